@@ -1,0 +1,156 @@
+"""CPU time of `Fetcher.fetch` beside a bare aiohttp loop, in one run on the same loopback origin.
+
+The origin is a process of its own; both clients run in this one, in turns, and only this process's CPU time counts.
+Prints CPU seconds per 1,000 polls of both, and the median of their ratio over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import gzip
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from multiprocessing.connection import Connection
+
+import aiohttp
+import uvloop
+
+from pollerd.fetching import Fetcher, FetchSettings, Request
+from pollerd.model import OutcomeKind, Validators
+
+ETAG = '"655f0c21-3c00"'
+WORDS = ("poll", "change", "page", "time", "feed", "index", "news", "item", "report", "city", "water", "price")
+KINDS = {"304": OutcomeKind.NOT_MODIFIED, "200": OutcomeKind.BODY, "gzip": OutcomeKind.BODY}
+
+
+def page(size: int) -> bytes:
+    """An HTML page of about `size` bytes that compresses as pages do."""
+    rng = random.Random(7)
+    words: list[str] = []
+    while size > 0:
+        words.append(rng.choice(WORDS) + str(rng.randrange(1000)))
+        size -= len(words[-1]) + 1
+    return " ".join(words).encode()
+
+
+def responses(size: int) -> dict[bytes, bytes]:
+    """What the origin says, by the first path segment."""
+    common = b"Date: Sat, 21 Nov 2026 12:00:00 GMT\r\nETag: " + ETAG.encode() + b"\r\n"
+    common += b"Last-Modified: Sat, 21 Nov 2026 11:00:00 GMT\r\n"
+    body = page(size)
+    packed = gzip.compress(body)
+    full = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n%s\r\n%s"
+    return {
+        b"304": b"HTTP/1.1 304 Not Modified\r\n" + common + b"\r\n",
+        b"200": full % (common, len(body), b"", body),
+        b"gzip": full % (common, len(packed), b"Content-Encoding: gzip\r\n", packed),
+    }
+
+
+class Origin(asyncio.Protocol):
+    """Answers each request by the first segment of its path; one request at a time per connection."""
+
+    def __init__(self, answers: dict[bytes, bytes]) -> None:
+        self._answers = answers
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if self._buffer.endswith(b"\r\n\r\n"):
+            self._transport.write(self._answers[self._buffer.split(b"/", 2)[1]])
+            self._buffer = b""
+
+
+def serve(pipe: Connection, size: int) -> None:
+    """Run the origin until killed; sends its port through `pipe`."""
+
+    async def run() -> None:
+        answers = responses(size)
+        server = await asyncio.get_running_loop().create_server(lambda: Origin(answers), "127.0.0.1", 0)
+        pipe.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    uvloop.run(run())
+
+
+async def bare_loop(session: aiohttp.ClientSession, urls: Iterator[str], mode: str) -> None:
+    headers = {"If-None-Match": ETAG} if mode == "304" else None
+    for url in urls:
+        async with session.get(url, headers=headers) as response:
+            await response.read()
+            if response.status != (304 if mode == "304" else 200):
+                raise RuntimeError(f"the origin said {response.status}")
+
+
+async def fetch_loop(fetcher: Fetcher, urls: Iterator[str], mode: str) -> None:
+    validators = Validators(ETAG) if mode == "304" else Validators()
+    for url in urls:
+        outcome = await fetcher.fetch(Request(url, validators))
+        if outcome.kind is not KINDS[mode]:
+            raise RuntimeError(f"{outcome.kind}: {outcome.detail}")
+
+
+async def cpu(poll: Callable[[Iterator[str]], Awaitable[None]], urls: list[str], workers: int) -> float:
+    """CPU seconds per 1,000 polls of `urls`, shared by `workers` tasks."""
+    rest = iter(urls)
+    before = time.process_time()
+    await asyncio.gather(*(poll(rest) for _ in range(workers)))
+    return (time.process_time() - before) / len(urls) * 1000
+
+
+async def compare(port: int, mode: str, polls: int, sites: int, rounds: int, workers: int) -> None:
+    urls = [f"http://127.0.0.1:{port}/{mode}/{i % sites}.html" for i in range(polls)]
+    connector = aiohttp.TCPConnector(limit=0)
+    encoding = {"User-Agent": "bench", "Accept-Encoding": "gzip" if mode == "gzip" else "identity"}
+    jar = aiohttp.DummyCookieJar()
+    async with (
+        aiohttp.ClientSession(connector=connector, headers=encoding, cookie_jar=jar) as session,
+        Fetcher(FetchSettings(allow_private=True)) as fetcher,
+    ):
+        bare: list[float] = []
+        ours: list[float] = []
+        for round_ in range(rounds + 1):
+            pair = [
+                await cpu(lambda rest: bare_loop(session, rest, mode), urls, workers),
+                await cpu(lambda rest: fetch_loop(fetcher, rest, mode), urls, workers),
+            ]
+            if round_:  # the first warms up
+                bare.append(pair[0])
+                ours.append(pair[1])
+    ratio = statistics.median(o / b for o, b in zip(ours, bare, strict=True))
+    costs = f"bare {statistics.median(bare):.3f}, fetch {statistics.median(ours):.3f} CPU-s / 1000"
+    print(f"{mode:>5}: {costs}; ratio {ratio:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--modes", nargs="+", choices=sorted(KINDS), default=list(KINDS))
+    parser.add_argument("--polls", type=int, default=4000, help="per round and client")
+    parser.add_argument("--sites", type=int, default=4000, help="distinct URLs")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=64, help="polls in flight")
+    parser.add_argument("--size", type=int, default=15_000, help="bytes of a page")
+    args = parser.parse_args()
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    origin = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, args.size), daemon=True)
+    origin.start()
+    try:
+        port = ours.recv()
+        gc.freeze()
+        for mode in args.modes:
+            uvloop.run(compare(port, mode, args.polls, args.sites, args.rounds, args.workers))
+    finally:
+        origin.terminate()
+        origin.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""CPU seconds per 1,000 polls of the whole daemon, beside a bare aiohttp loop on the same pages in the same run.
+
+The yardstick is not ours: `--bench DIR` names a folder with `origin.py` (a page tree and an nginx worker) and
+`ceiling.py` (the bare loop). Daemon and bare loop run on one core, the origin on another. The daemon is the real
+one: `pollerd run` with detection, SQLite, metrics, logs and politeness on. CPU is read from /proc, polls are lines of
+nginx's log (robots.txt left out). Three states: all answers 304, every poll a changed page, and again 304.
+
+    python benchmarks/poll_cost.py --bench DIR [--pages 4000] [--hosts 2000] [--polls 12000] [--rate 1500]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+CLIENT_CORE, ORIGIN_CORE = 0, 1
+BARE_PASSES = 2
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of the process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
+
+
+def load_origin(bench: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bench_origin", bench / "origin.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Rewriter(threading.Thread):
+    """Changes the visible text of every page, over and over, faster than they are polled."""
+
+    def __init__(self, root: Path, pages: list[str], every: float) -> None:
+        super().__init__(daemon=True)
+        self._files = [root / page.lstrip("/") for page in pages]
+        self._texts = [f.read_text() for f in self._files]
+        self._every, self._halt = every, threading.Event()
+
+    def run(self) -> None:
+        os.sched_setaffinity(threading.get_native_id(), {ORIGIN_CORE})
+        turn = 0
+        while not self._halt.is_set():
+            turn += 1
+            began = time.monotonic()
+            for file, text in zip(self._files, self._texts, strict=True):
+                fresh = file.with_suffix(".new")  # replaced whole: the origin must never serve half a page
+                fresh.write_text(text.replace("</h1>", f" edition {turn} of {time.time():.3f}</h1>", 1))
+                fresh.replace(file)
+            self._halt.wait(max(0.0, self._every - (time.monotonic() - began)))
+
+    def stop(self) -> None:
+        self._halt.set()
+        self.join()
+
+
+class Log:
+    """nginx's log, read as it grows."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._at = path, 0
+
+    def polls(self) -> tuple[int, int]:
+        """(polls, answers 304) since the last call."""
+        with open(self._path, "rb") as f:
+            f.seek(self._at)
+            new = f.read()
+            self._at += len(new)
+        lines = [line.split() for line in new.splitlines() if not line.endswith(b"/robots.txt")]
+        return len(lines), sum(line[1] == b"304" for line in lines)
+
+
+def window(pid: int, log: Log, polls: int) -> tuple[float, float, float]:
+    """(CPU seconds per 1,000 polls, polls per second, share of 304) over the next `polls` polls."""
+    time.sleep(0.3)
+    log.polls()
+    began, cpu, seen, same = time.monotonic(), cpu_seconds(pid), 0, 0
+    while seen < polls:
+        time.sleep(0.2)
+        more, unmodified = log.polls()
+        seen, same = seen + more, same + unmodified
+    spent = cpu_seconds(pid) - cpu
+    return spent * 1000 / seen, seen / (time.monotonic() - began), same / seen
+
+
+def bare_loop(bench: Path, mode: str, tsv: str, polls: int) -> float:
+    """CPU seconds per 1,000 requests of the bare loop."""
+    command = [sys.executable, str(bench / "ceiling.py"), mode, tsv]
+    before = os.times()
+    subprocess.run(
+        command,
+        check=mode == "get",
+        preexec_fn=lambda: os.sched_setaffinity(0, {CLIENT_CORE}),
+        stdout=subprocess.DEVNULL,
+    )
+    after = os.times()
+    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    return spent * 1000 / polls
+
+
+def start_up_cost(bench: Path, tsv: Path) -> float:
+    one = tsv.with_suffix(".one.tsv")
+    one.write_text(tsv.read_text().splitlines()[0] + "\n")
+    return bare_loop(bench, "get", str(one), 1000)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bench", type=Path, required=True)
+    parser.add_argument("--pages", type=int, default=4000)
+    parser.add_argument("--hosts", type=int, default=2000)
+    parser.add_argument("--polls", type=int, default=12_000)
+    parser.add_argument("--rate", type=float, default=1500)
+    parser.add_argument("--port", type=int, default=8790)
+    parser.add_argument("--allocator", default="whittle")
+    parser.add_argument("--profile", help="py-spy: write a flame graph (or raw stacks) of each window to this prefix")
+    arguments = parser.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="poll-cost-"))
+    try:
+        measure(arguments, work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def measure(a: argparse.Namespace, work: Path) -> None:
+    bench = a.bench.resolve()
+    origin_module = load_origin(bench)
+    pages = origin_module.make_pages(str(work / "pages"), a.pages)
+    origin: Any = origin_module.Origin(str(work / "pages"), str(work / "run"), a.port, ORIGIN_CORE)
+    base = str(work / "urls")
+    origin_module.write_urls(pages, a.pages, a.hosts, a.port, base)
+    origin.start()
+    try:
+        compare(a, work, bench, origin, pages, base)
+    finally:
+        origin.stop()
+
+
+def compare(a: argparse.Namespace, work: Path, bench: Path, origin: Any, pages: list[Any], base: str) -> None:
+    daemon = start_daemon(a, work, base)
+    rewriter = Rewriter(work / "pages", [p[0] for p in pages], 0.4 * a.pages / a.rate)
+    try:
+        log = Log(origin.log)
+        seen = 0
+        while seen < a.pages * 2:
+            time.sleep(0.3)
+            seen += log.polls()[0]
+            assert daemon.poll() is None, (work / "daemon.log").read_text()[-2000:]
+        same = profiled(a, "304", daemon.pid, log)
+        rewriter.start()
+        time.sleep(2 * a.pages / a.rate)
+        changed = profiled(a, "changed", daemon.pid, log)
+    finally:
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(30)
+    # The rewriter still runs: a busy second core makes every CPU second of the first one shorter of work.
+    get = bare(bench, "get", base, work, a.pages)
+    rewriter.stop()
+    report([("304", same, bare(bench, "cond", base, work, a.pages)), ("every poll a changed page", changed, get)])
+
+
+def bare(bench: Path, mode: str, base: str, work: Path, pages: int) -> float:
+    """CPU seconds per 1,000 requests of the bare loop over all pages, without its start-up; the median of three."""
+    rewrite_etags(base, work)
+    fixed = start_up_cost(bench, Path(base + ".tsv")) * 1000 / (pages * BARE_PASSES)
+    costs = sorted(bare_loop(bench, mode, base + ".tsv", pages * BARE_PASSES) for _ in range(3))
+    return costs[1] - fixed
+
+
+def rewrite_etags(base: str, work: Path) -> None:
+    rows = []
+    for line in Path(base + ".txt").read_text().split():
+        stat = (work / "pages" / line.split("/", 3)[3]).stat()
+        rows.append(f'{line}\t"{int(stat.st_mtime):x}-{stat.st_size:x}"\n')
+    Path(base + ".tsv").write_text("".join(rows * BARE_PASSES))
+
+
+def profiled(a: argparse.Namespace, name: str, pid: int, log: Log) -> tuple[float, float, float]:
+    if a.profile:
+        seconds = str(int(a.polls / a.rate))
+        profiler = [str(Path(sys.executable).with_name("py-spy")), "record", "-p", str(pid), "-d", seconds]
+        subprocess.run([*profiler, "-f", "raw", "-r", "200", "-o", f"{a.profile}-{name}.txt"], check=True)
+    return window(pid, log, a.polls)
+
+
+def start_daemon(a: argparse.Namespace, work: Path, base: str) -> subprocess.Popen[bytes]:
+    command = [
+        *(sys.executable, "-m", "pollerd", "run", base + ".txt", "--budget", str(a.rate), "--allow-private"),
+        *("--host-interval", "0", "--min-interval", "0", "--allocator", a.allocator),
+        *("--database", f"sqlite+aiosqlite:///{work}/poll.db", "--listen", "127.0.0.1:8799"),
+    ]
+    with (work / "daemon.log").open("wb") as log:
+        return subprocess.Popen(
+            command, stdout=log, stderr=log, preexec_fn=lambda: os.sched_setaffinity(0, {CLIENT_CORE})
+        )
+
+
+def report(rows: list[tuple[str, tuple[float, float, float], float]]) -> None:
+    print("| what | CPU s / 1,000 polls | bare loop | ratio | polls/s | share of 304 |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, (cost, rate, same), bare_cost in rows:
+        print(f"| {name} | {cost:.3f} | {bare_cost:.3f} | {cost / bare_cost:.2f} | {rate:.0f} | {same:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

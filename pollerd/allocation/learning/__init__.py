@@ -1,0 +1,1 @@
+"""What the learning allocators share: rate grid, likelihoods, prior, forgetting."""

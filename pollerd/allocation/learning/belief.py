@@ -1,0 +1,257 @@
+"""What is believed of every site's rate: posterior rows over the rate window, a common prior, drift.
+
+A row keeps the site's *likelihood*, its posterior divided by the prior. A better prior therefore reaches all sites
+without rewriting a row, a site without evidence is a row of ones, and stored rows do not age.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.learning import grid
+from pollerd.allocation.learning.forgetting import HazardBank, faded
+from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
+from pollerd.allocation.learning.prior import enough_to_learn, learn, next_lesson, start_prior, with_trace
+from pollerd.allocation.learning.settings import LearningSettings
+from pollerd.allocation.state import pack, unpack
+from pollerd.errors import InvalidValueError
+
+VERSION = 1
+ROW = np.dtype(
+    [
+        ("version", "u1"),
+        ("start", "<f8"),
+        ("observed", "<f4"),
+        ("likelihood", "<f4", (grid.CELLS,)),
+        ("occupancy", "<u2", (grid.CELLS,)),
+    ]
+)
+"""A site's row as stored."""
+_ROWS_AT_A_TIME = 16_384
+_WHOLE = 65_535.0
+"""An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
+
+
+class Belief:
+    """Posterior rows over all slots.
+
+    `rates` float64[K] the window, `prior` float64[K], `likelihood` float32[capacity, K],
+    `scale` float32[capacity] = 1 / (likelihood · prior), `mean` and `own_mean` float32[capacity] the mean rates (1/s)
+    of the posterior and of the occupancy, `observed` float32[capacity] how many polls taught each site,
+    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535.
+    """
+
+    def __init__(self, cycle: float, settings: LearningSettings) -> None:
+        self._settings = settings
+        self.cycle = cycle
+        self.start = grid.start_for(cycle)
+        self.rates = grid.rates_from(self.start)
+        self.prior = start_prior(self.start, cycle, settings.start_width_efolds)
+        self.likelihood = np.ones((0, grid.CELLS), np.float32)
+        self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
+        self.observed = np.zeros(0, np.float32)
+        self.scale = np.zeros(0, np.float32)
+        self.mean = np.zeros(0, np.float32)
+        self.own_mean = np.zeros(0, np.float32)
+        self.bank = HazardBank(settings.hazard_memory_polls)
+        self.polls = 0
+        self._lesson_at = next_lesson(0, 1)
+
+    # -- sites come, go, and change the length of a cycle
+
+    def grow(self, capacity: int) -> None:
+        """Room for slots below `capacity`."""
+        extra = capacity - len(self.observed)
+        if extra > 0:
+            self.likelihood = np.concatenate([self.likelihood, np.ones((extra, grid.CELLS), np.float32)])
+            self.occupancy = np.concatenate([self.occupancy, np.zeros((extra, grid.CELLS), np.uint16)])
+            self.observed, self.scale, self.mean, self.own_mean = (
+                np.concatenate([a, np.zeros(extra, np.float32)])
+                for a in (self.observed, self.scale, self.mean, self.own_mean)
+            )
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """The slots int64[k] start afresh from the prior."""
+        self.likelihood[slots] = 1.0
+        self.occupancy[slots] = 0
+        self.observed[slots] = 0.0
+        self._derive(slots)
+        self.bank.forget(slots)
+
+    def set_cycle(self, cycle: float) -> None:
+        """The uniform cycle in s; the window slides when it no longer fits, and an untaught one follows at once."""
+        self.cycle = cycle
+        if not self.polls:
+            self.start = grid.start_for(cycle)
+            self.rates = grid.rates_from(self.start)
+            self.prior = self._start_prior()
+            self._refresh()
+            return
+        by = grid.cells_between(self.start, grid.start_for(cycle))
+        if abs(by) > grid.SLACK:
+            self._slide(by)
+
+    def _slide(self, by: int) -> None:
+        self.likelihood = grid.slide(self.likelihood, self.prior, np.full(len(self.likelihood), by))
+        self.bank.slide(self.prior, by)
+        self.occupancy = grid.slide_mass(self.occupancy.astype(np.float64), by).clip(0, _WHOLE).astype(np.uint16)
+        moved = grid.slide_mass(self.prior[None], by)[0]
+        self.start += by * grid.RATIO
+        self.rates = grid.rates_from(self.start)
+        # cells that enter must not start at 0: no evidence could ever raise them
+        self.prior = with_trace(moved, self._start_prior())
+        self._refresh()
+
+    def _start_prior(self) -> NDArray[np.float64]:
+        return start_prior(self.start, self.cycle, self._settings.start_width_efolds)
+
+    # -- evidence
+
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
+    ) -> None:
+        """Learns from k polls of distinct slots; `sites` sets the pace at which the prior is learned."""
+        done = 0
+        while done < len(slots):
+            # a batch is cut where a lesson is due, so that single polls and batches teach alike
+            part = slice(done, done + self._lesson_at - self.polls)
+            self._update(slots[part], elapsed[part], evidence.take(part))
+            self.polls += len(slots[part])
+            done += len(slots[part])
+            if self.polls >= self._lesson_at:
+                self._lesson_at = next_lesson(self.polls, sites)
+                if enough_to_learn(self.polls, sites):
+                    self._learn()
+
+    def _update(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
+        told = np.isfinite(elapsed) | ~np.isnan(evidence.age)
+        if not told.all():
+            slots, elapsed, evidence = slots[told], elapsed[told], evidence.take(np.flatnonzero(told))
+            if not slots.size:
+                return
+        settings = self._settings
+        cycles = np.where(np.isfinite(elapsed), np.maximum(elapsed, 0.0), 0.0)[:, None] / self.cycle
+        like = likelihood_of(self.rates, elapsed, evidence)
+        seen = self.observed[slots, None].astype(np.float64)
+        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, self.prior)
+        target = settings.own_share * own + (1.0 - settings.own_share) * self.prior
+        target /= target.sum(1, keepdims=True)
+        self.bank.observe(slots, cycles, like, target, self.prior)
+        posterior = self.posterior(slots)
+        posterior = faded(posterior, target, self.bank.hazard, cycles) * like
+        posterior /= posterior.sum(1, keepdims=True)
+        pace = np.maximum(-np.expm1(-cycles / settings.occupancy_cycles), 1.0 / (seen + 2.0))
+        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
+        self.observed[slots] += 1
+        self._store(slots, posterior)
+
+    def _store(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> None:
+        rows = posterior / self.prior
+        self.likelihood[slots] = rows / rows.max(1, keepdims=True)
+        self._derive(slots)
+
+    def expected_rates(self, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean rates (1/s) of slots 0..len(gap)-1 when their last polls are gap float64[n] s ago, float64[n]."""
+        n = len(gap)
+        own = self._settings.own_share
+        target = own * self.own_mean[:n] + (1.0 - own) * float(self.prior @ self.rates)
+        keep = np.exp(gap * (-self.bank.hazard / self.cycle))
+        return np.asarray(target + keep * (self.mean[:n] - target))
+
+    def faded_rows(self, part: slice, gap: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Probabilities float32[k, K] of the k slots in `part`, when their last polls are gap float64[k] s ago.
+
+        Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now.
+        """
+        keep = np.where(self.observed[part] > 0, np.exp(gap * (-self.bank.hazard / self.cycle)), 1.0).astype(np.float32)
+        own = np.float32(self._settings.own_share)
+        prior = self.prior.astype(np.float32)
+        rows = self.likelihood[part] * (keep * self.scale[part])[:, None]
+        rows += ((1 - own) * (1 - keep))[:, None]
+        rows *= prior
+        rows += self.occupancy[part] * ((own / np.float32(_WHOLE)) * (1 - keep))[:, None]
+        return rows
+
+    def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probabilities float64[k, K] of the rates of slots int64[k]."""
+        mass = self.likelihood[slots] * self.prior
+        return np.asarray(mass / mass.sum(1, keepdims=True))
+
+    # -- what is learned in common
+
+    def _learn(self) -> None:
+        taught = self.observed > 0
+        rows = self.likelihood if taught.all() else self.likelihood[taught]
+        self.prior = learn(rows, self.prior, self._start_prior(), self._settings)
+        self.bank.learn()
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Untaught sites all believe the prior; only the others are worth a look at their rows."""
+        self.scale[:] = 1.0
+        self.mean[:] = self.own_mean[:] = self.prior @ self.rates
+        taught = np.flatnonzero(self.observed > 0)
+        for at in range(0, len(taught), _ROWS_AT_A_TIME):
+            self._derive(taught[at : at + _ROWS_AT_A_TIME])
+
+    def _derive(self, slots: NDArray[np.int64] | slice) -> None:
+        """What follows from rows, prior and window. Summed row by row: a row gives the same bits in any company."""
+        mass = self.likelihood[slots] * self.prior.astype(np.float32)
+        rates = self.rates.astype(np.float32)
+        self.scale[slots] = 1.0 / mass.sum(1)
+        self.mean[slots] = (mass * rates).sum(1) * self.scale[slots]
+        own = (self.occupancy[slots] * (rates / np.float32(_WHOLE))).sum(1)
+        self.own_mean[slots] = np.where(self.observed[slots] > 0, own, np.float32(self.prior @ self.rates))
+
+    # -- storage
+
+    def rows(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """uint8[k, ROW.itemsize] to be kept."""
+        out = np.zeros(len(slots), ROW)
+        out["version"], out["start"] = VERSION, self.start
+        out["observed"] = self.observed[slots]
+        out["likelihood"] = self.likelihood[slots]
+        out["occupancy"] = self.occupancy[slots]
+        return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
+
+    def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:
+        """Puts back rows, also those kept when the window stood elsewhere."""
+        if stored.dtype != np.uint8 or stored.shape != (len(slots), ROW.itemsize):
+            raise InvalidValueError("site_state", f"uint8 of shape ({len(slots)}, {ROW.itemsize})", stored.shape)
+        rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
+        good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all(1)
+        good &= (rows["likelihood"] >= 0).all(1) & (rows["likelihood"] > 0).any(1)
+        if not good.all():
+            given = rows["version"][~good][:5].tolist()
+            raise InvalidValueError("site_state", f"undamaged rows of version {VERSION}", f"rows of version {given}")
+        by = np.rint((self.start - rows["start"]) / grid.RATIO).astype(np.int64)
+        self.likelihood[slots] = grid.slide(rows["likelihood"], self.prior, by)
+        occupancy = rows["occupancy"].copy()
+        for shift in np.unique(by[by != 0]):
+            moved = by == shift
+            occupancy[moved] = grid.slide_mass(occupancy[moved].astype(np.float64), int(shift)).clip(0, _WHOLE)
+        self.occupancy[slots] = occupancy
+        self.observed[slots] = rows["observed"]
+        self._derive(slots)
+
+    def shared(self, allocator: str) -> bytes:
+        """Prior, hazards, counters."""
+        counters = np.array([self.polls, self._lesson_at], np.int64)
+        learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
+        return pack(allocator, VERSION, {**learned, **self.bank.state()})
+
+    def put_shared(self, allocator: str, data: bytes) -> None:
+        """Puts back what `shared` gave; the window stands where it stood."""
+        arrays = unpack(allocator, VERSION, data)
+        start = float(arrays["window"][0])
+        by = grid.cells_between(self.start, start)
+        if by:
+            self._slide(by)
+        self.start = start
+        self.rates = grid.rates_from(start)
+        self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
+        self.prior = arrays["prior"]
+        self.bank.restore(arrays)
+        self._refresh()

@@ -1,0 +1,65 @@
+"""How likely each kind of evidence is at each rate (theory.md 2), made robust to bursts (2b.4).
+
+| evidence over a gap τ | likelihood in λ |
+|---|---|
+| unchanged | `e^{-λτ}` |
+| changed | `1 - e^{-λτ}` |
+| k >= 1 items | `(1 - e^{-λτ}) · (1 + λτ) / ((k + λτ)(k + 1 + λτ))` |
+| last change at age a | `λ e^{-λa}` with a no less than τ / 16 |
+| first poll, last change at age a | `λ e^{-λa}` |
+
+The count is a hurdle model: that something came is judged as ever; how many came by a law with the heavy tail
+`P(at least k) = (1 + λτ) / (k + λτ)`. So k items speak for a higher rate with a factor of k² / 2
+at most, where the Poisson law knows no bound: a burst of a hundred is outweighed by a few quiet polls. The least age
+does the same for a page caught in the middle of a burst.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.evidence import EvidenceBatch
+
+SHORTEST_AGE = 1 / 16
+"""Ages count as at least this share of the gap."""
+_LEAST = -600.0
+"""Logarithm below which a likelihood is as good as 0, yet not 0."""
+
+
+def likelihood(
+    rates: NDArray[np.float64], elapsed: NDArray[np.float64], evidence: EvidenceBatch
+) -> NDArray[np.float64]:
+    """float64[k, K], each row scaled to a maximum of 1, for rates float64[K] (1/s), elapsed float64[k] s.
+
+    Rows with elapsed = inf and no age tell nothing and are all 1.
+    """
+    first = np.isinf(elapsed)
+    gap = np.where(first, 0.0, np.maximum(elapsed, 0.0))
+    counted = (evidence.count >= 0) & ~first
+    changed = np.where(counted, evidence.count > 0, evidence.changed)
+    mean = gap[:, None] * rates
+    with np.errstate(divide="ignore"):
+        out = np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
+    if counted.any():
+        _add_counts(out, mean, evidence.count, counted & changed)
+    dated = ~np.isnan(evidence.age) & ~counted & (changed | first)
+    if dated.any():
+        age = np.where(first, evidence.age, np.clip(evidence.age, SHORTEST_AGE * gap, gap))
+        out[dated] = np.log(rates) - rates * age[dated, None]
+    out[first & ~dated] = 0.0
+    # a gap of 0 s that found a change is worth nothing: each rate calls it impossible
+    out[np.isneginf(out).all(1)] = 0.0
+    scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
+    return scaled
+
+
+def _add_counts(
+    out: NDArray[np.float64],
+    mean: NDArray[np.float64],
+    count: NDArray[np.int64],
+    rows: NDArray[np.bool_],
+) -> None:
+    """Adds the law of the number of items, given that there is one, to the log-likelihoods in `rows`."""
+    k, m = count[rows, None], mean[rows]
+    out[rows] += np.log1p(m) - np.log(k + m) - np.log(k + 1 + m)

@@ -1,0 +1,65 @@
+"""The prior over rates: where it starts, and what all sites teach it (empirical Bayes)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.learning.grid import rates_from
+from pollerd.allocation.learning.settings import LearningSettings
+
+_TRACE = 1e-4
+_FIRST_LESSON_POLLS = 1000
+
+
+def start_prior(start: float, cycle: float, width: float) -> NDArray[np.float64]:
+    """Log-normal around one change per uniform cycle (s), `width` e-folds, over the window at `start`.
+
+    float64[CELLS], sums to 1.
+    """
+    x = np.log(rates_from(start) * cycle) / width
+    w = np.exp(-0.5 * x * x)
+    return np.asarray(w / w.sum())
+
+
+def occupation(likelihood: NDArray[np.float32], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Summed posteriors of rows [n, CELLS] under a prior, float64[CELLS]."""
+    scale = 1.0 / np.maximum(likelihood @ prior.astype(np.float32), np.float32(1e-37))
+    return np.asarray(prior * (scale @ likelihood))
+
+
+def with_trace(prior: NDArray[np.float64], start: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The prior with a trace of its start everywhere, so that no rate is ever ruled out."""
+    return (1.0 - _TRACE) * prior + _TRACE * start
+
+
+def learn(
+    likelihood: NDArray[np.float32],
+    prior: NDArray[np.float64],
+    start: NDArray[np.float64],
+    settings: LearningSettings,
+) -> NDArray[np.float64]:
+    """The prior that explains the sites of rows [n, CELLS] best, float64[CELLS]: a few EM steps on the mixing weights.
+
+    They are pulled towards `start`, so that no rate is ever ruled out and one that only few sites have keeps its say.
+    """
+    pull = (settings.prior_pull_share * len(likelihood) + settings.start_sites) * start
+    for _ in range(int(settings.em_steps)):
+        total = occupation(likelihood, prior) + pull
+        prior = total / total.sum()
+    return prior
+
+
+def next_lesson(observed: int, sites: int) -> int:
+    """The count of observations at which to learn next: a quarter more, at least 16, at most as many as sites.
+
+    Geometric while young, so that the early prior is fresh; linear later, so that the cost per poll stays O(CELLS).
+    """
+    return observed + max(16, min(math.ceil(observed / 4), max(sites, 256)))
+
+
+def enough_to_learn(observed: int, sites: int) -> bool:
+    """Whether so many observations tell of all sites: the first ones polled again are those that changed."""
+    return observed >= min(sites / 2, _FIRST_LESSON_POLLS)

@@ -1,0 +1,34 @@
+"""How the learners learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pollerd.allocation.validation import positive
+from pollerd.errors import InvalidValueError
+
+
+@dataclass(frozen=True)
+class LearningSettings:
+    """All values > 0, `own_share` at most 1. The defaults are measured (docs/learning.md)."""
+
+    start_width_efolds: float = 2.0
+    """Standard deviation of the log rate before anything was seen."""
+    start_sites: float = 40.0
+    """How many sites' worth the start counts against what is seen, besides `prior_pull_share`."""
+    prior_pull_share: float = 0.2
+    """Pull of the learned prior towards the start, in shares of the sites seen."""
+    em_steps: int = 2
+    """EM steps at each lesson."""
+    own_share: float = 0.7
+    """Of a rate drawn anew: how much comes from the page's own long run; the rest from the population."""
+    occupancy_cycles: float = 20.0
+    """Uniform cycles over which the page's own long run is averaged."""
+    hazard_memory_polls: float = 10_000.0
+    """Polls over which the comparison of hazards forgets."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            positive(field.name, getattr(self, field.name))
+        if self.own_share > 1:
+            raise InvalidValueError("own_share", "at most 1", self.own_share)

@@ -1,0 +1,62 @@
+"""Round robin: the site polled longest ago comes first."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.roster import Roster
+from pollerd.allocation.state import pack, unpack
+
+NEVER_POLLED_S = 1e18
+"""Stands for `elapsed = inf`: longer than any real gap, and finite."""
+
+
+class Uniform(Allocator):
+    """Polls all sites equally often. Weights, costs and evidence are ignored; rates are nan.
+
+    The objective is ignored too: equal shares are equal under each of them.
+    """
+
+    def __init__(self, budget: float) -> None:
+        super().__init__(budget)
+        self._roster = Roster()
+
+    def add(
+        self,
+        slots: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        cost: NDArray[np.float64],
+        half_life: NDArray[np.float64] | None = None,
+    ) -> None:
+        self._roster.add(slots, weight, cost, half_life)
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        self._roster.remove(slots)
+
+    def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        elapsed = self._roster.check_elapsed(elapsed)
+        out = np.full(len(elapsed), -np.inf)
+        n = self._roster.n
+        gap = np.fmax(np.fmin(elapsed[:n], NEVER_POLLED_S), 0.0)
+        out[:n] = np.where(self._roster.used[:n], gap, -np.inf)
+        return out
+
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        self._roster.known(slots)
+
+    def rates(self) -> NDArray[np.float64]:
+        return np.full(self._roster.n, np.nan)
+
+    def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return np.empty((len(self._roster.known(slots)), 0), np.uint8)
+
+    def shared_state(self) -> bytes:
+        return pack("uniform", 1, {})
+
+    def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
+        self._roster.known(slots)
+        unpack("uniform", 1, shared_state)

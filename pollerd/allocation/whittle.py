@@ -1,0 +1,186 @@
+"""The learned Whittle index: poll where one more poll is believed to be worth most (theory.md 1 to 2b; [E] theorem 1).
+
+The belief about a site is a posterior over a grid of rates, faded by the gap since its last poll. The index is
+integrated over it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and
+never corrected; under `changes`, the mean of a wide belief promises more than a poll will find. For `interest` the rate
+stands in the amplitude only, and its mean is the integral.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
+from pollerd.allocation.learning import grid
+from pollerd.allocation.learning.belief import Belief
+from pollerd.allocation.learning.settings import LearningSettings
+from pollerd.allocation.roster import Roster
+from pollerd.allocation.validation import positive
+from pollerd.errors import InvalidValueError
+
+NEVER_POLLED = 1e15
+"""Urgency of a site never polled: above all others, finite."""
+OVERDUE = 1e12
+"""Added to the urgency of a site past the starvation bound: above all indices, below the never polled."""
+LONGEST_GAP_S = 1e12
+"""Gaps count as at most this: no index moves beyond it."""
+_ROWS_AT_A_TIME = 16_384
+
+
+@dataclass(frozen=True)
+class WhittleSettings(LearningSettings):
+    """Learning, and the bound that makes every misjudgement a passing one."""
+
+    starvation_cycles: float = 20.0
+    """Uniform cycles after which a site is polled whatever is believed of it."""
+
+
+class Whittle(Allocator):
+    """Index policy on learned rates; all objectives, weights, costs and kinds of evidence.
+
+    A change of `budget` takes effect at once. Learning the prior goes by counts of observations, so runs are
+    reproducible; no randomness is used. A batch teaches what its polls one by one would teach, up to rounding.
+    """
+
+    def __init__(self, budget: float, objective: str = "changes", settings: WhittleSettings | None = None) -> None:
+        super().__init__(budget)
+        if objective not in OBJECTIVES:
+            raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
+        self._objective = objective
+        self._settings = settings or WhittleSettings()
+        self._roster = Roster()
+        self._belief = Belief(self._cycle(), self._settings)
+        # for `freshness` times the amplitude 1 / λ, in units of the slowest rate's
+        amplitude = np.exp(-grid.RATIO * np.arange(grid.CELLS)) if objective == "freshness" else np.ones(grid.CELLS)
+        self._table = grid.TABLE * amplitude.astype(np.float32)
+
+    @property
+    def budget(self) -> float:
+        """Cost per second to spend."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        self._budget = positive("budget", value)
+        self._belief.set_cycle(self._cycle())
+
+    def _cycle(self) -> float:
+        """Seconds in which the budget polls every site once."""
+        return (self._roster.total_cost or 1.0) / self._budget
+
+    def add(
+        self,
+        slots: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        cost: NDArray[np.float64],
+        half_life: NDArray[np.float64] | None = None,
+    ) -> None:
+        slots = self._roster.add(slots, weight, cost, half_life)
+        self._belief.grow(self._roster.capacity)
+        self._belief.forget(slots)
+        self._belief.set_cycle(self._cycle())
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        self._belief.forget(self._roster.remove(slots))
+        self._belief.set_cycle(self._cycle())
+
+    def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        roster = self._roster
+        elapsed = roster.check_elapsed(elapsed)
+        out = np.full(len(elapsed), -np.inf)
+        n = roster.n
+        if not n:
+            return out
+        with np.errstate(invalid="ignore"):
+            gap = np.fmax(np.fmin(elapsed[:n], LONGEST_GAP_S), 0.0)
+        value = self._index(gap) * roster.worth[:n]
+        late = gap > self._settings.starvation_cycles * self._belief.cycle
+        if late.any():
+            value[late] = OVERDUE + gap[late] / self._belief.cycle
+        never = np.isposinf(elapsed[:n])
+        if never.any():
+            value[never] = NEVER_POLLED
+        out[:n] = np.where(roster.used[:n], value, -np.inf)
+        return out
+
+    def _index(self, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The index of slots 0..n-1 for weight and cost 1, float64[n]."""
+        if self._objective != "interest":
+            return self._integrated(gap)
+        mean = self._belief.expected_rates(gap)
+        life = self._roster.half_life[: len(gap)]
+        decay = math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
+        return np.asarray(mean / decay * g(decay * gap))
+
+    def _integrated(self, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Expectation of `A(λ) g(λτ)` over the beliefs of slots 0..n-1, float64[n], from the table, some at a time."""
+        belief, table = self._belief, self._table
+        out = np.empty(len(gap))
+        for at in range(0, len(gap), _ROWS_AT_A_TIME):
+            part = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
+            row, beyond = grid.locate(belief.rates[0], gap[part])
+            rows = belief.faded_rows(part, gap[part])
+            low = np.einsum("ij,ij->i", rows, table.take(row, 0))
+            high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
+            out[part] = low + beyond * (high - low)
+        return out / belief.rates[0] if self._objective == "freshness" else out
+
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        slots = self._roster.known(slots)
+        elapsed = np.asarray(elapsed, np.float64)
+        if elapsed.shape != slots.shape or np.isnan(elapsed).any() or (elapsed < 0).any():
+            raise InvalidValueError("elapsed", f"{len(slots)} values >= 0 s", elapsed)
+        if len(evidence) != len(slots):
+            raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
+        if len(slots) < 2 or np.unique(slots).size == len(slots):
+            self._belief.observe(slots, elapsed, evidence, self._roster.size)
+            return
+        for rows in _rounds(slots):
+            self._belief.observe(slots[rows], elapsed[rows], evidence.take(rows), self._roster.size)
+
+    def rates(self) -> NDArray[np.float64]:
+        n = self._roster.n
+        return np.where(self._roster.used[:n], self._belief.mean[:n].astype(np.float64), np.nan)
+
+    def rate_interval(
+        self, slots: NDArray[np.int64], level: float = 0.9
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if not 0 < level < 1:
+            raise InvalidValueError("level", "between 0 and 1", level)
+        below = np.cumsum(self._belief.posterior(self._roster.known(slots)), axis=1)
+        low = (below < (1 - level) / 2).sum(1)
+        high = np.minimum((below < (1 + level) / 2).sum(1), grid.CELLS - 1)
+        return self._belief.rates[low], self._belief.rates[high]
+
+    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        gap = np.clip(np.asarray(elapsed, np.float64), 0.0, LONGEST_GAP_S)
+        seen = -np.expm1(-gap[:, None] * self._belief.rates)
+        return np.asarray((self._belief.posterior(self._roster.known(slots)) * seen).sum(1))
+
+    def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return self._belief.rows(self._roster.known(slots))
+
+    def shared_state(self) -> bytes:
+        return self._belief.shared("whittle")
+
+    def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
+        slots = self._roster.known(slots)
+        self._belief.put_shared("whittle", shared_state)
+        self._belief.put_rows(slots, site_state)
+
+
+def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Row sets in which no slot appears twice, the earlier appearances first."""
+    order = np.argsort(slots, kind="stable")
+    fresh = np.r_[True, slots[order][1:] != slots[order][:-1]]
+    starts = np.flatnonzero(fresh)
+    nth = np.empty(len(slots), np.int64)
+    nth[order] = np.arange(len(slots)) - np.repeat(starts, np.diff(np.r_[starts, len(slots)]))
+    return [np.flatnonzero(nth == i) for i in range(int(nth.max()) + 1)]

@@ -1,0 +1,26 @@
+"""The calls on the allocation of the budget."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+
+from pollerd.api.parameters import json_body
+from pollerd.api.ports import Daemon
+from pollerd.api.shapes import Allocation, AllocationPatch
+
+router = APIRouter(prefix="/allocation", tags=["allocation"])
+
+
+@router.get("", summary="What the budget brings")
+async def get_allocation(daemon: Daemon) -> Allocation:
+    """Expected detections under the present belief: as scheduled, under uniform, and at the best split."""
+    return Allocation.model_validate(daemon.control.allocation())
+
+
+@router.put("", dependencies=[Depends(json_body)], summary="Change budget, objective or allocator")
+async def set_allocation(daemon: Daemon, patch: AllocationPatch) -> Allocation:
+    """Takes effect at once and stays over a restart. Another allocator learns from the stored polls first."""
+    view = await daemon.control.set_allocation(
+        allocator=patch.allocator, objective=patch.objective, budget=patch.budget
+    )
+    return Allocation.model_validate(view)

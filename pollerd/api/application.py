@@ -1,0 +1,42 @@
+"""The FastAPI application put together."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, FastAPI
+from prometheus_client import CollectorRegistry
+
+from pollerd.api import allocation, changes, health, imports, problems, sites
+from pollerd.api.gatekeeper import Gatekeeper
+from pollerd.api.parameters import known_query
+from pollerd.api.ports import ControlPort, Ports
+from pollerd.api.settings import ApiSettings
+from pollerd.storage import Store
+
+PREFIX = "/api/v1"
+
+
+def create_api(
+    control: ControlPort, store: Store, registry: CollectorRegistry, settings: ApiSettings, version: str
+) -> FastAPI:
+    """The REST API, the metrics of `registry` and the health calls, to be served by any ASGI server.
+
+    control: the running daemon; store: where lists are read from. Both must outlive the application.
+    """
+    app = FastAPI(
+        title="pollerd",
+        version=version,
+        summary="Polls sites under one budget and tells what changed",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.ports = Ports(control, store)
+    app.state.registry = registry
+    api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
+    for part in (imports, sites, changes, allocation):
+        api.include_router(part.router)
+    app.include_router(api)
+    app.include_router(health.router)
+    app.add_middleware(Gatekeeper, settings=settings)
+    problems.install(app)
+    return app

@@ -1,0 +1,45 @@
+"""What machines ask: is it alive, is it ready, what does it measure. At the root, without token."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from pollerd.api.ports import Daemon
+from pollerd.api.shapes import Health, Readiness
+from pollerd.errors import SchemaError
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", summary="Is the daemon alive?")
+async def healthz(daemon: Daemon, response: Response) -> Health:
+    """200 while the scheduler's loop turns, 503 where it does not."""
+    if daemon.control.alive():
+        return Health(status="ok")
+    response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    return Health(status="stalled")
+
+
+@router.get("/readyz", summary="Can the daemon work?")
+async def readyz(daemon: Daemon, response: Response) -> Readiness:
+    """200 while the database is there and takes commits; 503 with the reason where it does not."""
+    try:
+        reason = await daemon.control.not_ready()
+    except SchemaError as error:
+        reason = str(error)
+    if reason is None:
+        return Readiness(status="ready", reason=None)
+    response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+    return Readiness(status="not_ready", reason=reason)
+
+
+@router.get("/metrics", summary="Metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """Prometheus text, or OpenMetrics where it is asked for."""
+    registry: CollectorRegistry = request.app.state.registry
+    encode, content_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(registry), media_type=content_type)

@@ -1,0 +1,158 @@
+"""Lists of sites as text, CSV or JSON lines: bytes in, specs and refusals out, line by line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from pollerd.api.specs import check_spec
+from pollerd.errors import InvalidValueError
+from pollerd.model import SiteSpec
+
+TEXT = "text/plain"
+CSV = "text/csv"
+JSON_LINES = "application/x-ndjson"
+_MEDIA = {
+    TEXT: TEXT,
+    CSV: CSV,
+    JSON_LINES: JSON_LINES,
+    "application/csv": CSV,
+    "application/jsonl": JSON_LINES,
+    "application/ndjson": JSON_LINES,
+    "application/json-lines": JSON_LINES,
+}
+FIELDS = ("url", "weight", "cost", "tags", "min_interval", "max_interval", "half_life")
+"""The columns of CSV and the keys of JSON lines. Only url is required."""
+_COMMENT = re.compile(r"(?:^|\s)#")
+_GIVEN_SHOWN = 200
+
+Line = tuple[int, SiteSpec | InvalidValueError]
+"""Line number from 1, and the site it asks for, or why it is refused."""
+
+
+def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
+    """The sites a list names, one `Line` for each line that is neither empty nor a comment.
+
+    content_type: `text/plain` (one URL a line, `#` starts a comment at the start of a line or after a space),
+    `text/csv` (a header that names some of `FIELDS`, one line a site, tags parted by `;`) or `application/x-ndjson`
+    (one JSON object with some of `FIELDS` a line). All in UTF-8. Bad lines never raise: they come as refusals.
+
+    Raises `InvalidValueError`: field `content_type` for another type, field `header` for a CSV header that cannot
+    be used.
+    """
+    media = _MEDIA.get(media_type(content_type))
+    if media is None:
+        raise InvalidValueError("content_type", f"{TEXT}, {CSV} or {JSON_LINES}", content_type[:_GIVEN_SHOWN])
+    lines = data.removeprefix(b"\xef\xbb\xbf").splitlines()
+    if media == JSON_LINES:
+        return _parse(((n, line) for n, line in enumerate(lines, 1) if line.strip()), _from_json)
+    # Bytes that are not UTF-8 become lone surrogates, which no check lets through: they spoil their line alone.
+    texts = ((n, line.decode("utf-8", "surrogateescape")) for n, line in enumerate(lines, 1))
+    if media == TEXT:
+        stripped = ((n, _without_comment(text)) for n, text in texts)
+        return _parse(((n, text) for n, text in stripped if text), SiteSpec)
+    rows = ((n, text) for n, text in texts if text.strip())
+    header = _header(next(rows, (0, ""))[1])
+    return _parse(rows, lambda text: _from_csv(header, text))
+
+
+def media_type(content_type: str) -> str:
+    """The media type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec]) -> Iterator[Line]:
+    for number, line in lines:
+        try:
+            yield number, check_spec(read(line))
+        except InvalidValueError as error:
+            yield number, error
+
+
+def _without_comment(text: str) -> str:
+    if "#" in text:
+        comment = _COMMENT.search(text)
+        if comment is not None:
+            text = text[: comment.start()]
+    return text.strip()
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+
+def _header(line: str) -> list[str]:
+    names = [name.strip().lower() for name in _cells(line, "header")]
+    if "url" not in names or len(set(names)) < len(names) or not set(names) <= set(FIELDS):
+        allowed = f"url and any of {', '.join(FIELDS[1:])}, none twice"
+        raise InvalidValueError("header", allowed, line[:_GIVEN_SHOWN])
+    return names
+
+
+def _cells(line: str, field: str = "line") -> list[str]:
+    """One record is one line: a quote left open spoils its own line, not the rest."""
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error as error:
+        raise InvalidValueError(field, f"readable CSV ({error})", line[:_GIVEN_SHOWN]) from error
+
+
+def _from_csv(header: list[str], line: str) -> SiteSpec:
+    cells = _cells(line)
+    if len(cells) > len(header):
+        raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
+    values: dict[str, Any] = {}
+    for name, cell in zip(header, cells, strict=False):
+        text = cell.strip()
+        if text and name == "tags":
+            values[name] = tuple(tag for tag in text.split(";") if tag.strip())
+        elif text:
+            values[name] = text if name == "url" else _number(name, text)
+    return _spec(values)
+
+
+def _number(field: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidValueError(field, "a number", text[:_GIVEN_SHOWN]) from error
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------------
+
+
+def _from_json(line: bytes) -> SiteSpec:
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        shown = line[:_GIVEN_SHOWN].decode("utf-8", "replace")
+        raise InvalidValueError("line", "a JSON object", shown) from error
+    if not isinstance(found, dict):
+        raise InvalidValueError("line", "a JSON object", type(found).__name__)
+    unknown = found.keys() - set(FIELDS)
+    if unknown:
+        raise InvalidValueError(min(unknown)[:_GIVEN_SHOWN], f"left out; known are {', '.join(FIELDS)}", "(not shown)")
+    return _spec({name: _typed(name, value) for name, value in found.items() if value is not None})
+
+
+def _typed(field: str, value: object) -> object:
+    if field == "url":
+        if isinstance(value, str):
+            return value
+        raise InvalidValueError(field, "a text", type(value).__name__)
+    if field == "tags":
+        if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+            return tuple(value)
+        raise InvalidValueError(field, "a list of texts", type(value).__name__)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValueError(field, "a number", type(value).__name__)
+    return float(value)
+
+
+def _spec(values: dict[str, Any]) -> SiteSpec:
+    if "url" not in values:
+        raise InvalidValueError("url", "given", None)
+    return SiteSpec(**values)

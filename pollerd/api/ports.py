@@ -1,0 +1,86 @@
+"""What the API needs of the running daemon. The daemon's control object fits without knowing of this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+
+from pollerd.model import Site, SiteSpec
+from pollerd.storage import AddResult, SiteChanges, Store
+
+
+class LiveView(Protocol):
+    """What only the running daemon knows of a site."""
+
+    @property
+    def rate_per_day(self) -> float | None:
+        """Believed changes per day."""
+
+    @property
+    def next_poll_at(self) -> float | None:
+        """Earliest moment of the next poll, epoch s."""
+
+
+class ControlPort(Protocol):
+    """Adds, changes and removes sites, steers the allocation, tells how the daemon is.
+
+    The views that `explain`, `allocation` and `set_allocation` return have the attributes that `shapes.Explanation`
+    and `shapes.Allocation` name.
+    """
+
+    async def add_sites(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
+        """Adds what is new."""
+
+    async def add_site(self, spec: SiteSpec) -> Site:
+        """Raises DuplicateError with the existing id."""
+
+    async def update_site(self, site_id: int, changes: SiteChanges) -> Site:
+        """Raises NotFoundError, DuplicateError."""
+
+    async def delete_site(self, site_id: int) -> None:
+        """Raises NotFoundError."""
+
+    async def poll_now(self, site_id: int) -> Site:
+        """Raises NotFoundError."""
+
+    async def pause_site(self, site_id: int, paused: bool) -> Site:
+        """Raises NotFoundError."""
+
+    def live(self, site_ids: Sequence[int]) -> Mapping[int, LiveView]:
+        """Sites that the daemon does not know are left out."""
+
+    def explain(self, site_id: int) -> object:
+        """Raises NotFoundError."""
+
+    def allocation(self) -> object:
+        """The allocation as it stands."""
+
+    async def set_allocation(
+        self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None
+    ) -> object:
+        """Raises InvalidValueError."""
+
+    def alive(self) -> bool:
+        """Whether the loop turns."""
+
+    async def not_ready(self) -> str | None:
+        """Why the daemon cannot work; None where all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The two things that calls work on."""
+
+    control: ControlPort
+    store: Store
+
+
+async def _ports(request: Request) -> Ports:
+    found: Ports = request.app.state.ports
+    return found
+
+
+Daemon = Annotated[Ports, Depends(_ports)]

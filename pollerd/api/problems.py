@@ -1,0 +1,143 @@
+"""Errors as problem documents (RFC 9457), one shape for all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from pollerd.errors import (
+    DatabaseInUseError,
+    DatabaseUnavailableError,
+    DuplicateError,
+    InvalidValueError,
+    NotFoundError,
+    SchemaError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 1
+_GIVEN_SHOWN = 200
+_EXACT = 2**53
+
+
+class ProblemResponse(JSONResponse):
+    """A problem document."""
+
+    media_type = MEDIA_TYPE
+
+
+def problem(
+    status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None, **more: Any
+) -> ProblemResponse:
+    """A problem document; `kind` names its type, `more` are members of its own."""
+    content = {
+        "type": "about:blank" if kind is None else f"urn:pollerd:problem:{kind}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": _printable(detail),
+        **more,
+    }
+    return ProblemResponse(content, status_code=status, headers=dict(headers or {}))
+
+
+def invalid(errors: list[dict[str, Any]]) -> ProblemResponse:
+    """422: each error has field, allowed, given."""
+    first = errors[0]
+    detail = f"{first['field']}: must be {first['allowed']}"
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, kind="invalid-value", errors=errors)
+
+
+def field_error(field: str, allowed: str, given: object) -> dict[str, Any]:
+    """One entry of `errors`."""
+    return {"field": _printable(field), "allowed": allowed, "given": _shown(given)}
+
+
+def install(app: FastAPI) -> None:
+    """Every error that leaves the app is a problem document."""
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(InvalidValueError, _on_invalid)
+    app.add_exception_handler(NotFoundError, _on_not_found)
+    app.add_exception_handler(DuplicateError, _on_duplicate)
+    for kind in (DatabaseUnavailableError, DatabaseInUseError, SchemaError):
+        app.add_exception_handler(kind, _on_unavailable)
+    app.add_exception_handler(Exception, _on_fault)
+
+
+async def _on_http(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, HTTPException)
+    path = request.url.path
+    details = {
+        HTTPStatus.BAD_REQUEST: "the body cannot be read as JSON",
+        HTTPStatus.NOT_FOUND: f"no such path: {path}",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not defined for {path}",
+    }
+    return problem(error.status_code, details.get(HTTPStatus(error.status_code), error.detail), headers=error.headers)
+
+
+async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, RequestValidationError)
+    found = error.errors()
+    if any(entry["loc"][0] == "path" for entry in found):
+        return problem(HTTPStatus.NOT_FOUND, f"no such path: {request.url.path}")
+    return invalid([_entry(entry) for entry in found])
+
+
+async def _on_invalid(_: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, InvalidValueError)
+    return invalid([field_error(error.field, error.allowed, error.given)])
+
+
+async def _on_not_found(_: Request, error: Exception) -> ProblemResponse:
+    return problem(HTTPStatus.NOT_FOUND, str(error), kind="not-found")
+
+
+async def _on_duplicate(_: Request, error: Exception) -> ProblemResponse:
+    assert isinstance(error, DuplicateError)
+    return problem(HTTPStatus.CONFLICT, str(error), kind="duplicate", existing_id=error.existing_id)
+
+
+async def _on_unavailable(_: Request, error: Exception) -> ProblemResponse:
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), kind="database-unavailable", headers=headers)
+
+
+async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
+    # What went wrong is for the log, where the server puts it, not for whoever asked.
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the daemon; its log says more")
+
+
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One of pydantic's errors in our words."""
+    field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
+    if entry["type"] == "extra_forbidden":
+        return field_error(field, "left out: it is not known", entry["input"])
+    if entry["type"] == "missing":
+        return field_error(field, "given", None)
+    if entry["type"] == "json_invalid":
+        return field_error("body", "JSON", entry["ctx"]["error"])
+    allowed = str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
+    return field_error(field, allowed, entry["input"])
+
+
+def _shown(given: object) -> object:
+    """A value from outside that can stand in any JSON: short, finite, without half characters."""
+    if given is None or isinstance(given, bool):
+        return given
+    if isinstance(given, int) and abs(given) <= _EXACT:
+        return given
+    if isinstance(given, float) and math.isfinite(given):
+        return given
+    return _printable(given if isinstance(given, str) else repr(given))
+
+
+def _printable(text: str) -> str:
+    cut = text if len(text) <= _GIVEN_SHOWN else text[:_GIVEN_SHOWN] + "…"
+    return cut.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,89 @@
+"""What the user may set about the API: where it listens, and who may do what."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pollerd.errors import InvalidValueError
+
+_TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
+_LISTEN = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
+_MAX_PORT = 65_535
+
+
+class Scope(StrEnum):
+    """What a token allows."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as kept: its name, its SHA-256, its scopes. The token itself is not kept."""
+
+    name: str
+    digest: bytes
+    scopes: frozenset[Scope]
+
+    @classmethod
+    def of(cls, name: str, secret: str, *scopes: Scope) -> Token:
+        """Raises `InvalidValueError` (field `name`) unless `secret` is 1 to 512 printable ASCII characters."""
+        if not _TOKEN.fullmatch(secret):
+            raise InvalidValueError(name, "1 to 512 printable ASCII characters without spaces", "(not shown)")
+        return cls(name, digest_of(secret), frozenset(scopes))
+
+
+def digest_of(secret: str) -> bytes:
+    """The SHA-256 of a token, 32 bytes."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
+
+
+@dataclass(frozen=True)
+class ApiSettings:
+    """Where the API listens and which tokens it knows.
+
+    host: an IP address or a name, without brackets. port: 0 to 65535; 0: any free one. Without tokens everybody who
+    reaches the API may do everything, so it listens on loopback (127.0.0.0/8, ::1, localhost) only. Raises
+    `InvalidValueError` for field `listen`, `token` or `read_token`.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    tokens: tuple[Token, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.host or not 0 <= self.port <= _MAX_PORT:
+            raise InvalidValueError("listen", "a host and a port from 0 to 65535", f"{self.host}:{self.port}")
+        if not self.tokens and not is_loopback(self.host):
+            allowed = "a loopback address (127.0.0.1, ::1, localhost) unless a token is set"
+            raise InvalidValueError("listen", allowed, self.host)
+        if len({token.digest for token in self.tokens}) < len(self.tokens):
+            raise InvalidValueError("read_token", "another than token", "(not shown)")
+
+    @classmethod
+    def listening(cls, listen: str, *, token: str | None = None, read_token: str | None = None) -> ApiSettings:
+        """From "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
+        match = _LISTEN.fullmatch(listen)
+        if match is None:
+            raise InvalidValueError("listen", "host:port, or [host]:port for IPv6", listen)
+        tokens = []
+        if token is not None:
+            tokens.append(Token.of("token", token, Scope.READ, Scope.WRITE))
+        if read_token is not None:
+            tokens.append(Token.of("read_token", read_token, Scope.READ))
+        return cls(match["bracketed"] or match["plain"], int(match["port"]), tuple(tokens))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the host: localhost, 127.0.0.0/8, ::1."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

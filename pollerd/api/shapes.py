@@ -1,0 +1,258 @@
+"""The bodies of requests and answers, as OpenAPI shows them. Ranges of settings are checked by `specs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+from pollerd import model
+from pollerd.api import specs
+from pollerd.api.ports import LiveView
+from pollerd.api.times import rfc3339
+from pollerd.model import Media, OutcomeKind, SiteState
+
+REDIRECT_CONFIRMATIONS = 3
+"""A permanent redirect seen so often in a row is proposed as the site's new URL."""
+
+T = TypeVar("T")
+Moment = Annotated[
+    float,
+    PlainSerializer(rfc3339, return_type=str, when_used="json-unless-none"),
+    Field(description="RFC 3339, UTC", json_schema_extra={"format": "date-time"}),
+]
+_POSITIVE_SECONDS = {"minimum": specs.MIN_SECONDS, "maximum": specs.MAX_SECONDS, "description": "seconds"}
+Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": specs.MAX_WEIGHT})]
+Cost = Annotated[float, Field(json_schema_extra={"minimum": specs.MIN_COST, "maximum": specs.MAX_COST})]
+MinInterval = Annotated[float, Field(json_schema_extra={**_POSITIVE_SECONDS, "minimum": 0})]
+Seconds = Annotated[float, Field(json_schema_extra=_POSITIVE_SECONDS)]
+Tags = Annotated[list[str], Field(json_schema_extra={"maxItems": specs.MAX_TAGS})]
+
+
+class _Given(BaseModel):
+    """What a caller sends: no field but the known, no text for a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NewSite(_Given):
+    """A site to poll."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"url": "https://example.org/news", "weight": 2.0}]})
+
+    url: str
+    weight: Weight = 1.0
+    cost: Cost = 1.0
+    tags: Tags = []
+    min_interval: MinInterval | None = None
+    max_interval: Seconds | None = None
+    half_life: Seconds | None = None
+
+    def spec(self) -> model.SiteSpec:
+        """The checked spec. Raises `InvalidValueError`."""
+        return specs.check_spec(model.SiteSpec(**{**self.model_dump(), "tags": tuple(self.tags)}))
+
+
+class SitePatch(_Given):
+    """New values for a site; what is left out stays. null takes an interval or a half-life away."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"weight": 5.0, "tags": ["news"]}]})
+
+    url: str = ""
+    weight: Weight = 1.0
+    cost: Cost = 1.0
+    tags: Tags = []
+    min_interval: MinInterval | None = None
+    max_interval: Seconds | None = None
+    half_life: Seconds | None = None
+
+
+class Site(BaseModel):
+    """A site as it stands."""
+
+    id: int
+    url: str
+    state: SiteState
+    weight: float
+    cost: float
+    tags: tuple[str, ...]
+    min_interval: float | None
+    max_interval: float | None
+    half_life: float | None
+    created_at: Moment
+    last_poll_at: Moment | None
+    next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
+    rate_per_day: float | None = Field(description="believed changes per day; null: nothing is believed yet")
+    polls: int
+    changes: int
+    failures: int = Field(description="in a row")
+    last_outcome: OutcomeKind | None
+    last_detail: str
+    redirect_proposal: str | None = Field(description="where a permanent redirect leads; see accept-redirect")
+
+    @classmethod
+    def of(cls, site: model.Site, live: LiveView | None) -> Site:
+        """The site, with what the running daemon knows of it."""
+        spec = site.spec
+        return cls(
+            id=site.id,
+            url=spec.url,
+            state=site.state,
+            weight=spec.weight,
+            cost=spec.cost,
+            tags=spec.tags,
+            min_interval=spec.min_interval,
+            max_interval=spec.max_interval,
+            half_life=spec.half_life,
+            created_at=site.created_at,
+            last_poll_at=site.last_poll_at,
+            next_poll_at=site.next_poll_at if live is None else live.next_poll_at,
+            rate_per_day=None if live is None else live.rate_per_day,
+            polls=site.polls,
+            changes=site.changes,
+            failures=site.failures,
+            last_outcome=site.last_outcome,
+            last_detail=site.last_detail,
+            redirect_proposal=redirect_proposal(site),
+        )
+
+
+def redirect_proposal(site: model.Site) -> str | None:
+    """The URL that a permanent redirect proposes, once it was confirmed often enough."""
+    return site.redirect_url if site.redirect_count >= REDIRECT_CONFIRMATIONS else None
+
+
+class Change(BaseModel):
+    """A change found: it happened between the previous poll and the one that detected it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    site_id: int
+    url: str
+    detected_at: Moment
+    previous_poll_at: Moment | None
+    kind: Media
+    summary: str
+
+
+class Redirect(BaseModel):
+    """One hop."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    status: int
+    url: str
+
+
+class Poll(BaseModel):
+    """One poll. `elapsed` is seconds since the last informative poll, `duration` seconds."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at: Moment
+    elapsed: float | None
+    outcome: OutcomeKind
+    status: int | None
+    duration: float
+    bytes: int
+    changed: bool
+    detail: str
+    redirects: tuple[Redirect, ...]
+
+
+class Listing(BaseModel, Generic[T]):
+    """Some items of a list; `next_cursor` asks for the next ones, null: there are no more now."""
+
+    items: list[T]
+    next_cursor: str | None
+
+    @classmethod
+    def of(cls, items: Iterable[T], next_cursor: str | None) -> Listing[T]:
+        """A page of a list."""
+        return cls(items=list(items), next_cursor=next_cursor)
+
+
+class Rejection(BaseModel):
+    """A line that names no site that can be polled."""
+
+    line: int
+    reason: str
+
+
+class ImportResult(BaseModel):
+    """What became of a list. `rejected` shows at most 100,000 lines; `rejected_count` counts them all."""
+
+    added: int
+    existing: int
+    rejected: list[Rejection]
+    rejected_count: int
+
+
+class Explanation(BaseModel):
+    """Why a site is polled as it is. Durations in seconds."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    site_id: int
+    allocator: str
+    objective: str
+    rate_per_day: float | None
+    rate_low_per_day: float | None
+    rate_high_per_day: float | None
+    elapsed: float | None
+    change_probability: float | None
+    urgency: float | None
+    rank: int | None = Field(description="1: the most urgent of all")
+    price: float | None
+    budget_share: float | None
+    expected_interval: float | None
+    next_poll_at: Moment | None
+    next_expected_poll_at: Moment | None
+    why_not_now: str | None
+    capped_to_uniform: bool
+    failures: int
+
+
+class Allocation(BaseModel):
+    """What the budget brings under the present belief."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    allocator: str
+    objective: str
+    budget: float = Field(description="polls per second")
+    utilization: float
+    price: float | None = Field(description="value of one more poll per second (theta)")
+    expected_detections_per_hour_as_scheduled: float | None
+    expected_detections_per_hour_uniform: float | None
+    expected_detections_per_hour_best: float | None
+    sites: int
+    late_sites: int
+    noisy_sites: int
+    maximum_intervals_feasible: bool
+
+
+class AllocationPatch(_Given):
+    """What is left out stays."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 20.0}]})
+
+    allocator: str | None = None
+    objective: str | None = None
+    budget: float | None = Field(None, description="polls per second, 0.01 to 10,000")
+
+
+class Health(BaseModel):
+    """Whether the scheduler's loop turns."""
+
+    status: Literal["ok", "stalled"]
+
+
+class Readiness(BaseModel):
+    """Whether the database takes commits, and why not."""
+
+    status: Literal["ready", "not_ready"]
+    reason: str | None

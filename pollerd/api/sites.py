@@ -1,0 +1,136 @@
+"""The calls on sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import JSONResponse
+
+from pollerd import model
+from pollerd.api.parameters import Cursor, Limit, SiteId, Words, json_body
+from pollerd.api.ports import Daemon, Ports
+from pollerd.api.problems import problem
+from pollerd.api.shapes import Change, Explanation, Listing, NewSite, Poll, Site, SitePatch, redirect_proposal
+from pollerd.api.specs import check_spec
+from pollerd.fetching import normalise_url
+from pollerd.model import SiteSpec, SiteState
+from pollerd.storage import SiteChanges
+
+router = APIRouter(prefix="/sites", tags=["sites"])
+_JSON = [Depends(json_body)]
+
+
+def _shown(daemon: Ports, sites: Sequence[model.Site]) -> list[Site]:
+    live = daemon.control.live([site.id for site in sites])
+    return [Site.of(site, live.get(site.id)) for site in sites]
+
+
+def _one(daemon: Ports, site: model.Site) -> Site:
+    return _shown(daemon, [site])[0]
+
+
+@router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a site")
+async def add_site(daemon: Daemon, site: NewSite, response: Response) -> Site:
+    """201 with the site and its `Location`; 409 with `existing_id` where the URL is polled already."""
+    added = await daemon.control.add_site(site.spec())
+    response.headers["Location"] = f"/api/v1/sites/{added.id}"
+    return _one(daemon, added)
+
+
+@router.get("", summary="List sites")
+async def list_sites(
+    daemon: Daemon,
+    q: Annotated[Words | None, Query(description="part of the URL")] = None,
+    tag: Words | None = None,
+    state: SiteState | None = None,
+    host: Annotated[Words | None, Query(description="name:port", examples=["example.org:443"])] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Listing[Site]:
+    """Sites by id, those that fit every filter."""
+    name = None if host is None else host.lower()
+    page = await daemon.store.list_sites(q=q, tag=tag, state=state, host=name, limit=limit, cursor=cursor)
+    return Listing.of(_shown(daemon, page.items), page.next_cursor)
+
+
+@router.get("/{site_id}", summary="One site")
+async def get_site(daemon: Daemon, site_id: SiteId) -> Site:
+    """The site as it stands."""
+    return _one(daemon, await daemon.store.get_site(site_id))
+
+
+@router.patch("/{site_id}", dependencies=_JSON, summary="Change a site's settings")
+async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site:
+    """What was learned of the site stays, unless it gets another URL."""
+    site = await daemon.store.get_site(site_id)
+    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set}
+    if not given:
+        return _one(daemon, site)
+    checked = check_spec(_merged(site.spec, given))
+    changes: dict[str, Any] = {name: getattr(checked, name) for name in given}
+    return _one(daemon, await daemon.control.update_site(site_id, SiteChanges(**changes)))  # type: ignore[typeddict-item]
+
+
+def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:
+    values = {name: getattr(spec, name) for name in SiteSpec.__dataclass_fields__} | given
+    return SiteSpec(**{**values, "tags": tuple(values["tags"])})
+
+
+@router.delete("/{site_id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Delete a site")
+async def delete_site(daemon: Daemon, site_id: SiteId) -> None:
+    """Polling stops at once; the site's polls and changes go with it."""
+    await daemon.control.delete_site(site_id)
+
+
+@router.post("/{site_id}/poll", status_code=HTTPStatus.ACCEPTED, summary="Poll as soon as politeness allows")
+async def poll_site(daemon: Daemon, site_id: SiteId) -> Site:
+    """The site goes before all others, within its host's limits."""
+    return _one(daemon, await daemon.control.poll_now(site_id))
+
+
+@router.post("/{site_id}/pause", summary="Pause a site")
+async def pause_site(daemon: Daemon, site_id: SiteId) -> Site:
+    """It is not polled until it is resumed."""
+    return _one(daemon, await daemon.control.pause_site(site_id, True))
+
+
+@router.post("/{site_id}/resume", summary="Resume a site")
+async def resume_site(daemon: Daemon, site_id: SiteId) -> Site:
+    """Also ends a backoff, and brings a site back that was gone."""
+    return _one(daemon, await daemon.control.pause_site(site_id, False))
+
+
+@router.post("/{site_id}/accept-redirect", response_model=Site, summary="Move a site to where it redirects")
+async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONResponse:
+    """The proposed permanent redirect becomes the site's URL; 409 where none is proposed, or the URL is a site."""
+    url = redirect_proposal(await daemon.store.get_site(site_id))
+    if url is None:
+        return problem(HTTPStatus.CONFLICT, "no redirect is proposed for this site", kind="no-redirect")
+    return _one(daemon, await daemon.control.update_site(site_id, {"url": normalise_url(url)}))
+
+
+@router.get("/{site_id}/polls", summary="A site's polls")
+async def list_polls(daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None) -> Listing[Poll]:
+    """Newest first."""
+    await daemon.store.get_site(site_id)
+    page = await daemon.store.list_polls(site_id, limit, cursor)
+    return Listing.of(map(Poll.model_validate, page.items), page.next_cursor)
+
+
+@router.get("/{site_id}/changes", summary="A site's changes")
+async def list_site_changes(
+    daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None
+) -> Listing[Change]:
+    """Oldest first."""
+    await daemon.store.get_site(site_id)
+    page = await daemon.store.list_changes(site_id=site_id, limit=limit, cursor=cursor)
+    return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
+
+
+@router.get("/{site_id}/explain", summary="Why a site is polled as it is")
+async def explain_site(daemon: Daemon, site_id: SiteId) -> Explanation:
+    """Believed rate, urgency, share of the budget, why not now, next expected poll."""
+    return Explanation.model_validate(daemon.control.explain(site_id))

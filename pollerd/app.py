@@ -1,0 +1,252 @@
+"""The composition root: settings in, running daemon out. Reads top to bottom."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import resource
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import structlog
+import uvicorn
+import uvloop
+from prometheus_client import CollectorRegistry
+
+import pollerd
+from pollerd.api import ApiSettings, create_api, parse_list
+from pollerd.config import Config
+from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError
+from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.model import SiteSpec
+from pollerd.storage import Store
+from pollerd.telemetry import Instruments
+
+Watch = Callable[[Control], Awaitable[None]]
+_LIST_BLOCK = 5_000
+_REJECTED_SHOWN = 20
+_DESCRIPTORS_WANTED = 65_536
+_DESCRIPTORS_OF_OURS = 64
+"""Set aside for the database, the API and the rest."""
+_API_DRAIN_SECONDS = 5
+"""How long requests under way may hold up the end: a client that never finishes must not."""
+
+
+def run(config: Config, watch: Watch | None = None) -> None:
+    """Runs the daemon until SIGINT or SIGTERM. `watch` looks on (a status line); when it returns, the daemon ends."""
+    uvloop.run(serve(config, watch))
+
+
+async def serve(config: Config, watch: Watch | None = None) -> None:
+    """The daemon with its API, in one loop. Any task that dies takes all down, with its cause."""
+    log = structlog.get_logger("pollerd")
+    listener = _bind(config.api)
+    store = await _open_store(config)
+    try:
+        registry = CollectorRegistry()
+        clock = SteadyClock()
+        settings = await _with_kept_allocation(config, store)
+        settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
+        async with Fetcher(fetching, clock=clock) as fetcher:
+            daemon = await Daemon.create(
+                store,
+                fetcher,
+                settings,
+                config.scheduling,
+                Instruments(registry, pollerd.__version__),
+                np.random.default_rng(),
+                clock,
+            )
+            api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
+            server = _Server(
+                uvicorn.Config(
+                    api,
+                    log_config=None,
+                    access_log=False,
+                    lifespan="off",
+                    timeout_graceful_shutdown=_API_DRAIN_SECONDS,
+                )
+            )
+            _tune_gc()
+            host, port = listener.getsockname()[:2]
+            budget = daemon.control.status().budget
+            log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
+            await _run_all(config, daemon, server, listener, watch)
+            log.info("stopped")
+    finally:
+        listener.close()
+        await store.close()
+
+
+async def _run_all(
+    config: Config, daemon: Daemon, server: _Server, listener: socket.socket, watch: Watch | None
+) -> None:
+    def stop() -> None:
+        daemon.stop()
+        server.should_exit = True
+
+    async def polling() -> None:
+        try:
+            await daemon.run()
+        finally:
+            server.should_exit = True
+
+    async def look_on(watch: Watch) -> None:
+        await watch(daemon.control)
+        stop()
+
+    async with asyncio.TaskGroup() as group:
+        with _signals(stop):
+            looking_on = [] if watch is None else [group.create_task(look_on(watch), name="watch")]
+            reading = group.create_task(_read_list(config, daemon.control), name="list")
+            serving = group.create_task(server.serve(sockets=[listener]), name="api")
+            await group.create_task(polling(), name="daemon")
+            reading.cancel()
+            for task in looking_on:
+                task.cancel()
+            await serving
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without hands on the signals: they are the daemon's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leaves the handlers as they are."""
+        yield
+
+
+def _bind(settings: ApiSettings) -> socket.socket:
+    """The API's socket, bound first, so that a busy port is a clear error before anything else happens."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"listen: {settings.host}:{settings.port} cannot be bound: {error.strerror}") from error
+    return listener
+
+
+async def _open_store(config: Config) -> Store:
+    try:
+        return await Store.open(config.options.database, settings=config.storage)
+    except (DatabaseUnavailableError, SchemaError) as error:
+        raise type(error)(f"database {config.shown()['database'][0]}: {error}") from error
+
+
+def _raise_descriptor_limit() -> int:
+    """Takes as many descriptors as the system gives, within reason; returns how many there are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
+    if 0 <= soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft if soft >= 0 else wanted
+
+
+def _fitted(settings: DaemonSettings, fetching: FetchSettings, limit: int) -> tuple[DaemonSettings, FetchSettings]:
+    """The settings with fewer polls at once and shorter-lived idle connections where `limit` descriptors ask for it.
+
+    Else connections to many hosts use them up, and sites are blamed for failures of ours.
+    """
+    room = max(limit - _DESCRIPTORS_OF_OURS, 2)
+    inflight = min(settings.max_inflight, room // 2)
+    keepalive = min(fetching.keepalive_seconds, (room - inflight) / settings.budget)
+    if inflight < settings.max_inflight or keepalive < fetching.keepalive_seconds:
+        log = structlog.get_logger("pollerd")
+        log.info("descriptors_scarce", limit=limit, max_inflight=inflight, keepalive_seconds=round(keepalive, 3))
+    return replace(settings, max_inflight=inflight), replace(fetching, keepalive_seconds=keepalive)
+
+
+async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
+    """What was set over REST stays over a restart, unless the user says otherwise by flag, variable or file."""
+    kept = await store.load_allocation()
+    settings = config.daemon
+    if kept is None:
+        return settings
+    for option in ("allocator", "objective", "budget"):
+        if not config.is_set(option):
+            settings = replace(settings, **{option: getattr(kept, option)})
+    return settings
+
+
+async def _read_list(config: Config, control: Control) -> None:
+    """Adds what is new in the URL list; with --sync also removes what is not in it."""
+    path = config.options.urls
+    if path is None:
+        return
+    log = structlog.get_logger("pollerd.list")
+    specs, rejected = await asyncio.to_thread(_parse, path)
+    added = existing = deleted = 0
+    for start in range(0, len(specs), _LIST_BLOCK):
+        block = specs[start : start + _LIST_BLOCK]
+        result = await control.add_sites(block, respect_deleted=not config.options.sync)
+        added, existing = added + len(result.added), existing + len(result.existing)
+        deleted += len(result.deleted)
+    removed = 0
+    if config.options.sync and (specs or not rejected):
+        removed = await control.delete_missing([s.url for s in specs])
+    elif config.options.sync:
+        log.error("sync_refused", file=str(path), reason="no line of the list can be used: nothing is removed")
+    for line, reason in rejected[:_REJECTED_SHOWN]:
+        log.warning("line_rejected", file=str(path), line=line, reason=reason)
+    log.info(
+        "list_read",
+        file=str(path),
+        added=added,
+        existing=existing,
+        left_out_as_deleted=deleted,
+        removed=removed,
+        rejected=len(rejected),
+    )
+
+
+def check_list(path: Path) -> None:
+    """Raises ConfigError where the list cannot be read."""
+    if not path.is_fifo():  # what is read of a pipe is gone
+        _read(path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
+
+
+def _parse(path: Path) -> tuple[list[SiteSpec], list[tuple[int, str]]]:
+    specs: list[SiteSpec] = []
+    rejected: list[tuple[int, str]] = []
+    for line, spec in parse_list(_read(path), "text/plain"):
+        if isinstance(spec, InvalidValueError):
+            rejected.append((line, str(spec)))
+        else:
+            specs.append(spec)
+    return specs, rejected
+
+
+def _tune_gc() -> None:
+    """What was loaded at the start stays: the collector need not look at it again, nor so often at the rest."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)

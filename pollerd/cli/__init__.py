@@ -1,0 +1,37 @@
+"""The `pollerd` command."""
+
+from __future__ import annotations
+
+import sys
+
+from pollerd.errors import PollerdError
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Runs the command line; mistakes of use end with one clear line and exit code 2, Ctrl-C with 130."""
+    try:
+        # Loading takes a second: an impatient Ctrl-C meanwhile is an end like any other.
+        from pollerd.cli.commands import app
+
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except PollerdError as error:
+        print(f"pollerd: {error}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+    except ExceptionGroup as group:
+        known, unknown = group.split(PollerdError)
+        if unknown is not None or known is None:
+            raise
+        for leaf in _leaves(known):
+            print(f"pollerd: {leaf}", file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+
+
+def _leaves(group: ExceptionGroup[PollerdError]) -> list[Exception]:
+    found: list[Exception] = []
+    for error in group.exceptions:
+        found.extend(_leaves(error) if isinstance(error, ExceptionGroup) else [error])
+    return found

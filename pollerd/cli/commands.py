@@ -1,0 +1,20 @@
+"""All commands, put together."""
+
+from __future__ import annotations
+
+import typer
+
+from pollerd.cli import config, db, demo, run, sites
+
+app = typer.Typer(
+    name="pollerd",
+    help="Watches web pages and feeds for change, under one budget of polls per second.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command(name="run")(run.run)
+app.command(name="demo")(demo.demo)
+app.add_typer(sites.app, name="sites")
+app.add_typer(db.app, name="db")
+app.add_typer(config.app, name="config")

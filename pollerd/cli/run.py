@@ -1,0 +1,92 @@
+"""`pollerd run`: the daemon."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollerd import app as application
+from pollerd.cli.status import watch_status
+from pollerd.config import load
+from pollerd.telemetry import set_up_logs
+
+_POLLING = "Polling"
+_DAEMON = "Daemon"
+
+
+def run(
+    urls: Annotated[
+        Path | None, typer.Argument(help="List of URLs, one a line, # comments; read at every start.")
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Polls per second, 0.01 to 10000. [default: 5]", rich_help_panel=_POLLING)
+    ] = None,
+    allocator: Annotated[
+        str | None, typer.Option(help="Who decides whom to poll. [default: whittle]", rich_help_panel=_POLLING)
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option(help="changes, freshness or interest. [default: changes]", rich_help_panel=_POLLING)
+    ] = None,
+    host_interval: Annotated[
+        str | None, typer.Option(help="Between two requests to one host. [default: 1s]", rich_help_panel=_POLLING)
+    ] = None,
+    min_interval: Annotated[
+        str | None,
+        typer.Option(help="Shortest time between two polls of a site. [default: 30s]", rich_help_panel=_POLLING),
+    ] = None,
+    max_interval: Annotated[str | None, typer.Option(help="Longest. [default: none]", rich_help_panel=_POLLING)] = None,
+    contact: Annotated[
+        str | None, typer.Option(help="URL or mail address of yours, sent in the User-Agent.", rich_help_panel=_POLLING)
+    ] = None,
+    allow_private: Annotated[
+        bool | None,
+        typer.Option("--allow-private", help="Also poll loopback and private addresses.", rich_help_panel=_POLLING),
+    ] = None,
+    sync: Annotated[
+        bool | None,
+        typer.Option(
+            "--sync", help="The list is the truth: remove sites that are not in it.", rich_help_panel=_POLLING
+        ),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...", rich_help_panel=_DAEMON)
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(help="text (key=value) or json.", rich_help_panel=_DAEMON)] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error.", rich_help_panel=_DAEMON)
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=_DAEMON)
+    ] = None,
+) -> None:
+    """Polls the sites of a list, and those added over REST, until Ctrl-C.
+
+    Every option is also a POLLERD_... variable and a TOML key; flags win, then variables, then the file.
+    """
+    flags = {
+        "urls": urls,
+        "budget": budget,
+        "allocator": allocator,
+        "objective": objective,
+        "host_interval": host_interval,
+        "min_interval": min_interval,
+        "max_interval": max_interval,
+        "contact": contact,
+        "allow_private": allow_private,
+        "sync": sync,
+        "database": database,
+        "listen": listen,
+        "log_format": log_format,
+        "log_level": log_level,
+    }
+    settings = load(flags, file=config)
+    set_up_logs(settings.options.log_format, settings.options.log_level)
+    if settings.options.urls is not None:
+        application.check_list(settings.options.urls)
+    application.run(settings, watch_status if sys.stderr.isatty() else None)

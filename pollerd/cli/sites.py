@@ -1,0 +1,248 @@
+"""`pollerd sites`: the sites of a running daemon."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pollerd.api import lists
+from pollerd.cli.client import CallError, Client
+from pollerd.config import client_defaults
+from pollerd.errors import InvalidValueError
+from pollerd.fetching import normalise_url
+from pollerd.model import SiteState
+
+app = typer.Typer(help="The sites of a running daemon.", no_args_is_help=True)
+
+Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
+Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
+Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Ids or URLs.")]
+Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
+Seconds = Annotated[float | None, typer.Option(help="Seconds.")]
+
+_COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
+_REJECTED_SHOWN = 20
+
+
+class Format(StrEnum):
+    """How a list of sites is written."""
+
+    TEXT = "text"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+
+
+_MEDIA = {Format.TEXT: lists.TEXT, Format.CSV: lists.CSV, Format.JSON_LINES: lists.JSON_LINES}
+_SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSON_LINES, ".ndjson": Format.JSON_LINES}
+FormatOption = Annotated[Format | None, typer.Option("--format", help="By the file's name where left out, else text.")]
+
+
+@app.command()
+def add(
+    sites: Annotated[list[str], typer.Argument(metavar="URL...")],
+    weight: Annotated[float, typer.Option(help="What one change is worth.")] = 1.0,
+    cost: Annotated[float, typer.Option(help="What one poll costs of the budget.")] = 1.0,
+    tag: Tags = None,
+    min_interval: Seconds = None,
+    max_interval: Seconds = None,
+    half_life: Seconds = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Adds sites; all get the same settings."""
+    settings = {
+        "weight": weight,
+        "cost": cost,
+        "tags": tag or [],
+        "min_interval": min_interval,
+        "max_interval": max_interval,
+        "half_life": half_life,
+    }
+    with _daemon(url, token) as daemon:
+        added = [daemon.call("POST", "/sites", {"url": site, **settings}) for site in sites]
+        _show_list(added, as_json)
+
+
+@app.command(name="list")
+def list_(
+    q: Annotated[str | None, typer.Option("--q", help="Part of the URL.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None,
+    state: Annotated[SiteState | None, typer.Option(help="Only sites in this state.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Lists sites: id, state, URL, changes per day, polls, changes, last outcome, last poll, tags."""
+    with _daemon(url, token) as daemon:
+        _show_list(daemon.pages("/sites", {"q": q, "tag": tag, "state": state, "host": host}), as_json)
+
+
+@app.command()
+def show(site: Name, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+    """Shows all of one site, and why it is polled as it is."""
+    with _daemon(url, token) as daemon:
+        site_id = _id(daemon, site)
+        found = daemon.call("GET", f"/sites/{site_id}")
+        found["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
+        if as_json:
+            typer.echo(json.dumps(found, indent=2))
+        else:
+            explain = found.pop("explain")
+            _show_rows(("field", "value"), [*found.items(), *(i for i in explain.items() if i[0] not in found)])
+
+
+@app.command()
+def remove(sites: Names, url: Url = None, token: Token = None) -> None:
+    """Removes sites with all that was recorded of them."""
+    with _daemon(url, token) as daemon:
+        for site in sites:
+            site_id = _id(daemon, site)
+            daemon.call("DELETE", f"/sites/{site_id}")
+            typer.echo(f"removed {site_id}")
+
+
+@app.command(name="import")
+def import_(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(help="- for standard input.")],
+    format_: FormatOption = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Adds the sites of a file: one URL a line, CSV with a header, or JSON lines.
+
+    Exit code 1 where a line was rejected; the others are added all the same.
+    """
+    chosen = format_ or _SUFFIXES.get(Path(getattr(file, "name", "")).suffix.lower(), Format.TEXT)
+    with _daemon(url, token) as daemon:
+        result = daemon.upload("/sites/import", file.read(), _MEDIA[chosen])
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        for line in result["rejected"][:_REJECTED_SHOWN]:
+            typer.echo(f"line {line['line']}: {_clean(line['reason'])}", err=True)
+        count = result["rejected_count"]
+        typer.echo(f"{result['added']} added, {result['existing']} existed already, {count} rejected")
+    raise typer.Exit(1 if result["rejected_count"] else 0)
+
+
+@app.command()
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Standard output where left out.")] = None,
+    format_: FormatOption = None,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Writes all sites with their settings, as `import` reads them. Plain text keeps the URLs only."""
+    chosen = format_ or (_SUFFIXES.get(file.suffix.lower(), Format.TEXT) if file else Format.TEXT)
+    with _daemon(url, token) as daemon:
+        lines = _exported(daemon.pages("/sites", {}), chosen)
+        if file is None:
+            for line in lines:
+                typer.echo(line)
+            return
+        with _opened(file) as out:
+            out.writelines(f"{line}\n" for line in lines)
+
+
+@contextmanager
+def _daemon(url: str | None, token: str | None) -> Iterator[Client]:
+    """A client of the daemon; what goes wrong ends the command with one clear line."""
+    default_url, default_token = client_defaults()
+    try:
+        yield Client(url or default_url, token or default_token)
+    except (CallError, InvalidValueError) as error:
+        typer.echo(f"pollerd: {_clean(str(error))}", err=True)
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[io.TextIOWrapper]:
+    try:
+        with file.open("w", encoding="utf-8") as out:
+            yield out
+    except OSError as error:
+        raise CallError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _id(daemon: Client, site: str) -> int:
+    """The id of a site named by id or URL."""
+    if site.isdecimal():
+        return int(site)
+    url = normalise_url(site)
+    for found in daemon.pages("/sites", {"q": url}):
+        if found["url"] == url:
+            return int(found["id"])
+    raise CallError(f"no such site: {url}")
+
+
+def _exported(sites: Iterable[dict[str, Any]], chosen: Format) -> Iterator[str]:
+    if chosen is Format.CSV:
+        yield ",".join(lists.FIELDS)
+    for site in sites:
+        settings = {name: site[name] for name in lists.FIELDS if site[name] is not None}
+        if chosen is Format.TEXT:
+            yield site["url"]
+        elif chosen is Format.JSON_LINES:
+            yield json.dumps(settings)
+        else:
+            yield _csv_line(settings | {"tags": ";".join(site["tags"])})
+
+
+def _csv_line(settings: dict[str, Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow([settings.get(name, "") for name in lists.FIELDS])
+    return out.getvalue()
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(list(sites), indent=2))
+    else:
+        _show_rows(_COLUMNS, ([site[name] for name in _COLUMNS] for site in sites))
+
+
+def _show_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A table on a terminal, tab-separated lines elsewhere."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            typer.echo("\t".join(map(_cell, row)))
+        return
+    table = Table(*columns, box=None)
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    Console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return _clean(";".join(map(str, value)))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return _clean(str(value))
+
+
+def _clean(text: str) -> str:
+    """Nothing that a terminal takes for a command: parts of it were written by strangers."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,0 +1,233 @@
+"""What the outside may do to the running daemon. The API gets this, and never reaches further in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pollerd import allocation
+from pollerd.daemon.dispatcher import Dispatcher
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.gate import BudgetGate, check_budget
+from pollerd.daemon.intake import Intake
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.memories import Memories
+from pollerd.daemon.meter import Meter
+from pollerd.daemon.outlook import Outlook
+from pollerd.daemon.replay import replay
+from pollerd.daemon.robots import RobotsKeeper
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.views import AllocationView, Explanation, Live, Status
+from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
+from pollerd.fetching import host_of
+from pollerd.model import Site, SiteSpec
+from pollerd.storage import AddResult, AllocationRow, SiteChanges, Store
+
+OBJECTIVES = ("changes", "freshness", "interest")
+_HEALTHY_TICKS = 3
+_HEALTHY_FLOOR_SECONDS = 1.0
+
+
+class Control:
+    """Adds, changes and removes sites, steers the allocation, and tells how the daemon is.
+
+    Every change goes to the database first, then to memory, one at a time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        gate: BudgetGate,
+        dispatcher: Dispatcher,
+        robots: RobotsKeeper,
+        intake: Intake,
+        journal: Journal,
+        memories: Memories,
+        meter: Meter,
+        settings: DaemonSettings,
+        rng: np.random.Generator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._fleet, self._gate, self._dispatcher = store, fleet, gate, dispatcher
+        self._robots, self._intake, self._journal, self._memories = robots, intake, journal, memories
+        self._meter, self._settings, self._rng, self._clock = meter, settings, rng, clock
+        self._objective = settings.objective
+        self._turn = asyncio.Lock()
+        self.forecast = Forecast(fleet, lambda: self._objective, clock)
+        self.outlook = Outlook(fleet, meter, self.forecast, lambda: self._objective, clock)
+
+    # --- sites ---------------------------------------------------------------------------------------------------
+
+    async def add_sites(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
+        """Adds sites whose URLs are normalised; those that exist, or were deleted, are named in the result.
+
+        `respect_deleted`: leave out URLs that a user deleted (the list that is read at every start does).
+        """
+        hosts = [host_of(spec.url) for spec in specs]
+        async with self._turn:
+            result = await self._store.add_sites(specs, hosts, self._clock(), respect_deleted=respect_deleted)
+            self._fleet.add(
+                [site_id for site_id, _, _ in result.added],
+                [(host_id, hosts[i]) for _, i, host_id in result.added],
+                [specs[i] for _, i, _ in result.added],
+            )
+        self._fleet.fit_budget()
+        self._dispatcher.wake()
+        return result
+
+    async def add_site(self, spec: SiteSpec) -> Site:
+        """Adds one site. Raises DuplicateError with the existing id."""
+        result = await self.add_sites([spec])
+        if result.existing:
+            raise DuplicateError("site", spec.url, result.existing[0][0])
+        return await self._store.get_site(result.added[0][0])
+
+    async def update_site(self, site_id: int, changes: SiteChanges) -> Site:
+        """Changes what defines a site; what was learned of it stays. Raises NotFoundError, DuplicateError."""
+        async with self._turn:
+            if "url" in changes:
+                changes = {**changes, "host": host_of(changes["url"])}
+            before = await self._store.get_site(site_id)
+            site = await self._store.update_site(site_id, changes, self._clock())
+            self._memories.forget(site_id)
+            if site.spec.url != before.spec.url:
+                host_id = await self._store.host_id(site.host)
+                self._drop(site_id)
+                self._journal.forget(site_id)
+                self._intake.forget(site_id)
+                self._fleet.add([site_id], [(host_id, site.host)], [site.spec])
+                self._fleet.carry_on(site)
+            self._fleet.update(site_id, site.spec)
+            if "paused" in changes:
+                self._fleet.set_paused(site_id, changes["paused"])
+        self._dispatcher.wake()
+        return site
+
+    async def delete_site(self, site_id: int) -> None:
+        """Stops polling the site at once and forgets it. Raises NotFoundError."""
+        async with self._turn:
+            await self._store.delete_site(site_id, self._clock())
+            self._drop(site_id)
+
+    async def delete_missing(self, urls: Sequence[str]) -> int:
+        """Deletes every site that is not in the list (`--sync`); returns how many."""
+        async with self._turn:
+            removed = await self._store.delete_missing(urls)
+            for site_id in removed:
+                self._drop(site_id)
+        return len(removed)
+
+    def _drop(self, site_id: int) -> None:
+        slot = self._fleet.remove(site_id)
+        self._memories.forget(site_id)
+        if slot is not None:
+            self._dispatcher.abandon(slot)
+
+    async def poll_now(self, site_id: int) -> Site:
+        """The site is polled next, as soon as its host allows. Raises NotFoundError."""
+        site = await self._store.get_site(site_id)
+        slot = self._slot(site_id)
+        self._fleet.sites.asap[slot] = True
+        self._dispatcher.wake()
+        return site
+
+    async def pause_site(self, site_id: int, paused: bool) -> Site:
+        """Pauses or resumes a site; resuming also clears its backoff and brings a gone site back."""
+        return await self.update_site(site_id, {"paused": paused})
+
+    def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
+        """What only the running daemon knows of the sites."""
+        return self.outlook.live(site_ids)
+
+    def explain(self, site_id: int) -> Explanation:
+        """Why the site is polled as it is. Raises NotFoundError."""
+        explanation = self.outlook.explain(site_id)
+        if explanation is None:
+            raise NotFoundError("site", site_id)
+        return explanation
+
+    def _slot(self, site_id: int) -> int:
+        slot = self._fleet.sites.slot_of(site_id)
+        if slot is None:
+            raise NotFoundError("site", site_id)
+        return slot
+
+    # --- allocation ----------------------------------------------------------------------------------------------
+
+    def allocation(self) -> AllocationView:
+        """What the budget brings under the present belief."""
+        return self.outlook.allocation()
+
+    async def set_allocation(
+        self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None
+    ) -> AllocationView:
+        """Changes budget, objective or allocator while running. A new allocator learns from the stored polls first."""
+        name = allocator or self._fleet.allocator_name
+        goal = objective or self._objective
+        if name not in allocation.names():
+            raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), name)
+        if goal not in OBJECTIVES:
+            raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), goal)
+        pace = self._gate.budget if budget is None else check_budget(budget)
+        async with self._turn:
+            if (name, goal) != (self._fleet.allocator_name, self._objective):
+                await self._switch(name, goal, pace)
+            self._set_budget(pace)
+            await self._store.save_allocation(AllocationRow(name, goal, pace, self._fleet.allocator.shared_state()))
+            await self.forecast.refresh()
+        return self.allocation()
+
+    async def _switch(self, name: str, objective: str, budget: float) -> None:
+        # No poll may come between the polls replayed and the first that the new allocator sees.
+        async with self._journal.still():
+            fresh = allocation.create(name, budget=self._fleet.spendable(budget), objective=objective, rng=self._rng)
+            sites = self._fleet.sites
+            slots = np.flatnonzero(sites.occupied())
+            fresh.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+            await replay(self._store.recent_polls(), sites, fresh)
+            states = fresh.site_state(slots)
+            learned = [(int(i), s.tobytes()) for i, s in zip(sites.site_id[slots], states, strict=True)]
+            await self._store.replace_learned(AllocationRow(name, objective, budget, fresh.shared_state()), learned)
+            self._fleet.replace_allocator(name, fresh)
+            self._objective = objective
+
+    def _set_budget(self, budget: float) -> None:
+        self._gate.budget = budget
+        self._robots.set_budget(budget)
+        self._fleet.fit_budget(budget)
+
+    # --- health --------------------------------------------------------------------------------------------------
+
+    def alive(self) -> bool:
+        """Whether the scheduler's loop turned within three ticks (and at least a second)."""
+        limit = max(_HEALTHY_TICKS * self._settings.tick_seconds, _HEALTHY_FLOOR_SECONDS)
+        return time.monotonic() - self._dispatcher.turned_at <= limit
+
+    async def not_ready(self) -> str | None:
+        """Why the daemon cannot do its work: the database; None where all is well."""
+        if self._journal.failure is not None:
+            return self._journal.failure
+        try:
+            await self._store.check()
+        except (DatabaseUnavailableError, SchemaError) as error:
+            return str(error)
+        return None
+
+    def status(self) -> Status:
+        """One look at the daemon."""
+        sites = self._fleet.sites
+        return Status(
+            sites=len(sites),
+            in_flight=self._dispatcher.in_flight,
+            polls=int(sites.polls[: sites.size].sum()),
+            changes=int(sites.changes[: sites.size].sum()),
+            rate=self._meter.rate(),
+            budget=self._gate.budget,
+            offline=self._intake.offline,
+            storage_failure=self._journal.failure,
+        )

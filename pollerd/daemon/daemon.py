@@ -1,0 +1,204 @@
+"""The live loop put together: built from the store, run until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+import numpy as np
+import structlog
+
+import pollerd
+from pollerd import allocation
+from pollerd.daemon.bookkeeper import Bookkeeper
+from pollerd.daemon.control import Control
+from pollerd.daemon.dispatcher import Dispatcher
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.gate import BudgetGate
+from pollerd.daemon.gauges import Gauges
+from pollerd.daemon.intake import Intake
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.memories import Memories
+from pollerd.daemon.meter import Meter
+from pollerd.daemon.poller import Poller
+from pollerd.daemon.replay import replay
+from pollerd.daemon.robots import RobotsKeeper
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.fetching import Fetcher
+from pollerd.scheduling import SchedulingSettings
+from pollerd.storage import AllocationRow, RunInfo, Store
+from pollerd.telemetry import Instruments
+
+
+class Daemon:
+    """Polls until stopped. Make one with `Daemon.create`, run it with `run`, end it with `stop`."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        fetcher: Fetcher,
+        settings: DaemonSettings,
+        instruments: Instruments,
+        rng: np.random.Generator,
+        clock: Callable[[], float],
+        last_start: float,
+    ) -> None:
+        self._store, self._settings, self._clock = store, settings, clock
+        memories = Memories(store, settings.memory_sites)
+        meter = Meter()
+        gate = BudgetGate(settings.budget, last_start=last_start)
+        bookkeeper = Bookkeeper(fleet, store, memories, instruments, rng, clock)
+        self._journal = Journal(bookkeeper, store, settings, instruments)
+        self._intake = Intake(fleet, self._journal, instruments)
+        robots = RobotsKeeper(fleet, fetcher, self._journal, instruments, rng, clock)
+        poller = Poller(fleet, fetcher, robots, settings, clock)
+        self._dispatcher = Dispatcher(
+            fleet, gate, poller, robots, self._intake, self._journal, memories, meter, settings, instruments, rng, clock
+        )
+        self.control = Control(
+            store,
+            fleet,
+            gate,
+            self._dispatcher,
+            robots,
+            self._intake,
+            self._journal,
+            memories,
+            meter,
+            settings,
+            rng,
+            clock,
+        )
+        self._gauges = Gauges(fleet, gate, meter, self.control.forecast, self.control.outlook, instruments)
+        self._stop = asyncio.Event()
+        self._log = structlog.get_logger("pollerd.daemon")
+
+    @classmethod
+    async def create(
+        cls,
+        store: Store,
+        fetcher: Fetcher,
+        settings: DaemonSettings,
+        scheduling: SchedulingSettings,
+        instruments: Instruments,
+        rng: np.random.Generator,
+        clock: Callable[[], float],
+    ) -> Daemon:
+        """Reads what the store kept: sites, hosts, what was learned. After a crash every pace starts anew."""
+        run = await store.start_run(pollerd.__version__, clock())
+        allocator = allocation.create(settings.allocator, budget=settings.budget, objective=settings.objective, rng=rng)
+        fleet = Fleet(scheduling, settings.allocator, allocator)
+        fleet.load(await store.load_schedule(), await store.load_hosts())
+        fleet.set_right(clock())
+        fleet.fit_budget()
+        await _restore(fleet, store, settings)
+        # The last polls before a crash were not committed: then every host is left its whole interval.
+        fleet.hosts.begin_anew(clock(), all_hosts=not run.previous_clean)
+        last_start = _last_start(run, clock())
+        return cls(store, fleet, fetcher, settings, instruments, rng, clock, last_start)
+
+    def stop(self) -> None:
+        """Asks the daemon to end; may be called at any time, more than once."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Polls until `stop`; then waits for polls under way, commits, and marks the run as ended cleanly.
+
+        Any task that dies ends the daemon with its exception (in an ExceptionGroup).
+        """
+        try:
+            clean = await self._run()
+        finally:
+            await self._dispatcher.call_off()
+        if clean:
+            await self._store.end_run(self._clock())
+
+    async def _run(self) -> bool:
+        """Returns whether the stop was clean: all polls that started were committed."""
+        async with asyncio.TaskGroup() as group:
+            journal = group.create_task(self._journal.run(), name="journal")
+            dispatch = group.create_task(self._dispatcher.run(), name="dispatcher")
+            others = [
+                group.create_task(self._watch_polls(), name="watch-polls"),
+                group.create_task(self._maintain(), name="maintenance"),
+                group.create_task(self._gauges.run(), name="gauges"),
+            ]
+            await self._stop.wait()
+            dispatch.cancel()
+            drained = await self._dispatcher.drain()
+            self._intake.close()
+            self._journal.close()
+            committed = await self._last_commit(journal)
+            for task in others:
+                task.cancel()
+        return drained and committed
+
+    async def _last_commit(self, journal: asyncio.Task[None]) -> bool:
+        done, _ = await asyncio.wait([journal], timeout=max(self._settings.drain_seconds, 1.0))
+        if not done:
+            self._log.error("stopped_uncommitted", reason=self._journal.failure)
+            journal.cancel()
+        return bool(done)
+
+    async def _watch_polls(self) -> None:
+        await self._dispatcher.failed
+
+    async def _maintain(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.maintenance_seconds)
+            try:
+                pruned = await self._store.prune(self._clock())
+            except DatabaseUnavailableError as error:
+                self._log.warning("maintenance_put_off", reason=str(error))
+            else:
+                self._log.info("pruned", polls=pruned.polls, contents=pruned.contents, bytes=pruned.content_bytes)
+
+
+async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings) -> None:
+    """Puts back what was learned; where it is another allocator's or another version's, the stored polls teach anew.
+
+    What is in force now is kept: it holds at the next start, too, unless something else is said then.
+    """
+    kept = await store.load_allocation()
+    shared = kept.shared_state if kept is not None and kept.allocator == settings.allocator else None
+    if shared is None or not await _put_back(fleet, store, settings.allocator, shared):
+        polls = await replay(store.recent_polls(), fleet.sites, fleet.allocator)
+        if polls:
+            log = structlog.get_logger("pollerd.daemon")
+            log.info("learned_from_stored_polls", polls=polls, allocator=settings.allocator)
+    await store.save_allocation(
+        AllocationRow(settings.allocator, settings.objective, settings.budget, fleet.allocator.shared_state())
+    )
+
+
+async def _put_back(fleet: Fleet, store: Store, allocator: str, shared: bytes) -> bool:
+    site_ids, states = await store.load_learned(allocator)
+    slots = fleet.sites.slots_of(site_ids)
+    known = slots >= 0
+    slots, states = slots[known], states[known]
+    if not len(slots):  # what was learned in common holds for sites to come; only the width is unknown
+        states = fleet.allocator.site_state(slots)
+    try:
+        fleet.allocator.restore(slots, states, shared)
+    except InvalidValueError as error:
+        log = structlog.get_logger("pollerd.daemon")
+        log.warning("learned_state_unusable", reason=str(error), instead="learning from the stored polls")
+        return False
+    return True
+
+
+def _last_start(run: RunInfo, now: float) -> float:
+    """The last start of the run before (monotonic s), so that the budget's window holds across a restart.
+
+    After a clean stop that is the last committed poll; after any other some polls may not have been committed, so it
+    is now.
+    """
+    if not run.previous_clean:
+        return time.monotonic()
+    if run.previous_last_poll_at is None:
+        return -math.inf
+    return time.monotonic() - max(0.0, now - run.previous_last_poll_at)

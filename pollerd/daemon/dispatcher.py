@@ -1,0 +1,297 @@
+"""The loop that spends the budget: choose, wait for the gate, start the poll."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+import numpy as np
+import structlog
+
+from pollerd.daemon.finding import Finding
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.gate import BudgetGate
+from pollerd.daemon.intake import Intake
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.memories import Memories
+from pollerd.daemon.meter import Meter
+from pollerd.daemon.poller import Poller
+from pollerd.daemon.robots import PENDING_MAX, RobotsKeeper
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.errors import DatabaseUnavailableError
+from pollerd.model import Outcome, OutcomeKind
+from pollerd.scheduling import Chooser
+from pollerd.storage import SiteMemory
+from pollerd.telemetry import Instruments
+
+_IDLE_CAP_SECONDS = 0.25
+_STORAGE_RETRY_SECONDS = 0.5
+_ROOM_RETRY_SECONDS = 0.02
+_CHOOSING_SHARE = 0.05
+"""With so many sites that choosing takes longer than this share of a tick, it is done for a longer time ahead."""
+_TICK_CAP_SECONDS = 1.0
+
+
+class Dispatcher:
+    """Starts polls under the budget, in the order that the chooser names."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        gate: BudgetGate,
+        poller: Poller,
+        robots: RobotsKeeper,
+        intake: Intake,
+        journal: Journal,
+        memories: Memories,
+        meter: Meter,
+        settings: DaemonSettings,
+        instruments: Instruments,
+        rng: np.random.Generator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._fleet, self._gate, self._poller, self._robots = fleet, gate, poller, robots
+        self._intake, self._journal, self._memories, self._meter = intake, journal, memories, meter
+        self._settings, self._instruments, self._rng, self._clock = settings, instruments, rng, clock
+        self._chooser = Chooser(fleet.sites, fleet.hosts, fleet.settings)
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        instruments.inflight.set_function(lambda: len(self._tasks))
+        self._asking: set[int] = set()
+        self._chosen: dict[int, int] = {}
+        self._tick = settings.tick_seconds
+        self._room = asyncio.Semaphore(settings.max_inflight)
+        self._wake = asyncio.Event()
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Gets the exception of a poll that raised: a fault of ours, which must take the daemon down."""
+        self._turned_at = time.monotonic()
+        self._log = structlog.get_logger("pollerd.dispatch")
+
+    @property
+    def turned_at(self) -> float:
+        """When the loop last turned (monotonic s); waiting at the gate counts as turning."""
+        return max(self._turned_at, self._gate.turned_at)
+
+    @property
+    def in_flight(self) -> int:
+        """Polls and robots.txt requests under way."""
+        return len(self._tasks)
+
+    @property
+    def chooser(self) -> Chooser:
+        """Whom the loop would choose from."""
+        return self._chooser
+
+    def wake(self) -> None:
+        """Something came that may be polled at once."""
+        self._wake.set()
+
+    def abandon(self, slot: int) -> None:
+        """The site in the slot is gone: what is under way for it is called off."""
+        self._chosen.pop(slot, None)
+        task = self._tasks.get(slot)
+        if task is not None:
+            # Not at once: a task cancelled before its first step would never give back its room and its host.
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    async def run(self) -> None:
+        """Spends the budget until cancelled."""
+        idle = self._settings.tick_seconds
+        while True:
+            self._turned_at = time.monotonic()
+            self._intake.review()
+            if not await self._may_poll():
+                continue
+            started = self._probe() if self._intake.offline else self._round()
+            if await started:
+                idle = self._settings.tick_seconds
+            else:
+                await self._idle(idle)
+                idle = min(idle * 1.5, _IDLE_CAP_SECONDS)
+
+    async def drain(self) -> bool:
+        """Waits for the polls under way, as long as the settings allow; calls off the rest, and says whether none was.
+
+        Hosts that were still to be asked for robots.txt are not asked any more: nobody waits for it.
+        """
+        for slot in self._asking & self._tasks.keys():
+            self._tasks[slot].cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=self._settings.drain_seconds)
+        return not await self.call_off()
+
+    async def call_off(self) -> int:
+        """Ends what is under way at once; returns how many polls that were."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return len(tasks)
+
+    async def _may_poll(self) -> bool:
+        """False, after a short wait, while the database does not take commits."""
+        if self._journal.healthy.is_set():
+            return True
+        try:
+            async with asyncio.timeout(_STORAGE_RETRY_SECONDS):
+                await self._journal.healthy.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _turning_sleep(self, seconds: float) -> None:
+        """A wait on purpose: the loop counts as turning meanwhile."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self._turned_at = time.monotonic()
+            await asyncio.sleep(min(left, _IDLE_CAP_SECONDS))
+
+    async def _take_room(self) -> None:
+        """Waits until fewer polls than the most allowed are under way; slow servers are no standstill of ours."""
+        while self._room.locked():
+            await self._turning_sleep(_ROOM_RETRY_SECONDS)
+        await self._room.acquire()
+
+    async def _idle(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._wake.clear()
+
+    async def _round(self) -> bool:
+        """Chooses for one tick and starts what was chosen; False where there was nothing to start."""
+        began = time.perf_counter()
+        k = max(1, int(self._gate.budget * self._tick))
+        room = PENDING_MAX - len(self._asking)
+        choice = self._chooser.choose(self._fleet.allocator, self._clock(), k, self._fleet.uniform_period(), room)
+        took = time.perf_counter() - began
+        self._instruments.tick.observe(took)
+        self._tick = min(max(self._settings.tick_seconds, took / _CHOOSING_SHARE), _TICK_CAP_SECONDS)
+        if not choice.sites_due:
+            self._meter.note_idle()
+        return await self._start(choice.polls, choice.robots)
+
+    async def _probe(self) -> bool:
+        """While offline: one poll of one site, now and then, to learn when we are back."""
+        await self._turning_sleep(self._intake.probe_wait)
+        if self._tasks:
+            return False
+        mask = self._chooser.eligible(self._clock(), 0.0)
+        slots = np.flatnonzero(mask & np.isfinite(self._fleet.sites.last_seen[: self._fleet.sites.size]))
+        slots = slots if len(slots) else np.flatnonzero(mask)
+        if not len(slots):
+            return False
+        slot = int(self._rng.choice(slots))
+        unasked = self._fleet.hosts.robots_wanted(self._clock())[self._fleet.sites.host[slot]]
+        return await self._start([], [slot]) if unasked else await self._start([slot], [])
+
+    async def _start(self, polls: Sequence[int], robots: Sequence[int]) -> bool:
+        sites = self._fleet.sites
+        chosen = [*polls, *robots]
+        if not chosen:
+            return False
+        self._chosen = {slot: int(sites.site_id[slot]) for slot in chosen}
+        sites.in_flight[chosen] = True
+        try:
+            memories = await self._memories.get(list(self._chosen.values()))
+            for slot in robots:
+                self._start_robots(slot, memories)
+            for slot in polls:
+                await self._start_poll(slot, memories)
+                if self._intake.offline or not self._journal.healthy.is_set():
+                    break
+        except DatabaseUnavailableError as error:
+            self._log.warning("memories_unavailable", reason=str(error))
+            await asyncio.sleep(_STORAGE_RETRY_SECONDS)
+            return False
+        finally:
+            left, self._chosen = self._chosen, {}
+            self._unreserve(left)
+        return len(left) < len(chosen)
+
+    def _unreserve(self, ids: dict[int, int]) -> None:
+        for slot, site_id in ids.items():
+            if self._fleet.sites.site_id[slot] == site_id:
+                self._fleet.sites.in_flight[slot] = False
+
+    def _still_on(self, slot: int) -> bool:
+        """Whether the chosen site is to be polled after all: not gone, moved or paused meanwhile."""
+        return slot in self._chosen and not self._fleet.sites.paused[slot]
+
+    async def _start_poll(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
+        if not self._still_on(slot):
+            return
+        memory = memories.get(self._chosen[slot])
+        if memory is None:
+            return
+        host = int(self._fleet.sites.host[slot])
+        if not self._fleet.hosts.allows(host, memory.url):
+            del self._chosen[slot]
+            self._intake.put(_denied(slot, memory, self._clock()))
+            return
+        await self._take_room()
+        cost = float(self._fleet.sites.cost[slot])
+        await self._gate.acquire(cost)
+        if not self._still_on(slot) or not self._fleet.hosts.may_start(host, self._clock()):
+            self._room.release()
+            return
+        del self._chosen[slot]
+        self._fleet.hosts.start(host, self._clock())
+        self._meter.note_start(cost)
+        self._spawn(slot, self._poll(slot, host, memory), f"poll-{memory.site_id}")
+
+    def _start_robots(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
+        if not self._still_on(slot) or self._chosen[slot] not in memories:
+            return
+        memory = memories[self._chosen.pop(slot)]
+        host = int(self._fleet.sites.host[slot])
+        self._fleet.hosts.busy[host] = True
+        self._asking.add(slot)
+        self._spawn(slot, self._ask_robots(slot, host, memory), f"robots-{memory.site_id}")
+
+    async def _poll(self, slot: int, host: int, memory: SiteMemory) -> None:
+        finding = None
+        try:
+            finding = await self._poller.poll(slot, memory)
+        finally:
+            self._fleet.hosts.finish(host)
+            self._room.release()
+            if finding is None:
+                self._unreserve({slot: memory.site_id})
+        self._intake.put(finding)
+
+    async def _ask_robots(self, slot: int, host: int, memory: SiteMemory) -> None:
+        outcome = None
+        try:
+            outcome = await self._robots.ask(host, memory.url)
+        finally:
+            self._asking.discard(slot)
+            self._fleet.hosts.finish(host)
+            if outcome is None:
+                self._unreserve({slot: memory.site_id})
+        if self._fleet.hosts.robots_at[host] == -np.inf:
+            self._intake.put(Finding(slot, memory, outcome))
+            return
+        if not outcome.kind.link_suspect:
+            self._intake.answered()
+        self._unreserve({slot: memory.site_id})
+
+    def _spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks[slot] = task
+        task.add_done_callback(lambda done: self._done(slot, done))
+
+    def _done(self, slot: int, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(slot) is task:
+            del self._tasks[slot]
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None and not self.failed.done():
+            self.failed.set_exception(fault)
+
+
+def _denied(slot: int, memory: SiteMemory, now: float) -> Finding:
+    outcome = Outcome(OutcomeKind.DENIED, started_at=now, duration=0.0, detail="robots.txt of the host denies it")
+    return Finding(slot, memory, outcome, asked=False)

@@ -1,0 +1,28 @@
+"""What one poll came back with, on its way to the journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pollerd.model import Detection, Outcome
+from pollerd.storage import SiteMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer to one poll of the site in `slot`.
+
+    `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where
+    nothing went out (robots.txt said no), so that it tells nothing about our own link.
+    """
+
+    slot: int
+    memory: SiteMemory
+    outcome: Outcome
+    detection: Detection | None = None
+    asked: bool = True
+
+    @property
+    def site_id(self) -> int:
+        """The site that was polled."""
+        return self.memory.site_id

@@ -1,0 +1,176 @@
+"""The sites being polled: the site table, the host table and the allocator, kept in step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation import Allocator
+from pollerd.model import Site, SiteSpec, SiteState
+from pollerd.scheduling import STATE_CODE, HostTable, RobotsRules, SchedulingSettings, SiteTable, capacity
+from pollerd.storage import STATE_CODES, HostRow, ScheduleRows
+
+USER_AGENT_TOKEN = "pollerd"
+"""The name that robots.txt rules are looked up under."""
+
+_LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
+"""No wait is meant to be longer: backoffs and pauses end within a day, a denial is looked at again soon after one."""
+
+
+_NOTICEABLE = 0.01
+
+
+def _optional(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+class Fleet:
+    """Everything the scheduler knows of the sites, in memory. One slot is one site in all three."""
+
+    def __init__(self, settings: SchedulingSettings, allocator_name: str, allocator: Allocator) -> None:
+        self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
+        self.budget = allocator.budget
+        """Cost per second that the user allows; the allocator is told what of it can be spent."""
+        self.sites = SiteTable()
+        self.hosts = HostTable(settings)
+
+    def load(self, rows: ScheduleRows, hosts: Sequence[HostRow]) -> None:
+        """Takes over what storage kept, at start-up."""
+        for row in hosts:
+            self._load_host(row)
+        if not len(rows):
+            return
+        slots = self.sites.add(rows.site_id)
+        table = self.sites
+        index = {int(self.hosts.host_id[s]): s for s in range(self.hosts.size)}
+        table.host[slots] = [index[h] for h in rows.host_id.tolist()]
+        codes = np.array([STATE_CODE[state] for state in STATE_CODES], np.uint8)
+        table.state[slots] = codes[rows.state]
+        table.paused[slots] = rows.paused
+        for name in ("weight", "cost", "min_interval", "max_interval", "half_life", "failures", "polls", "changes"):
+            getattr(table, name)[slots] = getattr(rows, name)
+        table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
+        table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
+        table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
+        self.allocator.add(slots, rows.weight, rows.cost, rows.half_life)
+
+    def _load_host(self, row: HostRow) -> None:
+        slot = self.hosts.add(row.id, row.name)
+        self.hosts.last_start[slot] = -math.inf if row.last_start_at is None else row.last_start_at
+        self.hosts.paused_until[slot] = row.paused_until or 0.0
+        self.hosts.throttles[slot] = row.throttles
+        if row.robots is not None and row.robots.kind != "unreachable":
+            self.hosts.set_rules(slot, RobotsRules.parse(row.robots.body, USER_AGENT_TOKEN, row.robots.at))
+        self.hosts.touched[slot] = False
+
+    def set_right(self, now: float) -> None:
+        """Times to come that a clock running ahead has left are taken as now, waits as the longest there are.
+
+        Without this a site would not be polled until the clock has caught up.
+        """
+        latest = now + max(self.settings.backoff_cap_seconds, _LONGEST_WAIT_SECONDS)
+        for column in (self.sites.last_poll, self.sites.last_seen, self.hosts.last_start, self.hosts.robots_at):
+            np.minimum(column, now, out=column)
+        for column in (self.sites.not_before, self.hosts.paused_until):
+            np.minimum(column, latest, out=column)
+
+    def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
+        """Takes in new sites; `hosts` holds the stored host (id, name) of each."""
+        if not site_ids:
+            return
+        slots = self.sites.add(site_ids)
+        table = self.sites
+        table.host[slots] = [self.hosts.add(*host) for host in hosts]
+        table.weight[slots] = [s.weight for s in specs]
+        table.cost[slots] = [s.cost for s in specs]
+        table.min_interval[slots] = [_optional(s.min_interval) for s in specs]
+        table.max_interval[slots] = [_optional(s.max_interval) for s in specs]
+        table.half_life[slots] = [_optional(s.half_life) for s in specs]
+        self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+
+    def update(self, site_id: int, spec: SiteSpec) -> None:
+        """Takes over a site's new settings; what was learned of it stays."""
+        slot = self.sites.slot_of(site_id)
+        if slot is None:
+            return
+        table = self.sites
+        table.min_interval[slot] = _optional(spec.min_interval)
+        table.max_interval[slot] = _optional(spec.max_interval)
+        new = (spec.weight, spec.cost, _optional(spec.half_life))
+        old = (float(table.weight[slot]), float(table.cost[slot]), float(table.half_life[slot]))
+        if not np.array_equal(new, old, equal_nan=True):
+            table.weight[slot], table.cost[slot], table.half_life[slot] = new
+            self._reweigh(np.array([slot]))
+
+    def carry_on(self, site: Site) -> None:
+        """A site that was added anew under another URL keeps its counts, and stays paused if it was."""
+        slot = self.sites.slot_of(site.id)
+        if slot is None:
+            return
+        self.sites.polls[slot], self.sites.changes[slot] = site.polls, site.changes
+        self.sites.paused[slot] = site.state is SiteState.PAUSED
+
+    def set_paused(self, site_id: int, paused: bool) -> None:
+        """Pauses a site, or resumes it: that ends a backoff and brings back a site that was gone."""
+        slot = self.sites.slot_of(site_id)
+        if slot is None:
+            return
+        self.sites.paused[slot] = paused
+        if not paused:
+            self.set_state(slot, SiteState.ACTIVE)
+            self.sites.not_before[slot] = 0.0
+            self.sites.failures[slot] = 0
+
+    def _reweigh(self, slots: NDArray[np.int64]) -> None:
+        learned, shared = self.allocator.site_state(slots), self.allocator.shared_state()
+        table = self.sites
+        self.allocator.remove(slots)
+        self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+        self.allocator.restore(slots, learned, shared)
+
+    def spendable(self, budget: float) -> float:
+        """What of a budget (cost per second) can be spent, given min_intervals and politeness."""
+        return min(budget, capacity(self.sites, self.hosts, self.settings))
+
+    def fit_budget(self, budget: float | None = None) -> None:
+        """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
+        self.budget = self.budget if budget is None else budget
+        spendable = self.spendable(self.budget)
+        if abs(spendable - self.allocator.budget) > _NOTICEABLE * spendable:
+            self.allocator.budget = spendable
+
+    def remove(self, site_id: int) -> int | None:
+        """Forgets a site; returns the slot that it had."""
+        slot = self.sites.slot_of(site_id)
+        if slot is not None:
+            self.allocator.remove(np.array([slot]))
+            self.sites.remove(slot)
+        return slot
+
+    def replace_allocator(self, name: str, allocator: Allocator) -> None:
+        """Another allocator takes over; it must hold the same slots."""
+        self.allocator_name, self.allocator = name, allocator
+
+    def set_state(self, slot: int, state: SiteState) -> None:
+        """Where the site stands; PAUSED is not a state here but a flag of its own."""
+        self.sites.state[slot] = STATE_CODE[state]
+
+    def uniform_period(self) -> float:
+        """Seconds that round robin would leave between two polls of a site: Σ cost / budget."""
+        n = self.sites.size
+        live = self.sites.occupied() & ~self.sites.paused[:n] & (self.sites.state[:n] != STATE_CODE[SiteState.GONE])
+        return float(self.sites.cost[:n][live].sum()) / self.allocator.budget
+
+    def host_name(self, slot: int) -> str:
+        """The host "name:port" of a site's slot."""
+        return self.hosts.names[int(self.sites.host[slot])]
+
+    def hosts_polled(self, until: float) -> int:
+        """How many hosts have a site that is being polled, or that nothing keeps from being polled by `until`."""
+        table, n = self.sites, self.sites.size
+        alive = table.occupied() & ~table.paused[:n] & (table.state[:n] != STATE_CODE[SiteState.GONE])
+        alive &= table.in_flight[:n] | (table.not_before[:n] <= until)
+        return int(np.count_nonzero(np.bincount(table.host[:n][alive])))

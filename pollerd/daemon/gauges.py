@@ -1,0 +1,72 @@
+"""Brings the gauges up to date, and measures how late the event loop runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import numpy as np
+
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.gate import BudgetGate
+from pollerd.daemon.meter import Meter
+from pollerd.daemon.outlook import Outlook
+from pollerd.model import SiteState
+from pollerd.scheduling import STATES
+from pollerd.telemetry import Instruments
+
+_EVERY_SECONDS = 1.0
+_OUTLOOK_EVERY = 15
+
+
+class Gauges:
+    """Looks at the daemon once a second; at the forecast every fifteenth time."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        gate: BudgetGate,
+        meter: Meter,
+        forecast: Forecast,
+        outlook: Outlook,
+        instruments: Instruments,
+    ) -> None:
+        self._fleet, self._gate, self._meter = fleet, gate, meter
+        self._forecast, self._outlook, self._instruments = forecast, outlook, instruments
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        turn = 0
+        while True:
+            self._look()
+            if turn % _OUTLOOK_EVERY == 0:
+                await self._look_ahead()
+            turn += 1
+            due = time.monotonic() + _EVERY_SECONDS
+            await asyncio.sleep(_EVERY_SECONDS)
+            self._instruments.loop_lag.set(max(0.0, time.monotonic() - due))
+
+    def _look(self) -> None:
+        instruments, sites = self._instruments, self._fleet.sites
+        budget = self._gate.budget
+        instruments.budget.set(budget)
+        instruments.utilization.set(self._meter.rate() / budget)
+        instruments.dispatch_age.set(self._meter.dispatch_age())
+        n = sites.size
+        occupied = sites.occupied()
+        paused = occupied & sites.paused[:n]
+        counts = np.bincount(sites.state[:n][occupied & ~paused], minlength=len(STATES))
+        for state, count in zip(STATES, counts.tolist(), strict=True):
+            instruments.sites[state].set(count)
+        instruments.sites[SiteState.PAUSED].set(int(paused.sum()))
+
+    async def _look_ahead(self) -> None:
+        self._fleet.fit_budget()
+        instruments, figures = self._instruments, await self._forecast.refresh()
+        instruments.price.set(figures.benefit.price)
+        instruments.expected.labels("uniform").set(figures.benefit.uniform)
+        instruments.expected.labels("best").set(figures.benefit.best)
+        instruments.expected.labels("scheduled").set(figures.as_scheduled)
+        instruments.late_sites.set(self._outlook.late_sites())
+        instruments.noisy_sites.set(self._outlook.noisy_sites())

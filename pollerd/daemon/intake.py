@@ -1,0 +1,98 @@
+"""Where finished polls come in: our own outages are told from the sites', then the journal has them."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from pollerd.daemon.finding import Finding
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.journal import Journal
+from pollerd.scheduling import LinkState, LinkWatch, hosts_that_must_fail
+from pollerd.telemetry import Instruments
+
+PATIENCE_SECONDS = 300.0
+"""A failure that no other host has shed light on for so long counts."""
+
+
+class Intake:
+    """Passes findings on to the journal; holds back failures that may be our own link's."""
+
+    def __init__(self, fleet: Fleet, journal: Journal, instruments: Instruments) -> None:
+        self._fleet, self._journal, self._instruments = fleet, journal, instruments
+        self._watch: LinkWatch[Finding] = LinkWatch()
+        self._held_since = 0.0
+        self._log = structlog.get_logger("pollerd.link")
+
+    @property
+    def offline(self) -> bool:
+        """Whether our own link seems down."""
+        return self._watch.state is LinkState.OFFLINE
+
+    @property
+    def probe_wait(self) -> float:
+        """While offline: seconds to the next probe."""
+        return self._watch.probe_wait
+
+    def put(self, finding: Finding) -> None:
+        """Takes a finished poll."""
+        if not finding.asked:
+            self._journal.put(finding)
+        elif finding.outcome.kind.link_suspect:
+            self._failed(finding)
+        else:
+            self._answered()
+            self._journal.put(finding)
+
+    def answered(self) -> None:
+        """Some host answered something other than a poll (a robots.txt)."""
+        self._answered()
+
+    def forget(self, site_id: int) -> None:
+        """What is held back of this site's polls is of a page that it no longer is."""
+        self._watch.drop(lambda finding: finding.site_id == site_id)
+
+    def review(self) -> None:
+        """Failures held back for long, with no other host to shed light on them, count: none waits for ever."""
+        if not self._watch.holding:
+            return
+        slow = 2 * hosts_that_must_fail(self._fleet.hosts.size) / self._fleet.budget
+        if time.monotonic() - self._held_since > max(PATIENCE_SECONDS, slow):
+            for finding in self._watch.held():
+                self._journal.put(finding)
+
+    def close(self) -> None:
+        """At a stop: what was not judged never happened."""
+        for finding in self._watch.held():
+            self._release(finding)
+
+    def _answered(self) -> None:
+        was_offline = self.offline
+        for held in self._watch.answered():
+            self._journal.put(held)
+        if was_offline:
+            self._instruments.offline.set(0)
+            self._log.info("online", polling="resumed")
+
+    def _failed(self, finding: Finding) -> None:
+        was_offline = self.offline
+        if not self._watch.holding:
+            self._held_since = time.monotonic()
+        host = int(self._fleet.sites.host[finding.slot])
+        others = self._fleet.hosts_polled(finding.outcome.started_at + PATIENCE_SECONDS)
+        counted, dropped = self._watch.failed(host, finding, others)
+        for known in counted:
+            self._journal.put(known)
+        for nobodys in dropped:
+            self._instruments.dropped_while_offline.inc()
+            self._release(nobodys)
+        if self.offline and not was_offline:
+            self._instruments.offline.set(1)
+            self._log.warning("offline", hosts_failed=len(dropped), last=finding.outcome.detail, polling="probing")
+
+    def _release(self, finding: Finding) -> None:
+        sites, hosts = self._fleet.sites, self._fleet.hosts
+        if sites.site_id[finding.slot] == finding.site_id:
+            sites.in_flight[finding.slot] = False
+            hosts.robots_retry_at[int(sites.host[finding.slot])] = 0.0

@@ -1,0 +1,154 @@
+"""Group commit: finished polls are judged, learned from and committed together, at most a second old."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from pollerd.daemon.bookkeeper import Bookkeeper
+from pollerd.daemon.finding import Finding
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.errors import DatabaseUnavailableError
+from pollerd.storage import HostRobots, Store
+from pollerd.telemetry import Instruments
+
+_SHARED_STATE_SECONDS = 1.0
+_RETRY_FIRST_SECONDS = 0.5
+_RETRY_CAP_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class Journal:
+    """Takes findings, keeps them until they are committed, then frees their sites for the next poll.
+
+    While the database does not take a commit the same batch is tried again and again, `healthy` is cleared (so that
+    the dispatcher starts nothing) and `failure` says why.
+    """
+
+    def __init__(
+        self, bookkeeper: Bookkeeper, store: Store, settings: DaemonSettings, instruments: Instruments
+    ) -> None:
+        self._bookkeeper, self._store = bookkeeper, store
+        self._settings, self._instruments = settings, instruments
+        self._findings: list[Finding] = []
+        self._robots: dict[int, HostRobots] = {}
+        self._moved: set[int] = set()
+        """Sites that got another URL while the present batch is on its way."""
+        self._arrived = asyncio.Event()
+        self._full = asyncio.Event()
+        self._closing = False
+        self._busy = asyncio.Lock()
+        self._shared_at = -math.inf
+        self._log = structlog.get_logger("pollerd.journal")
+        self.healthy = asyncio.Event()
+        self.healthy.set()
+        self.failure: str | None = None
+
+    def put(self, finding: Finding) -> None:
+        """Takes a finding; its site stays in flight until it is committed."""
+        self._findings.append(finding)
+        self._arrived.set()
+        if len(self._findings) >= self._settings.flush_polls:
+            self._full.set()
+
+    def forget(self, site_id: int) -> None:
+        """What waits of this site's polls is of a page that it no longer is."""
+        self._findings = [finding for finding in self._findings if finding.site_id != site_id]
+        self._moved.add(site_id)
+
+    def put_robots(self, host: int, robots: HostRobots) -> None:
+        """Takes what the robots.txt of the host slot came to."""
+        self._robots[host] = robots
+        self._arrived.set()
+
+    def close(self) -> None:
+        """Nothing more will come: `run` ends once all is committed."""
+        self._closing = True
+        self._arrived.set()
+        self._full.set()
+
+    async def run(self) -> None:
+        """Commits until closed."""
+        while not self._closing or self._findings or self._robots:
+            await self._arrived.wait()
+            if not self._closing:
+                await self._wait_for_company()
+            self._arrived.clear()
+            self._full.clear()
+            await self.flush()
+        self._shared_at = -math.inf
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Commits what has come so far; returns when it is in the database."""
+        async with self._busy:
+            await self._flush()
+
+    @contextlib.asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Commits what has come so far; what comes later waits until the block ends."""
+        async with self._busy:
+            await self._flush()
+            yield
+
+    async def _flush(self) -> None:
+        findings, self._findings = self._findings, []
+        self._moved.clear()
+        robots, self._robots = self._robots, {}
+        if not findings and not robots and self._shared_at > -math.inf:
+            return
+        entry = await self._retry(lambda: self._bookkeeper.prepare(findings, self._moved))
+        batch = self._bookkeeper.batch(entry, robots, with_shared_state=self._shared_state_due())
+        started = time.perf_counter()
+        result = await self._retry(lambda: self._store.commit(batch))
+        self._instruments.commit.observe(time.perf_counter() - started)
+        self._bookkeeper.settle(entry, result.content_ids, self._moved)
+
+    async def _wait_for_company(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.flush_seconds):
+                await self._full.wait()
+        except TimeoutError:
+            return
+
+    def _shared_state_due(self) -> bool:
+        now = time.monotonic()
+        if now - self._shared_at < _SHARED_STATE_SECONDS:
+            return False
+        self._shared_at = now
+        return True
+
+    async def _retry(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Calls until the database answers; says once that it does not, and once that it does again."""
+        wait = _RETRY_FIRST_SECONDS
+        while True:
+            try:
+                result = await call()
+            except DatabaseUnavailableError as error:
+                self._failed(str(error))
+                await asyncio.sleep(wait)
+                wait = min(wait * 2, _RETRY_CAP_SECONDS)
+            else:
+                self._works()
+                return result
+
+    def _failed(self, why: str) -> None:
+        if self.healthy.is_set():
+            self._log.error("storage_failing", reason=why, polling="paused")
+        self.failure = why
+        self.healthy.clear()
+        self._instruments.storage_failing.set(1)
+
+    def _works(self) -> None:
+        if not self.healthy.is_set():
+            self._log.info("storage_recovered", polling="resumed")
+            self._instruments.storage_failing.set(0)
+        self.failure = None
+        self.healthy.set()

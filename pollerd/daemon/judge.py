@@ -1,0 +1,152 @@
+"""From a finding to what is to be recorded: state, backoff, validators, redirects. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pollerd.daemon.finding import Finding
+from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
+from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after
+from pollerd.storage import ChangeDraft, PollRecord, SiteMemory
+
+ROBOTS_RECHECK_SECONDS = 86_400.0
+REDIRECT_CONFIRMATIONS = 3
+"""A permanent redirect is proposed as the site's URL once it was met this often in a row."""
+_PERMANENT = frozenset({301, 308})
+_HOST_THROTTLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a site and its host stood before the poll."""
+
+    failures: int
+    last_seen_at: float | None
+    host_throttles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What follows from one poll: the record for storage, and what it means for the host.
+
+    `host_pause_seconds`: leave the whole host alone for so long; None: no. `host_throttles`: throttled answers in a
+    row at the host, after this one.
+    """
+
+    record: PollRecord
+    host_pause_seconds: float | None
+    host_throttles: int
+
+
+def judge(
+    finding: Finding, standing: Standing, summary: str, settings: SchedulingSettings, rng: np.random.Generator
+) -> Judgement:
+    """Draws the conclusions of one poll. `summary` describes the change, where there is one."""
+    outcome = finding.outcome
+    kind = finding.detection.kind if finding.detection is not None else outcome.kind
+    informative = kind.informative
+    failures = 0 if informative else standing.failures + 1
+    state, wait = _verdict(kind, outcome, failures, settings, rng)
+    pause, throttles = _host_verdict(outcome, standing.host_throttles, settings, rng)
+    at = outcome.started_at
+    record = PollRecord(
+        poll=_poll(finding, kind, standing),
+        memory=_memory(finding, kind),
+        state=state,
+        not_before=None if wait is None else at + outcome.duration + wait,
+        failures=failures,
+        last_seen_at=at if informative else standing.last_seen_at,
+        content=finding.detection.content if finding.detection is not None else None,
+        change=_change(finding, kind, standing, summary),
+    )
+    return Judgement(record, pause, throttles)
+
+
+def _verdict(
+    kind: OutcomeKind, outcome: Outcome, failures: int, settings: SchedulingSettings, rng: np.random.Generator
+) -> tuple[SiteState, float | None]:
+    """Where the site stands now, and how long to leave it alone (s)."""
+    if kind.informative:
+        return SiteState.ACTIVE, None
+    if kind is OutcomeKind.GONE:
+        return SiteState.GONE, None
+    if kind is OutcomeKind.DENIED:
+        return SiteState.BLOCKED, ROBOTS_RECHECK_SECONDS * float(rng.uniform(1.0, 1.1))
+    asked = clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
+    own = backoff_seconds(failures, settings.backoff_base_seconds, settings.backoff_cap_seconds, rng)
+    wait = own if asked is None else asked
+    return (SiteState.BLOCKED if kind is OutcomeKind.BLOCKED_ADDRESS else SiteState.BACKING_OFF), wait
+
+
+def _host_verdict(
+    outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
+) -> tuple[float | None, int]:
+    """429 pauses the host at once; 503 its URL first, and the host when it keeps coming."""
+    if outcome.status is None:
+        return None, throttles
+    if outcome.status not in (429, 503):
+        return None, 0
+    throttles += 1
+    if outcome.status == 503 and throttles < _HOST_THROTTLES:
+        return None, throttles
+    asked = clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
+    own = backoff_seconds(throttles, settings.backoff_base_seconds, settings.backoff_cap_seconds, rng)
+    return (own if asked is None else asked), throttles
+
+
+def _poll(finding: Finding, kind: OutcomeKind, standing: Standing) -> Poll:
+    outcome, detection = finding.outcome, finding.detection
+    evidence = detection.evidence if detection is not None else None
+    seen = standing.last_seen_at
+    return Poll(
+        site_id=finding.site_id,
+        at=outcome.started_at,
+        elapsed=None if seen is None else max(outcome.started_at - seen, 0.0),
+        outcome=kind,
+        status=outcome.status,
+        duration=outcome.duration,
+        bytes=outcome.bytes,
+        changed=kind is OutcomeKind.CHANGED,
+        age=evidence.age if evidence is not None else None,
+        count=evidence.count if evidence is not None else None,
+        detail=outcome.detail or (detection.detail if detection is not None else ""),
+        redirects=outcome.redirects,
+    )
+
+
+def _memory(finding: Finding, kind: OutcomeKind) -> SiteMemory:
+    before, outcome = finding.memory, finding.outcome
+    if finding.detection is None or not kind.informative:
+        return replace(before, last_outcome=kind)
+    target = _permanent_target(outcome)
+    again = target is not None and target == before.redirect_url
+    full = kind is not OutcomeKind.NOT_MODIFIED
+    return replace(
+        before,
+        validators=outcome.validators,
+        baseline=finding.detection.baseline,
+        polls_since_full=0 if full else before.polls_since_full + 1,
+        content_type=outcome.content_type if full else before.content_type,
+        redirect_url=target,
+        redirect_count=before.redirect_count + 1 if again else int(target is not None),
+        last_outcome=kind,
+    )
+
+
+def _permanent_target(outcome: Outcome) -> str | None:
+    """Where the page has moved for good: the end of the leading run of 301 and 308."""
+    target = None
+    for hop in outcome.redirects:
+        if hop.status not in _PERMANENT:
+            break
+        target = hop.url
+    return target
+
+
+def _change(finding: Finding, kind: OutcomeKind, standing: Standing, summary: str) -> ChangeDraft | None:
+    if kind is not OutcomeKind.CHANGED or finding.detection is None:
+        return None
+    media = finding.detection.baseline.media or Media.BINARY
+    return ChangeDraft(kind=media, summary=summary, previous_poll_at=standing.last_seen_at)

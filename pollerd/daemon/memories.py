@@ -1,0 +1,54 @@
+"""What is remembered of each site's content, read when it is polled, kept for the sites polled lately."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from pollerd.storage import SiteMemory, Store
+
+
+class Memories:
+    """A bounded cache of `SiteMemory` before the store."""
+
+    def __init__(self, store: Store, capacity: int) -> None:
+        self._store, self._capacity = store, capacity
+        self._kept: OrderedDict[int, SiteMemory] = OrderedDict()
+        self._loading: set[int] = set()
+
+    async def get(self, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+        """The memories of the sites; sites that are gone from the store are left out."""
+        missing = [i for i in site_ids if i not in self._kept]
+        if missing:
+            await self._load(missing)
+        found = {}
+        for site_id in site_ids:
+            memory = self._kept.get(site_id)
+            if memory is not None:
+                self._kept.move_to_end(site_id)
+                found[site_id] = memory
+        self._trim()
+        return found
+
+    async def _load(self, site_ids: Sequence[int]) -> None:
+        """Reads the sites; one that is forgotten meanwhile was perhaps read as it was before, and is not kept."""
+        self._loading.update(site_ids)
+        try:
+            loaded = await self._store.load_memories(site_ids)
+            self._kept.update({i: memory for i, memory in loaded.items() if i in self._loading})
+        finally:
+            self._loading.difference_update(site_ids)
+
+    def follow(self, before: SiteMemory, after: SiteMemory) -> None:
+        """Remembers what a poll that started from `before` left, unless the site was changed or forgotten meanwhile."""
+        if self._kept.get(before.site_id) is before:
+            self._kept[before.site_id] = after
+
+    def forget(self, site_id: int) -> None:
+        """The site changed behind the cache: read it anew."""
+        self._kept.pop(site_id, None)
+        self._loading.discard(site_id)
+
+    def _trim(self) -> None:
+        while len(self._kept) > self._capacity:
+            self._kept.popitem(last=False)

@@ -1,0 +1,166 @@
+"""Explaining the schedule: when a site comes next, why not now, and what the whole budget brings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.meter import Meter
+from pollerd.daemon.views import AllocationView, Explanation, Live
+from pollerd.model import SiteState
+from pollerd.scheduling import STATES, NoiseCap
+
+DAY_SECONDS = 86_400.0
+HOUR_SECONDS = 3_600.0
+_GONE = STATES.index(SiteState.GONE)
+
+
+class Outlook:
+    """Read-only views of the fleet, as the allocator believes now."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        meter: Meter,
+        forecast: Forecast,
+        objective: Callable[[], str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._fleet, self._meter, self._forecast = fleet, meter, forecast
+        self._objective, self._clock = objective, clock
+        self._noise = NoiseCap(fleet.sites)
+
+    def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
+        """What the loop knows of the sites; sites it does not know are left out."""
+        rates, floor, now = self._fleet.allocator.rates(), self._floors(), self._clock()
+        found = {}
+        for site_id in site_ids:
+            slot = self._fleet.sites.slot_of(site_id)
+            if slot is not None:
+                earliest = self._earliest(slot, floor)
+                rate = _per_day(rates, slot) if self._met(slot) else None
+                found[site_id] = Live(rate, None if earliest is None else max(earliest, now))
+        return found
+
+    def _met(self, slot: int) -> bool:
+        """Whether polls told anything of the site itself; before that the belief is about sites in general."""
+        sites = self._fleet.sites
+        return bool(np.isfinite(sites.last_seen[slot]) and sites.polls[slot] > 1)
+
+    def explain(self, site_id: int) -> Explanation | None:
+        """Everything that decides when the site is polled; None where it is not known."""
+        sites, allocator, now = self._fleet.sites, self._fleet.allocator, self._clock()
+        slot = sites.slot_of(site_id)
+        if slot is None:
+            return None
+        one = np.array([slot], np.int64)
+        elapsed = sites.elapsed(now)
+        urgency = allocator.urgency(elapsed, now)
+        low, high = allocator.rate_interval(one)
+        benefit = self._forecast.figures().benefit
+        period = _number(float(benefit.periods[slot])) if slot < len(benefit.periods) else None
+        earliest = self._earliest(slot, self._floors())
+        soon = None if earliest is None else max(earliest, now)
+        expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
+        return Explanation(
+            site_id=site_id,
+            allocator=self._fleet.allocator_name,
+            objective=self._objective(),
+            rate_per_day=_per_day(allocator.rates(), slot),
+            rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
+            rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
+            elapsed=_number(float(elapsed[slot])),
+            change_probability=_number(float(allocator.change_probability(one, elapsed[one])[0])),
+            urgency=_number(float(urgency[slot])),
+            rank=1 + int((urgency > urgency[slot]).sum()) if math.isfinite(urgency[slot]) else None,
+            price=benefit.price,
+            budget_share=None if period is None else _number(float(sites.cost[slot]) / period / self._fleet.budget),
+            expected_interval=period,
+            next_poll_at=soon,
+            next_expected_poll_at=_number(expected),
+            why_not_now=self._why_not_now(slot, earliest, now),
+            capped_to_uniform=bool(sites.changes_always()[slot]),
+            failures=int(sites.failures[slot]),
+        )
+
+    def allocation(self) -> AllocationView:
+        """What the budget brings: as scheduled, under uniform, at the best split."""
+        figures, budget = self._forecast.figures(), self._fleet.budget
+        return AllocationView(
+            allocator=self._fleet.allocator_name,
+            objective=self._objective(),
+            budget=budget,
+            utilization=self._meter.rate() / budget,
+            price=figures.benefit.price,
+            expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
+            expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
+            expected_detections_per_hour_best=figures.benefit.best * HOUR_SECONDS,
+            sites=len(self._fleet.sites),
+            late_sites=self.late_sites(),
+            noisy_sites=self.noisy_sites(),
+            maximum_intervals_feasible=self._maximum_intervals_feasible(),
+        )
+
+    def late_sites(self) -> int:
+        """How many sites are past their max_interval."""
+        late = self._fleet.sites.lateness(self._clock(), self._fleet.settings.max_interval_seconds)
+        return int((late > 0).sum())
+
+    def noisy_sites(self) -> int:
+        """How many sites change at nearly every poll and are held to the uniform share."""
+        return int(self._fleet.sites.changes_always().sum())
+
+    def _floors(self) -> NDArray[np.float64]:
+        """float64[size]: shortest gap between two polls of each site, its noise counted in, s."""
+        sites = self._fleet.sites
+        minimum = sites.min_interval[: sites.size]
+        own = np.where(np.isnan(minimum), self._fleet.settings.min_interval_seconds, minimum)
+        return np.maximum(own, self._noise.floors(self._fleet.uniform_period()))
+
+    def _earliest(self, slot: int, floor: NDArray[np.float64]) -> float | None:
+        """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""
+        sites = self._fleet.sites
+        if sites.paused[slot] or sites.state[slot] == _GONE:
+            return None
+        own = max(float(sites.last_poll[slot] + floor[slot]), float(sites.not_before[slot]))
+        return max(own, self._fleet.hosts.ready_at_of(int(sites.host[slot])))
+
+    def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
+        """What keeps the site from being polled at once; None: nothing but the budget."""
+        sites, hosts = self._fleet.sites, self._fleet.hosts
+        host, state = int(sites.host[slot]), STATES[sites.state[slot]]
+        noisy = bool(sites.changes_always()[slot])
+        waiting = earliest is not None and earliest > now
+        reasons = (
+            (bool(sites.paused[slot]), "paused by the user"),
+            (state is SiteState.GONE, "the server said 410 Gone"),
+            (bool(sites.in_flight[slot]), "a poll is under way"),
+            (float(sites.not_before[slot]) > now, f"{state.value} after {sites.failures[slot]} failures"),
+            (float(hosts.paused_until[host]) > now, "the host asked to be left alone"),
+            (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),
+            (bool(hosts.busy[host]), "another request to the host is under way"),
+            (hosts.ready_at_of(host) > now, "the host's interval is not over"),
+            (noisy and waiting, "held to the uniform share: it changes at nearly every poll"),
+            (waiting, "its min_interval is not over"),
+        )
+        return next((text for holds, text in reasons if holds), None)
+
+    def _maximum_intervals_feasible(self) -> bool:
+        sites, n = self._fleet.sites, self._fleet.sites.size
+        own = sites.max_interval[:n]
+        maximum = np.where(np.isnan(own), self._fleet.settings.max_interval_seconds, own)
+        load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()
+        return bool(load <= self._fleet.budget)
+
+
+def _per_day(rates: NDArray[np.float64], slot: int) -> float | None:
+    return _number(float(rates[slot]) * DAY_SECONDS) if slot < len(rates) else None
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,80 @@
+"""One poll, from a site to a finding: ask, follow, detect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from pollerd.daemon.finding import Finding
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.hops import Hops
+from pollerd.daemon.robots import RobotsKeeper
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.detection import detect, heavy
+from pollerd.fetching import Fetcher, Request
+from pollerd.model import Detection, Outcome, OutcomeKind, Validators
+from pollerd.storage import SiteMemory
+
+
+class Poller:
+    """Does single polls. The caller has reserved the site and its host and has passed the budget gate."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        fetcher: Fetcher,
+        robots: RobotsKeeper,
+        settings: DaemonSettings,
+        clock: Callable[[], float],
+    ) -> None:
+        self._fleet, self._fetcher, self._robots = fleet, fetcher, robots
+        self._settings, self._clock = settings, clock
+        self._began_at = clock()
+        self._log = structlog.get_logger("pollerd.poll")
+
+    async def poll(self, slot: int, memory: SiteMemory) -> Finding:
+        """Polls the site in `slot`. A site's faults come back in the finding; only our own raise."""
+        own = int(self._fleet.sites.host[slot])
+        hops = Hops(self._fleet, self._robots, own, self._began_at, self._clock)
+        try:
+            outcome = await self._fetcher.fetch(self._request(slot, memory), hops.may_follow)
+        finally:
+            hops.finish()
+        if hops.put_off is not None:
+            outcome = _put_off(outcome, hops.put_off)
+        return Finding(slot, memory, outcome, await self._detect(slot, memory, outcome))
+
+    def _request(self, slot: int, memory: SiteMemory) -> Request:
+        """Conditional, but for every n-th poll and the first after a change of settings: some servers lie."""
+        last_seen = float(self._fleet.sites.last_seen[slot])
+        changed_at = memory.settings_changed_at
+        full = (
+            memory.polls_since_full >= self._settings.full_get_every - 1
+            or memory.baseline.fingerprint is None
+            or (changed_at is not None and changed_at > last_seen)
+        )
+        return Request(memory.url, Validators() if full else memory.validators)
+
+    async def _detect(self, slot: int, memory: SiteMemory, outcome: Outcome) -> Detection | None:
+        if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
+            return None
+        last_seen = float(self._fleet.sites.last_seen[slot])
+        elapsed = max(outcome.started_at - last_seen, 0.0) if last_seen > 0 else None
+        try:
+            if heavy(outcome):
+                return await asyncio.to_thread(detect, outcome, memory.baseline, elapsed)
+            return detect(outcome, memory.baseline, elapsed)
+        except Exception as error:  # noqa: BLE001
+            # Bodies come from strangers: one that breaks a parser is set aside with its site, the rest go on.
+            self._log.exception("detection_failed", site_id=memory.site_id, url=memory.url)
+            detail = f"detection failed: {type(error).__name__}: {error}"
+            return Detection(OutcomeKind.UNDECODABLE, memory.baseline, detail=detail)
+
+
+def _put_off(outcome: Outcome, seconds: float) -> Outcome:
+    """No refusal for good: the host that we were sent to is to be left alone for now."""
+    detail = f"redirect to {outcome.redirects[-1].url}: its host cannot be asked now"
+    return replace(outcome, kind=OutcomeKind.THROTTLED, retry_after=seconds, detail=detail)

@@ -1,0 +1,72 @@
+"""What the live loop shows of itself: values for the API and the status line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What only the running daemon knows of a site."""
+
+    rate_per_day: float | None
+    next_poll_at: float | None
+    """The earliest moment of its next poll, epoch s; None: it will not be polled as things stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a site is polled as it is. Times epoch s, durations s."""
+
+    site_id: int
+    allocator: str
+    objective: str
+    rate_per_day: float | None
+    rate_low_per_day: float | None
+    rate_high_per_day: float | None
+    elapsed: float | None
+    change_probability: float | None
+    urgency: float | None
+    rank: int | None
+    """1: the most urgent of all sites."""
+    price: float
+    budget_share: float | None
+    expected_interval: float | None
+    next_poll_at: float | None
+    next_expected_poll_at: float | None
+    why_not_now: str | None
+    capped_to_uniform: bool
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationView:
+    """What the budget brings under the present belief."""
+
+    allocator: str
+    objective: str
+    budget: float
+    utilization: float
+    price: float
+    expected_detections_per_hour_as_scheduled: float
+    expected_detections_per_hour_uniform: float
+    expected_detections_per_hour_best: float
+    sites: int
+    late_sites: int
+    noisy_sites: int
+    maximum_intervals_feasible: bool
+    """Whether the budget holds all max_intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One look at the daemon, for the status line."""
+
+    sites: int
+    in_flight: int
+    polls: int
+    changes: int
+    rate: float
+    budget: float
+    offline: bool
+    storage_failure: str | None

@@ -1,0 +1,20 @@
+"""What a response means: bytes in, values out. No input or output, no clock, no randomness.
+
+`detect` judges a response against a site's `Baseline`, `summarise` says what changed in one line.
+"""
+
+from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
+from pollerd.detection.last_modified import parse_http_date
+from pollerd.detection.normalise import Normalised, normalise
+from pollerd.detection.summary import summarise
+
+__all__ = [
+    "HEAVY_BYTES",
+    "HEAVY_FEED_BYTES",
+    "Normalised",
+    "detect",
+    "heavy",
+    "normalise",
+    "parse_http_date",
+    "summarise",
+]

@@ -1,0 +1,107 @@
+"""One response against what is remembered of its site: a detection and the evidence it gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import xxhash
+
+from pollerd.detection import items, last_modified
+from pollerd.detection.media import essence
+from pollerd.detection.normalise import Normalised, normalise
+from pollerd.errors import InvalidValueError
+from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
+
+HEAVY_BYTES = 256 * 1024
+HEAVY_FEED_BYTES = 8 * 1024
+
+
+def heavy(outcome: Outcome) -> bool:
+    """True where `detect` may take more than about 5 ms of CPU: run it off the event loop.
+
+    So it is for bodies over 256 KiB, and over 8 KiB where the type hints at a feed: feedparser needs 0.3 ms a KiB.
+    """
+    size = len(outcome.body or b"")
+    feedlike = size > HEAVY_FEED_BYTES and essence(outcome.content_type).endswith("xml")
+    return size > HEAVY_BYTES or feedlike
+
+
+def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detection:
+    """What a response means for a site.
+
+    `outcome` is of kind BODY or NOT_MODIFIED, else InvalidValueError. `elapsed` is seconds since the last informative
+    poll, None at the first; InvalidValueError where it is negative or not finite.
+
+    Returns a detection of kind NOT_MODIFIED, FIRST, UNCHANGED or CHANGED (never UNDECODABLE: whatever cannot be read
+    by its media is compared as text or bytes). Its evidence is
+
+    - unchanged: `changed` False. At a first poll there is none.
+    - changed: `count` of new feed entries, except where all of them are new (the window has rolled over and the
+      number would be a lower bound) or none is (an edit); `age` where a feed's entry or a trusted `Last-Modified`
+      dates the change, in [0, elapsed] seconds.
+
+    A site that was seen before counts as seen even where `elapsed` is None, but then there is no evidence: a change
+    without a gap says nothing about a rate. `content` is set for FIRST and CHANGED.
+    """
+    _check(outcome, elapsed)
+    if outcome.body is None:
+        return Detection(OutcomeKind.NOT_MODIFIED, baseline, _unchanged(elapsed))
+    raw = xxhash.xxh3_128_digest(outcome.body)
+    if raw == baseline.raw_fingerprint and baseline.fingerprint is not None:
+        return _same(outcome, baseline, elapsed)
+    found = normalise(outcome.body, outcome.content_type)
+    fingerprint = xxhash.xxh3_128_digest(found.content)
+    if baseline.fingerprint is None:
+        return _first(outcome, _seen(baseline, found, fingerprint, raw), found)
+    if fingerprint == baseline.fingerprint and found.media is baseline.media:
+        return _same(outcome, _seen(baseline, found, fingerprint, raw), elapsed)
+    return _changed(outcome, baseline, _seen(baseline, found, fingerprint, raw), found, elapsed)
+
+
+def _check(outcome: Outcome, elapsed: float | None) -> None:
+    if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
+        raise InvalidValueError("outcome.kind", "body or not_modified", outcome.kind.value)
+    if elapsed is not None and not 0.0 <= elapsed < float("inf"):
+        raise InvalidValueError("elapsed", "a finite number of seconds, at least 0, or None", elapsed)
+
+
+def _unchanged(elapsed: float | None) -> Evidence | None:
+    return None if elapsed is None else Evidence(changed=False)
+
+
+def _seen(baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes) -> Baseline:
+    return replace(
+        baseline,
+        fingerprint=fingerprint,
+        raw_fingerprint=raw,
+        media=found.media,
+        items=items.remember(baseline.items, found.entries) if found.media is Media.FEED else b"",
+    )
+
+
+def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
+    after, _ = last_modified.hear(seen, outcome, changed=False, elapsed=elapsed)
+    return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
+
+
+def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
+    """A first poll sets the baseline and teaches nothing: no date of a stranger is trusted before it proved truthful.
+
+    An entry dated months ago (a feed whose dates are wrong, or whose entries are edited) would say that nothing
+    changed for months, and the site would not be asked again for as long.
+    """
+    after, _ = last_modified.hear(seen, outcome, changed=False, elapsed=None)
+    return Detection(OutcomeKind.FIRST, after, None, found.content)
+
+
+def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalised, elapsed: float | None) -> Detection:
+    after, modified_age = last_modified.hear(seen, outcome, changed=True, elapsed=elapsed)
+    fresh = items.unseen(before.items, found.entries)
+    # An edit shows in the date of whichever entry was edited; a new entry's own date says when it came.
+    age = items.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None
+    evidence = Evidence(
+        changed=True,
+        age=modified_age if age is None else age,
+        count=items.count(fresh, found.entries) if before.media is found.media else None,
+    )
+    return Detection(OutcomeKind.CHANGED, after, evidence if elapsed is not None else None, found.content)

@@ -1,0 +1,146 @@
+"""Feeds by their entries: RSS, Atom and RDF through feedparser, JSON Feed through the JSON reader.
+
+What is not an entry (build dates, generators, time to live, the order of entries) is no change.
+"""
+
+from __future__ import annotations
+
+import calendar
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import feedparser
+import xxhash
+
+from pollerd.detection import json
+from pollerd.detection.html import visible_text
+from pollerd.detection.tangle import tangled
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_JSON_FEED = "jsonfeed.org/version/"
+_DECLARATION = re.compile(rb"^\s*<\?xml[^>]*\?>")
+_UTF8 = {"content-type": "application/xml; charset=utf-8"}
+# What feedparser and its SGML reader let escape on hostile input: it promises to raise nothing, and does.
+_ESCAPES = (ValueError, AssertionError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a feed."""
+
+    id: str
+    """What tells it from others: its id, else its link, else its title."""
+    title: str
+    text: str
+    """Its summary or content as visible text on one line."""
+    dates: tuple[float, ...] = ()
+    """When it says it was published and updated, epoch seconds."""
+
+    @property
+    def key(self) -> int:
+        """64-bit hash of `id`."""
+        return xxhash.xxh3_64_intdigest(self.id.encode("utf-8", "replace"))
+
+
+def content(entries: Sequence[Entry]) -> bytes:
+    """One line per entry as UTF-8: id, title, newest date, text, parted by tabs, in an order that is not theirs.
+
+    The dates are left out where all entries share one: that is the moment the feed was built, not news.
+    """
+    newest = [max(entry.dates, default=None) for entry in entries]
+    stamped = len(newest) > 1 and len(set(newest)) == 1
+    lines = [
+        f"{entry.id}\t{entry.title}\t{'' if stamped or date is None else _stamp(date)}\t{entry.text}"
+        for entry, date in zip(entries, newest, strict=True)
+    ]
+    return "\n".join(sorted(lines)).encode("utf-8", "replace")
+
+
+def _stamp(date: float) -> str:
+    try:
+        return f"{_EPOCH + timedelta(seconds=round(date)):%Y-%m-%dT%H:%M:%SZ}"
+    except OverflowError:
+        return str(date)
+
+
+def xml_entries(body: bytes) -> tuple[Entry, ...] | None:
+    """The entries of an RSS, Atom or RDF feed in their order, or None where it is no feed that can be
+    read.
+
+    `body` is UTF-8 without byte order mark. Nothing is fetched, no entity defined by the document is followed into
+    another. Raises nothing.
+    """
+    if tangled(body):
+        return None
+    plain = b"<?xml version='1.0' encoding='utf-8'?>" + _DECLARATION.sub(b"", body, count=1)
+    try:
+        # A stream, never the bytes: those feedparser would first try as the name of a file.
+        found = feedparser.parse(
+            io.BytesIO(plain), response_headers=_UTF8, resolve_relative_uris=False, sanitize_html=False
+        )
+        if not found.get("version") and not found["entries"]:
+            return None
+        return tuple(_xml_entry(entry) for entry in found["entries"])
+    except _ESCAPES:
+        return None
+
+
+def _xml_entry(entry: Any) -> Entry:
+    # dict.get, because feedparser's own `get` answers for one date with another and warns about it.
+    title = _line(str(entry.get("title", "")))
+    contents = entry.get("content") or ()
+    text = _line(str(entry.get("summary") or (contents[0].get("value", "") if contents else "")))
+    dates = (dict.get(entry, "published_parsed"), dict.get(entry, "updated_parsed"))
+    return Entry(
+        id=_word(entry.get("id") or entry.get("link") or title or text),
+        title=title,
+        text=text,
+        dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)),
+    )
+
+
+def json_entries(body: bytes) -> tuple[Entry, ...] | None:
+    """The items of a JSON Feed in their order, or None where the body is none. `body` is UTF-8. Raises nothing."""
+    if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
+        return None
+    found = json.parsed(body)
+    if not isinstance(found, dict) or _JSON_FEED not in str(found.get("version")):
+        return None
+    items = found.get("items")
+    return tuple(_json_entry(item) for item in items if isinstance(item, dict)) if isinstance(items, list) else None
+
+
+def _json_entry(item: dict[str, Any]) -> Entry:
+    title = _line(str(item.get("title") or ""))
+    text = _line(str(item.get("content_html") or item.get("content_text") or item.get("summary") or ""))
+    dates = (_iso(item.get("date_published")), _iso(item.get("date_modified")))
+    return Entry(
+        id=_word(item.get("id") or item.get("url") or title or text),
+        title=title,
+        text=text,
+        dates=tuple(date for date in dates if date is not None),
+    )
+
+
+def _iso(value: object) -> float | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        date = datetime.fromisoformat(value)
+        return date.timestamp() if date.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _line(text: str) -> str:
+    if "<" in text or "&" in text:
+        text = visible_text(text.encode("utf-8", "replace")).decode()
+    return _word(text)
+
+
+def _word(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,79 @@
+"""HTML to its visible text: one line per block, whitespace folded.
+
+Out: scripts, styles, comments, attributes, templates, noscript, frames' fallback text, head metadata but the title.
+Hidden inputs go with the attributes: they hold no text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from selectolax.lexbor import LexborHTMLParser
+
+from pollerd.detection.tangle import plain_text, tangled
+
+_UNSEEN = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
+# A form feed is white space to an HTML parser, so that it may stand anywhere (even between table rows, where text
+# would be moved out of the table), and next to no page uses one: it carries the block boundaries through the parser.
+_BOUNDARY = "\f"
+# Factored by first letters and in lower case only: five times faster than a plain list without regard to case.
+_BLOCK = re.compile(
+    rb"""<(?=/?(?:
+        a(?:ddress|rticle|side) | b(?:lockquote|ody|r) | c(?:aption|enter) | d(?:[dlt]|i(?:alog|[rv])|etails)
+        | f(?:i(?:eldset|gcaption|gure)|o(?:oter|rm)) | h(?:[1-6r]|eader|group) | l(?:i|egend) | m(?:ain|enu) | nav
+        | o(?:l|pt(?:group|ion)) | p(?:re)? | s(?:e(?:arch|ction|lect)|ummary) | t(?:r|able|body|foot|head|itle) | ul
+    )[\s/>])""",
+    re.VERBOSE,
+)
+_CAPITAL = re.compile(rb"</?[A-Z]")
+_TAG_NAME = re.compile(rb"</?[a-zA-Z][a-zA-Z0-9]*")
+_CELL = re.compile(rb"<(?=t[dh][\s/>])")
+_PREFORMATTED = re.compile(rb"<pre[\s>].*?(?:</pre|\Z)", re.DOTALL)
+_INVISIBLE = "\xad\u200b\ufeff"
+
+
+def visible_text(html: bytes) -> bytes:
+    """What a reader sees of a page, as UTF-8: a line per block, no empty lines, no white space at either end.
+
+    `html` is UTF-8; faulty bytes become U+FFFD. Malformed markup is read as browsers read it,
+    unless it is so tangled that this would take too long. Raises nothing.
+    """
+    if _CAPITAL.search(html):
+        html = _TAG_NAME.sub(_lower, html)
+    marked = _BLOCK.sub(b"\f<", html)
+    if b"<td" in marked:
+        marked = _CELL.sub(b" <", marked)
+    if b"<pre" in marked:
+        marked = _PREFORMATTED.sub(_keep_lines, marked)
+    return _fold(plain_text(marked) if tangled(marked) else _tree_text(marked)).encode("utf-8", "replace")
+
+
+def _tree_text(html: bytes) -> str:
+    tree = LexborHTMLParser(html, scripting=True)
+    tree.strip_tags(_UNSEEN, recursive=True)
+    return tree.text()
+
+
+def _lower(match: re.Match[bytes]) -> bytes:
+    return match[0].lower()
+
+
+def _keep_lines(match: re.Match[bytes]) -> bytes:
+    return match[0].replace(b"\n", b"\f")
+
+
+def _fold(text: str) -> str:
+    # Single characters at C speed first; the costly splitting only for lines that still need it.
+    for space in "\n\t\r\xa0":
+        text = text.replace(space, " ")
+    if not text.isascii():
+        for sign in _INVISIBLE:
+            text = text.replace(sign, "")
+    lines = []
+    for line in text.split(_BOUNDARY):
+        folded = line.strip(" ")
+        while "  " in folded:
+            folded = folded.replace("  ", " ")
+        if folded:
+            lines.append(folded)
+    return "\n".join(lines)

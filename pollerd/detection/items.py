@@ -1,0 +1,63 @@
+"""What a feed's entries tell: how many are new, and when the last one came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pollerd.detection.feed import Entry
+from pollerd.detection.last_modified import TOLERANCE_S, server_age
+from pollerd.model import Outcome
+
+REMEMBERED = 256
+LARGEST_WINDOW = 1024
+
+
+def remembered(items: bytes) -> list[int]:
+    """The entry keys of a baseline, oldest first. A damaged tail is left out."""
+    whole = len(items) // 8 * 8
+    return [int(key) for key in np.frombuffer(items[:whole], dtype="<u8")]
+
+
+def remember(items: bytes, entries: Sequence[Entry]) -> bytes:
+    """The baseline's items after seeing `entries` (newest first, as feeds list them).
+
+    Keeps every entry of the present window, up to 1,024, and of earlier ones so many that 256 are kept in all.
+    """
+    window = list(dict.fromkeys(entry.key for entry in entries[:LARGEST_WINDOW]))[::-1]
+    present = set(window)
+    earlier = [key for key in remembered(items) if key not in present]
+    room = max(REMEMBERED - len(window), 0)
+    return np.array(earlier[len(earlier) - min(room, len(earlier)) :] + window, dtype="<u8").tobytes()
+
+
+def unseen(items: bytes, entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that the baseline's items do not know, each key once."""
+    known = set(remembered(items))
+    fresh: dict[int, Entry] = {}
+    for entry in entries[:LARGEST_WINDOW]:
+        if entry.key not in known:
+            fresh.setdefault(entry.key, entry)
+    return list(fresh.values())
+
+
+def count(fresh: Sequence[Entry], entries: Sequence[Entry]) -> int | None:
+    """How many entries are new, where that can be told.
+
+    None where none is (an edited or withdrawn entry is a change without a number) and where all are: the feed's
+    window has rolled over, so the number would only be a lower bound.
+    """
+    known = len({entry.key for entry in entries[:LARGEST_WINDOW]}) - len(fresh)
+    return len(fresh) if fresh and known else None
+
+
+def age(entries: Sequence[Entry], outcome: Outcome, elapsed: float) -> float | None:
+    """Seconds since the newest date in `entries` that can be true: not ahead of the response, not before the last poll.
+
+    A date within 2 s of the response is the mark of a feed that stamps its
+    entries when asked, and is not believed. None where no date is left.
+    """
+    ages = [server_age(outcome, date) for entry in entries for date in entry.dates]
+    within = [age for age in ages if TOLERANCE_S < age <= elapsed]
+    return min(within, default=None)

@@ -1,0 +1,53 @@
+"""A body to the content that counts: the one place where media, encodings and readers meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pollerd.detection import feed, json
+from pollerd.detection.charset import to_utf8
+from pollerd.detection.html import visible_text
+from pollerd.detection.media import candidates, opaque
+from pollerd.model import Media
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    """A body, read."""
+
+    media: Media
+    content: bytes
+    """UTF-8 text, one idea a line; for BINARY the bytes as they are."""
+    entries: tuple[feed.Entry, ...] = ()
+    """FEED: its entries in their order."""
+
+
+def normalise(body: bytes, content_type: str | None) -> Normalised:
+    """Reads a body by what it is stated to be and what it looks like; whatever cannot be read so is text or bytes.
+
+    Raises nothing, for any bytes and any `Content-Type` (None: not stated).
+    """
+    if opaque(body, content_type):
+        return Normalised(Media.BINARY, body)
+    text = to_utf8(body, content_type)
+    for media in candidates(text, content_type):
+        found = _read(media, text, body)
+        if found is not None:
+            return found
+    return Normalised(Media.BINARY, body)
+
+
+def _read(media: Media, text: bytes, body: bytes) -> Normalised | None:
+    match media:
+        case Media.HTML:
+            return Normalised(media, visible_text(text))
+        case Media.TEXT:
+            return Normalised(media, text.replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        case Media.BINARY:
+            return Normalised(media, body)
+        case Media.JSON:
+            content = json.canonical(text)
+            return None if content is None else Normalised(media, content)
+        case Media.FEED:
+            entries = feed.xml_entries(text) if text.lstrip()[:1] == b"<" else feed.json_entries(text)
+            return None if entries is None else Normalised(media, feed.content(entries), entries)

@@ -1,0 +1,135 @@
+"""One line for a person on what a change was. Counts lines and keys; it does not align them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from pollerd.detection import json
+from pollerd.model import Media
+
+LONGEST = 200
+_EXCERPT = 60
+_NAMED = 5
+_DEEPEST = 8
+
+
+def summarise(before: bytes | None, after: bytes, media: Media) -> str:
+    """What changed between two contents as kept by `detect`, in one line of at most 200 characters.
+
+    `before` None: the earlier content is not at hand. `media` is that of `after`. Raises nothing.
+    """
+    if before is None:
+        line = f"now {len(after):,} bytes"
+    elif media is Media.BINARY:
+        line = f"{len(before):,} -> {len(after):,} bytes"
+    elif media is Media.FEED:
+        line = _entries(before, after)
+    elif media is Media.JSON:
+        line = _keys(before, after) or _lines(before, after)
+    else:
+        line = _lines(before, after)
+    return _shortened(_printable(line), LONGEST)
+
+
+def _lines(before: bytes, after: bytes) -> str:
+    old, new = (Counter(part.splitlines()) for part in _between(before, after))
+    added, removed = new - old, old - new
+    parts = [f"{_number(added.total(), 'line')} added"] if added else []
+    if removed:
+        parts.append(f"{removed.total():,} removed" if added else f"{_number(removed.total(), 'line')} removed")
+    if not parts:
+        return "lines reordered" if before != after else "no line changed"
+    example = next((line for line in (added or removed) if line.strip()), b"")
+    return f"{', '.join(parts)}: «{_excerpt(example)}»" if example else ", ".join(parts)
+
+
+def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
+    """Both without the lines that they begin and end with alike: those say nothing, and are most of a page."""
+    head = before.rfind(b"\n", 0, _alike(before, after)) + 1
+    old, new = before[head:], after[head:]
+    tail = _alike(old[::-1], new[::-1])
+    start = old.find(b"\n", len(old) - tail) if tail else -1
+    kept = len(old) - start - 1 if start >= 0 else 0
+    return old[: len(old) - kept], new[: len(new) - kept]
+
+
+def _alike(a: bytes, b: bytes) -> int:
+    """How many bytes both begin with, found by halving: comparing is far cheaper than splitting."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _entries(before: bytes, after: bytes) -> str:
+    old, new = _by_id(before), _by_id(after)
+    fresh = [title for key, (title, _) in new.items() if key not in old]
+    edited = [title for key, (title, line) in new.items() if key in old and old[key][1] != line]
+    gone = sum(key not in new for key in old)
+    parts = []
+    if fresh:
+        parts.append(f"{len(fresh):,} new {'entry' if len(fresh) == 1 else 'entries'}: {_titles(fresh)}")
+    if edited:
+        parts.append(f"{len(edited):,} edited: {_titles(edited)}")
+    if gone:
+        parts.append(f"{gone:,} gone")
+    return ", ".join(parts) or "entries repeated"
+
+
+def _by_id(content: bytes) -> dict[bytes, tuple[str, bytes]]:
+    found = {}
+    for line in content.split(b"\n"):
+        if line:
+            key, _, rest = line.partition(b"\t")
+            title, _, dated = rest.partition(b"\t")
+            found[key] = (_excerpt(title or dated.partition(b"\t")[2] or key), line)
+    return found
+
+
+def _titles(titles: list[str]) -> str:
+    return "; ".join(titles[:3]) + ("; …" if len(titles) > 3 else "")
+
+
+def _keys(before: bytes, after: bytes) -> str:
+    paths = _differing(json.parsed(before), json.parsed(after), "", 0)
+    try:
+        named = list(islice(paths, _NAMED + 1))
+    except RecursionError:  # comparing values nested a thousand deep
+        return ""
+    if not named or not all(named):
+        return ""
+    return "keys changed: " + ", ".join(named[:_NAMED]) + (", …" if len(named) > _NAMED else "")
+
+
+def _differing(old: object, new: object, path: str, depth: int) -> Iterator[str]:
+    if isinstance(old, dict) and isinstance(new, dict) and depth < _DEEPEST:
+        for key in sorted(old.keys() | new.keys()):
+            yield from _differing(old.get(key), new.get(key), f"{path}.{key}" if path else key, depth + 1)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and depth < _DEEPEST:
+        for index, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differing(*pair, f"{path}[{index}]", depth + 1)
+    elif old != new:
+        yield path
+
+
+def _number(amount: int, thing: str) -> str:
+    return f"{amount:,} {thing}{'' if amount == 1 else 's'}"
+
+
+def _printable(text: str) -> str:
+    # Line breaks of all alphabets, NUL (which databases refuse) and halves of characters become spaces.
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+def _excerpt(line: bytes) -> str:
+    return _shortened(" ".join(line.decode("utf-8", "replace").split()), _EXCERPT)
+
+
+def _shortened(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"

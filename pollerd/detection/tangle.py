@@ -1,0 +1,54 @@
+"""Markup made to choke parsers: told apart in linear time, and read without building a tree.
+
+By the rules of HTML every tag may cost a walk over all open elements, and every paragraph a copy of all open
+formatting elements: a page of 100 KB can ask for hours or gigabytes. Browsers cut such pages short; so do we.
+"""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+_HARMLESS_TAGS = 1_000
+_MOST_WORK = 10_000_000
+# An open formatting element is copied, not only walked over.
+_COPIED = 20
+_FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
+# Void elements, and those that the next of their kind closes.
+_UNCOUNTED = frozenset(
+    b"area base br col embed hr img input link meta param source track wbr p li dt dd tr td th thead tbody tfoot "
+    b"option optgroup".split()
+)
+_TAG = re.compile(rb"<(/?)([a-zA-Z][^\s/>]*)")
+_MARKUP = re.compile(
+    rb"<!--.*?(?:-->|\Z)|<(script|style|noscript|template|iframe|noembed|noframes)\b.*?(?:</\1\s*>|\Z)"
+    rb"|<[a-zA-Z/!?][^>]*(?:>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def tangled(html: bytes) -> bool:
+    """True where a parser that follows the rules could need more than about a second for `html`."""
+    if html.count(b"<") <= _HARMLESS_TAGS:
+        return False
+    open_of: dict[bytes, int] = {}
+    depth = work = 0
+    for closing, raw_name in _TAG.findall(html):
+        name = raw_name.lower()
+        if name not in _UNCOUNTED:
+            weight = _COPIED if name in _FORMATTING else 1
+            opened = open_of.get(name, 0)
+            if not closing:
+                open_of[name] = opened + 1
+                depth += weight
+            elif opened:
+                # Never below zero: an end tag without its start closes nothing.
+                open_of[name] = opened - 1
+                depth -= weight
+        work += depth
+    return work > _MOST_WORK
+
+
+def plain_text(html: bytes) -> str:
+    """The text between the tags of `html`, in one linear pass. White space is as in the source."""
+    return unescape(_MARKUP.sub(b"", html).decode("utf-8", "replace"))

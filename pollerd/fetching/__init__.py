@@ -1,0 +1,27 @@
+"""Fetching: conditional GETs of pages and robots.txt through the guard, as values. The only room with the client."""
+
+from pollerd.fetching.fetcher import Fetcher, MayFollow
+from pollerd.fetching.guard import BlockedAddressError, Guard, denial
+from pollerd.fetching.headers import http_date, retry_after_seconds
+from pollerd.fetching.request import Request
+from pollerd.fetching.robots import RobotsKind, RobotsResponse
+from pollerd.fetching.settings import FetchSettings
+from pollerd.fetching.urls import host_of, normalise_url, origin_of, robots_url
+
+__all__ = [
+    "BlockedAddressError",
+    "FetchSettings",
+    "Fetcher",
+    "Guard",
+    "MayFollow",
+    "Request",
+    "RobotsKind",
+    "RobotsResponse",
+    "denial",
+    "host_of",
+    "http_date",
+    "normalise_url",
+    "origin_of",
+    "retry_after_seconds",
+    "robots_url",
+]

@@ -1,0 +1,92 @@
+"""Reading a response's body: wanted ones under a cap, unwanted ones so far that the connection can be kept."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+from aiohttp import hdrs
+
+from pollerd.fetching.decoding import DecodingError, TooLargeError, decode
+from pollerd.fetching.failures import SITE_FAULTS, RefusedError, refusal
+from pollerd.model import OutcomeKind
+
+_MAX_DISCARDED_BYTES = 64 * 1024
+_DECODED_ELSEWHERE_BYTES = 64 * 1024
+"""From this size as sent, decompression is long enough to be worth a thread."""
+
+
+async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The whole body with its content-encoding undone, at most `limit` bytes before and after.
+
+    Raises `RefusedError`: too large, cut short, wrongly encoded, or too late. A body that is too large is not drained.
+    """
+    length = response.content_length
+    if length is not None and length > limit:
+        raise _too_large(limit)
+    body, whole = await _read(response.content, limit)
+    if not whole:
+        raise _too_large(limit)
+    if hdrs.CONTENT_ENCODING not in response.headers:
+        return body
+    return await _decoded(body, _encoding(response), limit, partial=False)
+
+
+async def read_beginning(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """The first `limit` bytes of the body with its content-encoding undone; what follows is ignored.
+
+    Raises `RefusedError` where the connection breaks first, or the encoding is wrong.
+    """
+    body, _ = await _read(response.content, limit)
+    return await _decoded(body, _encoding(response), limit, partial=True)
+
+
+async def discard_body(response: aiohttp.ClientResponse) -> int:
+    """Read a body nobody wants, so that its connection can be used again; close that where it is long or broken.
+
+    Returns the bytes read, as sent.
+    """
+    size = 0
+    try:
+        while size <= _MAX_DISCARDED_BYTES and (chunk := await response.content.readany()):
+            size += len(chunk)
+    except SITE_FAULTS:
+        return size
+    finally:
+        if not response.closed:
+            response.close()
+    return size
+
+
+async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
+    """What the body holds, and whether that is all; stops soon after `limit` bytes."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while chunk := await content.readany():
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                break
+    except SITE_FAULTS as error:
+        raise refusal(error) from error
+    return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), size <= limit
+
+
+def _encoding(response: aiohttp.ClientResponse) -> str:
+    return ",".join(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
+
+
+async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> bytes:
+    try:
+        if len(body) < _DECODED_ELSEWHERE_BYTES:
+            return decode(body, encoding, limit, partial=partial)
+        return await asyncio.to_thread(decode, body, encoding, limit, partial=partial)
+    except TooLargeError as error:
+        raise _too_large(limit) from error
+    except DecodingError as error:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, str(error)) from error
+
+
+def _too_large(limit: int) -> RefusedError:
+    return RefusedError(OutcomeKind.TOO_LARGE, f"body of more than {limit} bytes")

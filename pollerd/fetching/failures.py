@@ -1,0 +1,111 @@
+"""What a failure is called: from foreign exceptions and statuses to outcome kinds, in one place."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import ssl
+
+import aiohttp
+
+from pollerd.fetching.guard import DENIED_ERRNO
+from pollerd.model import OutcomeKind
+
+SITE_FAULTS = (aiohttp.ClientError, OSError, UnicodeError, RuntimeError)
+"""What a request can raise through no fault of ours: time-outs are OSErrors, a label too long for IDNA is a
+UnicodeError raised by the name lookup, and uvloop reports some failed connects as RuntimeError."""
+
+_MAX_DETAIL_LENGTH = 300
+_LINK_ERRNOS = frozenset(
+    {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.ENETRESET, errno.EADDRNOTAVAIL}
+)
+
+
+class RefusedError(Exception):
+    """Ends a fetch from within with the kind of its outcome. Never leaves the room."""
+
+    def __init__(self, kind: OutcomeKind, detail: str) -> None:
+        super().__init__(detail)
+        self.kind, self.detail = kind, one_line(detail)
+
+
+def refusal(error: BaseException) -> RefusedError:
+    """The refusal that stands for one of `SITE_FAULTS`."""
+    kind = _kind_of(error)
+    return RefusedError(kind, _detail_of(kind, error))
+
+
+def _kind_of(error: BaseException) -> OutcomeKind:
+    match error:
+        case asyncio.TimeoutError():
+            return OutcomeKind.TIMEOUT
+        case aiohttp.ClientConnectorDNSError() | UnicodeError():
+            return OutcomeKind.DNS_ERROR
+        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError() | ssl.SSLError():
+            return OutcomeKind.TLS_ERROR
+        case aiohttp.ClientConnectorError():
+            return _kind_of_connect(error.os_error)
+        case aiohttp.ClientOSError():
+            return _kind_of_lost(error)
+        case aiohttp.ClientError():
+            return OutcomeKind.PROTOCOL_ERROR
+        case _:
+            return OutcomeKind.CONNECT_ERROR
+
+
+def _kind_of_connect(error: OSError) -> OutcomeKind:
+    if error.errno == DENIED_ERRNO:
+        return OutcomeKind.BLOCKED_ADDRESS
+    if error.errno == errno.ETIMEDOUT:
+        return OutcomeKind.TIMEOUT
+    return OutcomeKind.TLS_ERROR if isinstance(error, ssl.SSLError) else OutcomeKind.CONNECT_ERROR
+
+
+def _kind_of_lost(error: aiohttp.ClientOSError) -> OutcomeKind:
+    """An open connection broke: by TLS, by a network that went away, or by the site."""
+    if isinstance(error.__cause__, ssl.SSLError):
+        return OutcomeKind.TLS_ERROR
+    if error.errno == errno.ETIMEDOUT:
+        return OutcomeKind.TIMEOUT
+    return OutcomeKind.CONNECT_ERROR if error.errno in _LINK_ERRNOS else OutcomeKind.PROTOCOL_ERROR
+
+
+def _detail_of(kind: OutcomeKind, error: BaseException) -> str:
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection within the deadline"
+        case asyncio.TimeoutError():
+            return "no complete response within the deadline"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"certificate not accepted: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            return error.strerror or str(error.os_error) or "connection failed"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection without a complete response"
+        case aiohttp.ClientResponseError():
+            return f"not readable as HTTP: {error.message}"
+        case _:
+            return str(error) or kind.value
+
+
+def one_line(text: str) -> str:
+    """`text` as one printable line of at most 300 characters, without surrogates."""
+    line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
+    line = "".join(c if c.isprintable() else "�" for c in line)
+    return line if len(line) <= _MAX_DETAIL_LENGTH else f"{line[: _MAX_DETAIL_LENGTH - 1]}…"
+
+
+def kind_of_status(status: int, retry_after: float | None) -> OutcomeKind:
+    """The outcome kind of a final status that is neither 2xx nor 304.
+
+    A 503 counts as throttled only where the server says when to come back.
+    """
+    if status == 404:
+        return OutcomeKind.NOT_FOUND
+    if status == 410:
+        return OutcomeKind.GONE
+    if status == 429 or (status == 503 and retry_after is not None):
+        return OutcomeKind.THROTTLED
+    if 400 <= status < 500:
+        return OutcomeKind.CLIENT_ERROR
+    return OutcomeKind.SERVER_ERROR if 500 <= status < 600 else OutcomeKind.PROTOCOL_ERROR

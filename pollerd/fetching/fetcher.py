@@ -1,0 +1,332 @@
+"""The fetcher: a request goes in, what the site made of it comes out as a value.
+
+Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and
+must not carry the site's own headers to another origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp import hdrs
+from yarl import URL
+
+from pollerd.errors import InvalidValueError
+from pollerd.fetching.body import discard_body, read_beginning, read_body
+from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, refusal
+from pollerd.fetching.headers import clean_content_type, http_date, retry_after_seconds, validators_of
+from pollerd.fetching.request import NO_VALIDATORS, Request
+from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsKind, RobotsResponse, robots_kind
+from pollerd.fetching.session import new_session, timeout
+from pollerd.fetching.settings import FetchSettings
+from pollerd.fetching.urls import origin_of, redirect_target
+from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
+
+MayFollow = Callable[[str], Awaitable[bool]]
+"""Asked with the absolute URL before a redirect is followed, to the same origin too: robots.txt may deny it."""
+
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_EMPTY_STATUSES = frozenset({204, 205})
+
+
+class _Journey:
+    """Where one fetch has come to; known also when it fails on the way."""
+
+    __slots__ = ("endless", "redirects", "started_at", "started_mono", "status", "url")
+
+    def __init__(self, url: str, started_at: float, started_mono: float) -> None:
+        self.url = url
+        self.started_at = started_at
+        self.started_mono = started_mono
+        self.status: int | None = None
+        self.redirects: list[Redirect] = []
+        self.endless = False
+
+
+class Fetcher:
+    """The daemon's way to the web; an asynchronous context manager, used inside one event loop.
+
+    `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header.
+    """
+
+    def __init__(self, settings: FetchSettings, *, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._session: aiohttp.ClientSession
+        self._mono: Callable[[], float]
+
+    async def __aenter__(self) -> Self:
+        """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+        self._mono = asyncio.get_running_loop().time
+        self._session = new_session(self._settings)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._session.close()
+
+    async def fetch(self, request: Request, may_follow: MayFollow | None = None) -> Outcome:
+        """Get a page, conditionally where the request has validators. Never raises for a site's fault.
+
+        Cancellation and what `may_follow` raises pass through; `RuntimeError` where the fetcher is closed. A
+        redirect that `may_follow` refuses ends as DENIED. `redirects` ends with the hop that failed, if one did. Of a
+        304, the validators are those sent, as far as the response did not renew them. `bytes` is the body's size:
+        decoded for BODY, else what was read and thrown away.
+        """
+        journey = _Journey(request.url, self._clock(), self._mono())
+        headers = _conditional(request.validators)
+        own = {**headers, **dict(request.headers)} if request.headers else headers
+        try:
+            response = await self._get(journey, own, None)
+            if response.status in _REDIRECT_STATUSES:
+                limit = self._settings.max_redirects
+                response = await self._follow(journey, response, own, headers, limit, may_follow)
+            return await self._judge(journey, response, request.validators)
+        except RefusedError as refused:
+            return self._outcome(journey, refused.kind, detail=refused.detail)
+
+    async def fetch_robots(self, url: str) -> RobotsResponse:
+        """Get a robots.txt, across up to five redirects to wherever they lead. Never raises for a site's fault.
+
+        A chain that is longer counts as absent (RFC 9309, section 2.3.1.2); a broken one, 429, 5xx, time-outs and
+        network errors as unreachable; any other 4xx as absent.
+        """
+        journey = _Journey(url, self._clock(), self._mono())
+        try:
+            response = await self._get(journey, {}, None)
+            if response.status in _REDIRECT_STATUSES:
+                response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, None)
+            return await self._judge_robots(journey, response)
+        except RefusedError as refused:
+            kind = RobotsKind.ABSENT if journey.endless else RobotsKind.UNREACHABLE
+            return RobotsResponse(
+                kind,
+                self._since(journey),
+                status=journey.status,
+                detail=refused.detail,
+                failure=None if journey.endless else refused.kind,
+            )
+
+    async def _get(
+        self, journey: _Journey, headers: Mapping[str, str], limit: aiohttp.ClientTimeout | None
+    ) -> aiohttp.ClientResponse:
+        """One request, without redirects. Raises `RefusedError`."""
+        journey.status = None
+        try:
+            response = await self._session.request(
+                "GET",
+                URL(journey.url, encoded=True),
+                headers=headers,
+                allow_redirects=False,
+                timeout=self._session.timeout if limit is None else limit,
+            )
+        except SITE_FAULTS as error:
+            if self._session.closed:
+                raise
+            raise refusal(error) from error
+        journey.status = response.status
+        return response
+
+    async def _follow(
+        self,
+        journey: _Journey,
+        response: aiohttp.ClientResponse,
+        own: Mapping[str, str],
+        bare: Mapping[str, str],
+        limit: int,
+        may_follow: MayFollow | None,
+    ) -> aiohttp.ClientResponse:
+        """The first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
+
+        Validators are among both: they belong to the final page, and mean nothing to the others. Raises
+        `RefusedError`.
+        """
+        deadline = journey.started_mono + self._settings.total_timeout_seconds
+        visited = {journey.url}
+        headers = own
+        while response.status in _REDIRECT_STATUSES:
+            location = response.headers.get(hdrs.LOCATION)
+            await discard_body(response)
+            target = _target(journey.url, response.status, location)
+            journey.redirects.append(Redirect(response.status, target))
+            _refuse_endless(journey, visited, limit)
+            if origin_of(target) != origin_of(journey.url):
+                headers = bare
+            await _ask(may_follow, target, deadline)
+            visited.add(target)
+            journey.url = target
+            response = await self._get(journey, headers, timeout(self._settings, self._left(deadline)))
+        return response
+
+    def _left(self, deadline: float) -> float:
+        left = deadline - self._mono()
+        if left <= 0:
+            raise RefusedError(OutcomeKind.TIMEOUT, "no complete response within the deadline")
+        return left
+
+    async def _judge(self, journey: _Journey, response: aiohttp.ClientResponse, sent: Validators) -> Outcome:
+        """The outcome of a response that is no redirect; leaves its connection reusable or closed."""
+        try:
+            status = response.status
+            if status == 304:
+                return self._not_modified(journey, response, sent)
+            if 200 <= status < 300:
+                return await self._body(journey, response)
+            return await self._failure(journey, response)
+        finally:
+            if not response.closed:
+                response.close()
+
+    def _not_modified(self, journey: _Journey, response: aiohttp.ClientResponse, sent: Validators) -> Outcome:
+        if not sent:
+            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, "304 to a request without validators")
+        return self._outcome(
+            journey, OutcomeKind.NOT_MODIFIED, validators=_renewed(response, sent), server_date=_date(response)
+        )
+
+    async def _body(self, journey: _Journey, response: aiohttp.ClientResponse) -> Outcome:
+        if response.status in _EMPTY_STATUSES:
+            await discard_body(response)
+            body = b""
+        else:
+            body = await read_body(response, self._settings.max_body_bytes)
+        headers = response.headers
+        return self._outcome(
+            journey,
+            OutcomeKind.BODY,
+            size=len(body),
+            body=body,
+            content_type=clean_content_type(headers.get(hdrs.CONTENT_TYPE)),
+            validators=validators_of(headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)),
+            server_date=_date(response),
+        )
+
+    async def _failure(self, journey: _Journey, response: aiohttp.ClientResponse) -> Outcome:
+        size = await discard_body(response)
+        retry_after = self._retry_after(response)
+        kind = kind_of_status(response.status, retry_after)
+        detail = f"HTTP status {response.status}"
+        date = _date(response)
+        return self._outcome(journey, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
+
+    async def _judge_robots(self, journey: _Journey, response: aiohttp.ClientResponse) -> RobotsResponse:
+        try:
+            kind = robots_kind(response.status)
+            if kind is RobotsKind.FOUND:
+                body = await read_beginning(response, self._settings.robots_max_bytes)
+                return RobotsResponse(kind, self._since(journey), body, response.status)
+            await discard_body(response)
+            retry_after = self._retry_after(response)
+            return RobotsResponse(
+                kind,
+                self._since(journey),
+                status=response.status,
+                retry_after=retry_after,
+                detail=f"HTTP status {response.status}",
+                failure=kind_of_status(response.status, retry_after) if kind is RobotsKind.UNREACHABLE else None,
+            )
+        finally:
+            if not response.closed:
+                response.close()
+
+    def _retry_after(self, response: aiohttp.ClientResponse) -> float | None:
+        text = response.headers.get(hdrs.RETRY_AFTER)
+        if text is None:
+            return None
+        date = _date(response)
+        return retry_after_seconds(text, self._clock() if date is None else date)
+
+    def _since(self, journey: _Journey) -> float:
+        return self._mono() - journey.started_mono
+
+    def _outcome(
+        self,
+        journey: _Journey,
+        kind: OutcomeKind,
+        *,
+        size: int = 0,
+        body: bytes | None = None,
+        content_type: str | None = None,
+        validators: Validators = NO_VALIDATORS,
+        server_date: float | None = None,
+        retry_after: float | None = None,
+        detail: str = "",
+    ) -> Outcome:
+        return Outcome(
+            kind,
+            journey.started_at,
+            self._mono() - journey.started_mono,
+            journey.status,
+            size,
+            body,
+            content_type,
+            validators,
+            server_date,
+            retry_after,
+            tuple(journey.redirects),
+            detail,
+        )
+
+
+def _conditional(validators: Validators) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if validators.etag is not None:
+        headers[hdrs.IF_NONE_MATCH] = validators.etag
+    if validators.last_modified is not None:
+        headers[hdrs.IF_MODIFIED_SINCE] = validators.last_modified
+    return headers
+
+
+def _renewed(response: aiohttp.ClientResponse, sent: Validators) -> Validators:
+    """The validators after a 304: those sent, each replaced where the response brings another."""
+    etag, last_modified = response.headers.get(hdrs.ETAG), response.headers.get(hdrs.LAST_MODIFIED)
+    if etag in (None, sent.etag) and last_modified in (None, sent.last_modified):
+        return sent
+    new = validators_of(etag, last_modified)
+    return Validators(new.etag or sent.etag, new.last_modified or sent.last_modified)
+
+
+def _date(response: aiohttp.ClientResponse) -> float | None:
+    text = response.headers.get(hdrs.DATE)
+    return None if text is None else http_date(text)
+
+
+def _target(base: str, status: int, location: str | None) -> str:
+    if location is None:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
+    try:
+        return redirect_target(base, location)
+    except InvalidValueError as error:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
+
+
+def _refuse_endless(journey: _Journey, visited: set[str], limit: int) -> None:
+    target = journey.redirects[-1].url
+    if len(journey.redirects) > limit:
+        journey.endless = True
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {limit} redirects")
+    if target in visited:
+        journey.endless = True
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
+
+
+async def _ask(may_follow: MayFollow | None, target: str, deadline: float) -> None:
+    """Raises `RefusedError` where the hop is not allowed, or the answer takes longer than the poll may."""
+    if may_follow is None:
+        return
+    clock = asyncio.timeout_at(deadline)
+    try:
+        async with clock:
+            allowed = await may_follow(target)
+    except TimeoutError as error:
+        if not clock.expired():
+            raise
+        raise RefusedError(OutcomeKind.TIMEOUT, f"no permission to follow to {target} in time") from error
+    if not allowed:
+        raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")

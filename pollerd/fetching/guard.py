@@ -1,0 +1,168 @@
+"""The guard: which addresses may be dialled at all.
+
+It decides on the address that is really dialled, at the moment of dialling: names are not looked at, so neither
+numeric spellings nor a name server that changes its answer gets past it. The table is our own: what Python's
+`ipaddress` calls private differs from version to version.
+"""
+
+from __future__ import annotations
+
+import socket
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final
+
+DENIED_ERRNO: Final = 70_001
+"""Marks our refusal where several addresses of a name failed and only the common errno survives."""
+
+_Network = IPv4Network | IPv6Network
+
+_METADATA: Final[dict[_Network, str]] = {
+    ip_network(address): "cloud metadata"
+    for address in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "169.254.170.23",
+        "168.63.129.16",
+        "100.100.100.200",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd00:ec2::23",
+        "fd20:ce::254",
+    )
+}
+
+_PRIVATE: Final[dict[_Network, str]] = {
+    ip_network(network): reason
+    for network, reason in {
+        "127.0.0.0/8": "loopback",
+        "10.0.0.0/8": "private",
+        "172.16.0.0/12": "private",
+        "192.168.0.0/16": "private",
+        "169.254.0.0/16": "link-local",
+        "100.64.0.0/10": "carrier-grade NAT",
+        "198.18.0.0/15": "benchmarking",
+        "::1/128": "loopback",
+        "fc00::/7": "unique local",
+        "fe80::/10": "link-local",
+        "fec0::/10": "site-local",
+    }.items()
+}
+"""Somebody's own network: what `allow_private` opens."""
+
+_NEVER: Final[dict[_Network, str]] = {
+    ip_network(network): reason
+    for network, reason in {
+        "0.0.0.0/8": "unspecified",
+        "192.0.0.0/24": "protocol assignments",
+        "192.0.2.0/24": "documentation",
+        "192.88.99.0/24": "6to4 relay",
+        "198.51.100.0/24": "documentation",
+        "203.0.113.0/24": "documentation",
+        "224.0.0.0/4": "multicast",
+        "255.255.255.255/32": "broadcast",
+        "240.0.0.0/4": "reserved",
+        "::/128": "unspecified",
+        "::/96": "IPv4-compatible",
+        "ff00::/8": "multicast",
+        "2001::/32": "Teredo",
+        "2001::/23": "protocol assignments",
+        "2001:db8::/32": "documentation",
+        "3fff::/20": "documentation",
+    }.items()
+}
+"""Nothing to poll lives here, whoever asks."""
+
+_GLOBAL_IPV6: Final = IPv6Network("2000::/3")
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+_LOW_32_BITS: Final = 0xFFFF_FFFF
+_SIX_TO_FOUR: Final = IPv6Network("2002::/16")
+
+
+class BlockedAddressError(OSError):
+    """The guard's refusal. An OSError, because only those come back through the connector in an orderly way."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(DENIED_ERRNO, reason)
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+def denial(address: str, allow_private: bool = False) -> str | None:
+    """Why `address`, an IPv4 or IPv6 address as text (a zone is ignored), may not be dialled; None where it may.
+
+    IPv6 addresses that carry an IPv4 address (mapped, NAT64, 6to4) are judged by the address they carry; Teredo and
+    IPv4-compatible ones are always refused. `allow_private` opens loopback, private, link-local, carrier-grade NAT
+    and benchmarking networks. Cloud metadata services stay closed even then: they hand out the machine's credentials,
+    and no page is there to poll. What is not an address is refused.
+    """
+    try:
+        ip = ip_address(address.partition("%")[0])
+    except ValueError:
+        return f"not an IP address: {address!r}"
+    reason = _reason(ip, allow_private)
+    return None if reason is None else f"{reason} address {ip}"
+
+
+def _reason(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
+    carried = _carried(ip)
+    if carried is not None:
+        inner = _reason(carried, allow_private)
+        return None if inner is None else f"{inner} ({carried}) in an IPv6"
+    if reason := _listed(ip, _METADATA):
+        return reason
+    if ip in _LOCAL_NAT64:
+        return _reason_in_local_nat64(int(ip), allow_private)
+    if reason := _listed(ip, _PRIVATE):
+        return None if allow_private else reason
+    if reason := _listed(ip, _NEVER):
+        return reason
+    if ip.version == 6 and ip not in _GLOBAL_IPV6:
+        return "reserved"
+    return None
+
+
+def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that a packet to this IPv6 address ends at, if any."""
+    if isinstance(ip, IPv4Address):
+        return None
+    if ip in _MAPPED or ip in _NAT64:
+        return IPv4Address(int(ip) & _LOW_32_BITS)
+    if ip in _SIX_TO_FOUR:
+        return IPv4Address(int(ip) >> 80 & _LOW_32_BITS)
+    return None
+
+
+def _reason_in_local_nat64(ip: int, allow_private: bool) -> str | None:
+    """The prefix is the operator's own; the IPv4 address may stand in two places (RFC 6052, section 2.2)."""
+    if not allow_private:
+        return "local NAT64"
+    last = IPv4Address(ip & _LOW_32_BITS)
+    split = IPv4Address((ip >> 64 & 0xFFFF) << 16 | (ip >> 40 & 0xFFFF))
+    return _listed(last, _METADATA) or _listed(split, _METADATA)
+
+
+def _listed(ip: IPv4Address | IPv6Address, table: dict[_Network, str]) -> str | None:
+    return next((reason for network, reason in table.items() if ip in network), None)
+
+
+class Guard:
+    """A socket factory for the connector that refuses denied addresses before a socket exists."""
+
+    def __init__(self, allow_private: bool) -> None:
+        self._denial = lru_cache(maxsize=4096)(lambda address: denial(address, allow_private))
+
+    def denial(self, address: str) -> str | None:
+        """As the function `denial`, under this guard's `allow_private`; remembered for the latest 4,096 addresses."""
+        return self._denial(address)
+
+    def __call__(self, target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
+        """A new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""
+        family, kind, protocol, _, address = target
+        reason = self._denial(address[0])
+        if reason is not None:
+            raise BlockedAddressError(reason)
+        return socket.socket(family, kind, protocol)

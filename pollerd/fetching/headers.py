@@ -1,0 +1,92 @@
+"""Reading response headers that sites get wrong: dates, Retry-After, validators, content types.
+
+Pure functions; whatever cannot be read is None, never an error.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from calendar import timegm
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+
+from pollerd.model import Validators
+
+MAX_VALIDATOR_LENGTH = 1024
+"""Characters; a longer ETag or Last-Modified is treated as absent."""
+
+_NO_VALIDATORS = Validators()
+_MAX_CONTENT_TYPE_LENGTH = 256
+_MAX_DATE_LENGTH = 64
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?([eE]\+?[0-9]+)?")
+_IMF_FIXDATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), start=1
+    )
+}
+
+
+@lru_cache(maxsize=1024)
+def http_date(text: str) -> float | None:
+    """UTC epoch seconds of an HTTP date in any of its three forms (RFC 9110, section 5.6.7); None where unreadable.
+
+    Remembered, because all responses of one second carry the same `Date`.
+    """
+    if not text.isascii() or len(text) > _MAX_DATE_LENGTH:
+        return None
+    match = _IMF_FIXDATE.fullmatch(text)
+    if match is not None and (month := _MONTHS.get(match[2])) is not None:
+        day, year, hour, minute, second = (int(match[i]) for i in (1, 3, 4, 5, 6))
+        if year > 0 and 1 <= day <= 31 and hour <= 23 and minute <= 59 and second <= 60:
+            return float(timegm((year, month, day, hour, minute, second)))
+        return None
+    try:
+        moment = parsedate_to_datetime(text)
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def retry_after_seconds(text: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks to wait, unclamped; None where absent or unreadable.
+
+    Takes seconds (fractions too) or an HTTP date, counted from `now` (UTC epoch seconds: the response's own Date
+    where it has one); a date that has passed means 0. A number beyond a float becomes the largest float.
+    """
+    if text is None:
+        return None
+    text = text.strip()
+    if _SECONDS.fullmatch(text):
+        return min(float(text), sys.float_info.max)
+    moment = http_date(text)
+    return None if moment is None else max(0.0, moment - now)
+
+
+def validators_of(etag: str | None, last_modified: str | None) -> Validators:
+    """The validators as sent, whitespace around them apart; unusable ones count as absent."""
+    if etag is None and last_modified is None:
+        return _NO_VALIDATORS
+    return Validators(_usable(etag), _usable(last_modified))
+
+
+def _usable(text: str | None) -> str | None:
+    """`text` if it can be sent back and stored: short, without control characters, valid UTF-8."""
+    if text is None:
+        return None
+    text = text.strip(" \t")
+    if text.isascii():
+        printable = text.isprintable()
+    else:
+        printable = not any(c < " " or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in text)
+    return text if printable and 0 < len(text) <= MAX_VALIDATOR_LENGTH else None
+
+
+def clean_content_type(text: str | None) -> str | None:
+    """A Content-Type fit to be stored: at most 256 characters, bytes that are not UTF-8 replaced."""
+    if text is None or (text.isascii() and len(text) <= _MAX_CONTENT_TYPE_LENGTH):
+        return text
+    return text.encode("utf-8", "replace").decode()[:_MAX_CONTENT_TYPE_LENGTH]

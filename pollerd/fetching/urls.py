@@ -1,0 +1,148 @@
+"""URLs: one spelling for each, the host a poll is counted against, and where a redirect leads.
+
+Pure functions on strings. `normalise_url` is the only door: everything else trusts what came through it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from urllib.parse import urljoin
+
+from yarl import URL
+
+from pollerd.errors import InvalidValueError
+
+MAX_URL_LENGTH = 2048
+"""Characters; longer URLs break proxies, logs and database indexes."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)", re.IGNORECASE)
+_PORT = re.compile(r":(?P<port>[0-9]*)$")
+_UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\udc80-\udcff]")
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
+_NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_USERINFO = re.compile(r"//[^/?#]*@")
+_MAX_HOST_LENGTH = 253
+_MAX_SHOWN_LENGTH = 120
+
+
+def normalise_url(text: str) -> str:
+    """The one spelling of an absolute http or https URL.
+
+    Spaces around it go; scheme and host are lower-cased, names beyond ASCII become punycode, one trailing dot of
+    the host, the default port and the fragment are dropped; an empty path becomes `/`; dot segments are resolved and
+    percent-encoding made uniform. A number as host, in any of the spellings that C libraries take (`0x7f.1`,
+    `2130706433`), becomes the dotted IPv4 address it means, so that it is seen for what it is.
+
+    Raises `InvalidValueError(field="url")` for another scheme, no host, a user name or password, whitespace, control
+    characters or backslashes inside, a port outside 1..65535, or more than 2,048 characters.
+    """
+    text = text.strip(" \t\r\n")
+    if len(text) > MAX_URL_LENGTH:
+        raise _invalid(f"at most {MAX_URL_LENGTH} characters", text)
+    shape = _SHAPE.match(text)
+    if shape is None:
+        raise _invalid("an absolute http:// or https:// URL with a host", text)
+    if _UNSAFE.search(text):
+        raise _invalid("free of whitespace, control characters and backslashes", text)
+    port = _port(shape["authority"], text)
+    try:
+        url = URL(text)
+    except ValueError as error:
+        raise _invalid("a well-formed URL", text) from error
+    authority = _host(url.raw_host or "", text)
+    if port is not None and port != _DEFAULT_PORTS[url.scheme]:
+        authority = f"{authority}:{port}"
+    query = f"?{url.raw_query_string}" if url.raw_query_string else ""
+    normal = f"{url.scheme}://{authority}{url.raw_path or '/'}{query}"
+    if len(normal) > MAX_URL_LENGTH:
+        raise _invalid(f"at most {MAX_URL_LENGTH} characters once encoded", text)
+    return normal
+
+
+def _port(authority: str, text: str) -> int | None:
+    """The port written in `authority`, None where there is none; refuses user names and odd spellings."""
+    if "@" in authority:
+        raise _invalid("free of user name and password", text)
+    match = _PORT.search(authority)
+    if match is None:
+        if ":" in authority and not authority.endswith("]"):
+            raise _invalid("a host with a port of digits only", text)
+        return None
+    if not match["port"]:
+        return None
+    port = int(match["port"][:6])
+    if not 1 <= port <= 65535:
+        raise _invalid("a port from 1 to 65535", text)
+    return port
+
+
+def _host(host: str, text: str) -> str:
+    """`host` as it stands in a URL: a checked name, a dotted IPv4 address, or an IPv6 address in brackets."""
+    if ":" in host:
+        try:
+            address = ipaddress.IPv6Address(host)
+        except ipaddress.AddressValueError as error:
+            raise _invalid("a valid IPv6 address in brackets", text) from error
+        if address.scope_id is not None:
+            raise _invalid("an IPv6 address without a zone", text)
+        return f"[{address.compressed}]"
+    host = host.removesuffix(".")
+    labels = host.split(".")
+    if _NUMERIC.fullmatch(labels[-1]):
+        return _dotted(host, text)
+    if len(host) > _MAX_HOST_LENGTH or not all(map(_LABEL.fullmatch, labels)):
+        raise _invalid("a URL with a valid host name", text)
+    return host
+
+
+def _dotted(host: str, text: str) -> str:
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError as error:
+        raise _invalid("a valid IPv4 address where the host is a number", text) from error
+
+
+def _invalid(allowed: str, given: str) -> InvalidValueError:
+    """The refusal, without any user name and password: they must not reach a log through an error."""
+    shown = _USERINFO.sub("//…@", given)
+    if len(shown) > _MAX_SHOWN_LENGTH:
+        shown = f"{shown[:_MAX_SHOWN_LENGTH]}… ({len(given)} characters)"
+    return InvalidValueError("url", allowed, shown)
+
+
+def host_of(url: str) -> str:
+    """The host of a normalised URL as politeness counts it: `name:port`, the default port spelled out."""
+    scheme, _, rest = url.partition("://")
+    authority = rest.partition("/")[0]
+    if ":" in authority and not authority.endswith("]"):
+        return authority
+    return f"{authority}:{_DEFAULT_PORTS[scheme]}"
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a normalised URL, as in `https://example.org`; a default port is not spelled out."""
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def robots_url(url: str) -> str:
+    """Where the robots.txt that governs a normalised URL is found (RFC 9309, section 2.3)."""
+    return f"{origin_of(url)}/robots.txt"
+
+
+def redirect_target(base: str, location: str) -> str:
+    """The normalised URL that `location`, a Location header as received, means when met at the normalised `base`.
+
+    Bytes that are not UTF-8 (surrogates here) and spaces are percent-encoded, as browsers do. Raises
+    `InvalidValueError(field="url")` as `normalise_url` does.
+    """
+    text = _SURROGATE.sub(lambda byte: f"%{ord(byte[0]) & 0xFF:02X}", location.strip(" \t"))
+    try:
+        joined = urljoin(base, text.replace(" ", "%20"))
+    except ValueError as error:
+        raise _invalid("a well-formed URL", location) from error
+    return normalise_url(joined)

@@ -1,0 +1,229 @@
+"""The words every room speaks: sites, polls, outcomes, evidence, changes. Values only, standard library only.
+
+Times are UTC epoch seconds (float), durations seconds (float), sizes bytes (int).
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class SiteState(StrEnum):
+    """Where a site stands. Only `paused` is the user's doing; the rest follows from what polls met."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    BACKING_OFF = "backing_off"
+    BLOCKED = "blocked"
+    GONE = "gone"
+
+
+class OutcomeKind(StrEnum):
+    """What one poll came to.
+
+    `BODY` is what fetching says of a full response before detection has judged it; it is never stored:
+    detection turns it into `FIRST`, `UNCHANGED`, `CHANGED` or `UNDECODABLE`.
+    """
+
+    BODY = "body"
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    FIRST = "first"
+    NOT_MODIFIED = "not_modified"
+    NOT_FOUND = "not_found"
+    GONE = "gone"
+    DENIED = "denied"
+    BLOCKED_ADDRESS = "blocked_address"
+    THROTTLED = "throttled"
+    TOO_LARGE = "too_large"
+    TIMEOUT = "timeout"
+    TLS_ERROR = "tls_error"
+    DNS_ERROR = "dns_error"
+    CONNECT_ERROR = "connect_error"
+    PROTOCOL_ERROR = "protocol_error"
+    SERVER_ERROR = "server_error"
+    CLIENT_ERROR = "client_error"
+    UNDECODABLE = "undecodable"
+
+    @property
+    def informative(self) -> bool:
+        """True where the poll says whether the page changed; all else moves a backoff, never a rate."""
+        return self in _INFORMATIVE
+
+    @property
+    def link_suspect(self) -> bool:
+        """True where our own link, not the site, may be at fault."""
+        return self in _LINK_SUSPECT
+
+
+_INFORMATIVE = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.CHANGED, OutcomeKind.FIRST, OutcomeKind.NOT_MODIFIED})
+_LINK_SUSPECT = frozenset({OutcomeKind.TIMEOUT, OutcomeKind.DNS_ERROR, OutcomeKind.CONNECT_ERROR})
+
+
+class Media(StrEnum):
+    """How a body is read."""
+
+    HTML = "html"
+    JSON = "json"
+    FEED = "feed"
+    TEXT = "text"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """The server's own words, echoed verbatim: `ETag` to If-None-Match, `Last-Modified` to If-Modified-Since."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.etag is not None or self.last_modified is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """One hop: the status that sent us on, and the absolute URL it sent us to."""
+
+    status: int
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a fetch came back with. Fetching returns it and never raises for a site's fault."""
+
+    kind: OutcomeKind
+    started_at: float
+    duration: float
+    status: int | None = None
+    bytes: int = 0
+    body: builtins.bytes | None = None
+    content_type: str | None = None
+    validators: Validators = Validators()
+    server_date: float | None = None
+    retry_after: float | None = None
+    """Seconds the server asked us to wait, as sent, unclamped; None where absent or unreadable."""
+    redirects: tuple[Redirect, ...] = ()
+    detail: str = ""
+    """One line for a person: why it failed. Never a secret."""
+
+    def __post_init__(self) -> None:
+        if (self.kind is OutcomeKind.BODY) != (self.body is not None):
+            raise ValueError("body: present exactly when kind is 'body'")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a poll tells of a page's changes over the gap since the last informative poll.
+
+    The strongest given wins: count, then age, then changed.
+    """
+
+    changed: bool
+    age: float | None = None
+    """Seconds since the last change, where something trustworthy dates it."""
+    count: int | None = None
+    """Number of new items, where the items themselves were told apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is remembered of a site's content, to judge its next response. Small: it is read with every poll."""
+
+    fingerprint: bytes | None = None
+    """16 bytes of the normalised content; None: never seen."""
+    raw_fingerprint: bytes | None = None
+    """16 bytes of the body as sent: when it is the same, nothing needs to be extracted."""
+    media: Media | None = None
+    items: bytes = b""
+    """Feeds: packed little-endian uint64 hashes of the entries seen lately, newest last."""
+    last_modified: float | None = None
+    """The last `Last-Modified` seen, as epoch seconds."""
+    last_modified_good: int = 0
+    last_modified_bad: int = 0
+    """How often `Last-Modified` was proved truthful, or a lie, for this site."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What a response means. `kind` is FIRST, UNCHANGED, CHANGED, NOT_MODIFIED or UNDECODABLE."""
+
+    kind: OutcomeKind
+    baseline: Baseline
+    evidence: Evidence | None = None
+    content: bytes | None = None
+    """The normalised content (UTF-8 text, or the bytes as they are) to keep; None where nothing is new."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteSpec:
+    """What defines a site: all a user says of it, nothing that was learned."""
+
+    url: str
+    weight: float = 1.0
+    cost: float = 1.0
+    tags: tuple[str, ...] = ()
+    min_interval: float | None = None
+    max_interval: float | None = None
+    half_life: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A site as the outside sees it (REST: `GET /sites/{id}`)."""
+
+    id: int
+    spec: SiteSpec
+    host: str
+    state: SiteState
+    created_at: float
+    last_poll_at: float | None = None
+    next_poll_at: float | None = None
+    """The earliest moment of the next poll; the allocator decides when it really comes."""
+    polls: int = 0
+    changes: int = 0
+    failures: int = 0
+    """Failures in a row."""
+    last_outcome: OutcomeKind | None = None
+    last_detail: str = ""
+    redirect_url: str | None = None
+    """Where a permanent redirect keeps pointing; proposed as the new URL after `redirect_count` confirmations."""
+    redirect_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """One poll as recorded. `elapsed` is seconds since the last informative poll, None at the first."""
+
+    site_id: int
+    at: float
+    elapsed: float | None
+    outcome: OutcomeKind
+    status: int | None
+    duration: float
+    bytes: int
+    changed: bool
+    age: float | None = None
+    count: int | None = None
+    detail: str = ""
+    redirects: tuple[Redirect, ...] = field(default=())
+    id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change found: it lies between two polls and between two kept contents."""
+
+    site_id: int
+    url: str
+    detected_at: float
+    previous_poll_at: float | None
+    kind: Media
+    summary: str
+    before_content_id: int | None = None
+    after_content_id: int | None = None
+    id: int | None = None

@@ -1,0 +1,164 @@
+"""Whom to poll in this tick: what was asked for, what is late, what is new, then what the allocator wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.noise import NoiseCap
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+
+_ROUNDS = 6
+"""How often the allocator is asked again when it named several sites of one host."""
+
+_ENOUGH_SHARE = 0.1
+"""Places that may stay empty until the next tick: with many sites, asking again costs more than they are worth."""
+
+
+class Selector(Protocol):
+    """The part of the allocator contract that choosing needs."""
+
+    def select(
+        self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """At most k eligible slots, most urgent first."""
+
+
+@dataclass
+class Choice:
+    """Slots to poll, most urgent first, and slots whose host must be asked for robots.txt first."""
+
+    polls: list[int] = field(default_factory=list)
+    robots: list[int] = field(default_factory=list)
+    sites_due: bool = False
+    """Whether any site could be polled now, had the budget no end."""
+
+
+class Chooser:
+    """Forms the mask of eligible sites and picks from it, at most one site a host."""
+
+    def __init__(self, sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> None:
+        self.sites, self.hosts, self.settings = sites, hosts, settings
+        self.noise = NoiseCap(sites)
+        self._new_credit = 0.0
+
+    def eligible(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
+        """bool[size]: sites that may be polled now.
+
+        `uniform_period` (s) is the gap that round robin would leave each site; a site that changes at nearly every
+        poll, and so would draw the whole budget without being understood, waits at least that long.
+        """
+        return self._ready(now) & ~self._held(now, uniform_period)
+
+    def _ready(self, now: float) -> NDArray[np.bool_]:
+        mask = self.sites.pollable(now, self.settings.min_interval_seconds)
+        mask &= self.hosts.ready(now)[self.sites.host[: self.sites.size]] if self.hosts.size else False
+        return mask
+
+    def _held(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
+        n = self.sites.size
+        too_soon = self.sites.last_poll[:n] + self.noise.floors(uniform_period) > now
+        return too_soon & self.sites.changes_always() & ~self.sites.asap[:n]
+
+    def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
+        """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
+        ready = self._ready(now)
+        mask = ready & ~self._held(now, uniform_period)
+        choice = Choice(sites_due=bool(mask.any()))
+        if not choice.sites_due:
+            return choice
+        n = self.sites.size
+        wanted = self.hosts.robots_wanted(now)
+        turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
+        turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
+        turn.take(self.noise.twin(ready & ~mask, now, uniform_period, k))
+        late = self.sites.lateness(now, self.settings.max_interval_seconds)
+        overdue = np.flatnonzero(mask & (late >= 0))
+        turn.take(overdue[np.argsort(-late[overdue], kind="stable")])
+        known = np.isfinite(self.sites.last_poll[:n])
+        elapsed = self.sites.elapsed(now)
+        for group, limit in self._shares(turn, known):
+            turn.take_from(allocator, elapsed, now, group, limit)
+        return choice
+
+    def _shares(self, turn: _Turn, known: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+        """New sites get at most half of what is left while known sites are due; the rest goes to whoever is there."""
+        left = turn.left
+        if left <= 0:
+            return []
+        is_new, is_known = ~known, known
+        if not (turn.mask & is_new).any():
+            return [(is_known, left)]
+        if not (turn.mask & is_known).any():
+            return [(is_new, left)]
+        self._new_credit = min(self._new_credit + left / 2, left / 2 + 1)
+        share = min(int(self._new_credit), left)
+        self._new_credit -= share
+        return [(is_new, share), (is_known, left - share)]
+
+
+class _Turn:
+    """The bookkeeping of one tick: what is still free, and where the picks go."""
+
+    def __init__(
+        self,
+        host: NDArray[np.int32],
+        robots_wanted: NDArray[np.bool_],
+        mask: NDArray[np.bool_],
+        choice: Choice,
+        k: int,
+        robots_room: int,
+    ) -> None:
+        self.host, self.robots_wanted, self.mask, self.choice = host, robots_wanted, mask, choice
+        self.k, self.robots_room = k, robots_room
+        self.claimed = np.zeros(len(robots_wanted), np.bool_)
+
+    @property
+    def left(self) -> int:
+        """How many polls may still be picked."""
+        return self.k - len(self.choice.polls)
+
+    def take(self, slots: NDArray[np.int64], limit: int | None = None) -> int:
+        """Takes slots in order, the first of each host, as far as there is room; returns how many polls it took."""
+        room = self.left if limit is None else min(limit, self.left)
+        taken = 0
+        for slot, host in zip(slots.tolist(), self.host[slots].tolist(), strict=True):
+            if taken >= room:
+                break
+            if self.claimed[host]:
+                continue
+            self.claimed[host] = True
+            if not self.robots_wanted[host]:
+                self.choice.polls.append(slot)
+                taken += 1
+            elif len(self.choice.robots) < self.robots_room:
+                self.choice.robots.append(slot)
+        return taken
+
+    def take_from(
+        self,
+        allocator: Selector,
+        elapsed: NDArray[np.float64],
+        now: float,
+        group: NDArray[np.bool_],
+        limit: int,
+    ) -> None:
+        """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
+        enough = limit * _ENOUGH_SHARE
+        for _ in range(_ROUNDS):
+            free = self.mask & group & ~self.claimed[self.host]
+            if len(self.choice.robots) >= self.robots_room:
+                free &= ~self.robots_wanted[self.host]
+            if limit <= 0 or not free.any():
+                return
+            slots = allocator.select(elapsed, now, free, limit)
+            if not len(slots):
+                return
+            limit -= self.take(slots, limit)
+            if limit < enough:
+                return

@@ -1,0 +1,191 @@
+"""One numpy row per host: one request at a time, spaced, paused where the host asked for it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.scheduling.arrays import Columns
+from pollerd.scheduling.robots import FRESH_SECONDS, RobotsRules
+from pollerd.scheduling.settings import SchedulingSettings
+
+SPACING_KEPT_SECONDS = 10.0
+"""The last start at a host is worth keeping over a restart only where it asks for longer gaps than this; the others
+are given their whole interval anew, which costs less than a row written with every poll."""
+
+PASSING_ROBOTS_BYTES = 8 * 1024 * 1024
+"""How much robots.txt is kept of hosts that are no site's: a site that redirects to ever new ones must not fill the
+memory. Parsed, rules take some fifteen times the room of their text."""
+
+
+class HostTable(Columns):
+    """Hosts (name and port) by slot; hosts are kept for the life of the process.
+
+    Columns, each [capacity], meaningful up to `size`:
+        host_id int64 · crawl_delay float64 (s) · last_start float64 (epoch s, -inf: never) · paused_until float64
+        (epoch s) · robots_at float64 (when robots.txt was last read, epoch s, -inf: never) · robots_retry_at float64
+        (epoch s) · throttles, robots_failures int32 (in a row) · busy bool (a request is under way) · touched bool
+        (changed since the last commit)
+    """
+
+    _DEFAULTS = {  # noqa: RUF012
+        "host_id": (np.int64, -1),
+        "crawl_delay": (np.float64, 0.0),
+        "last_start": (np.float64, -math.inf),
+        "paused_until": (np.float64, 0.0),
+        "robots_at": (np.float64, -math.inf),
+        "robots_retry_at": (np.float64, 0.0),
+        "throttles": (np.int32, 0),
+        "robots_failures": (np.int32, 0),
+        "busy": (np.bool_, False),
+        "touched": (np.bool_, False),
+    }
+
+    host_id: NDArray[np.int64]
+    crawl_delay: NDArray[np.float64]
+    last_start: NDArray[np.float64]
+    paused_until: NDArray[np.float64]
+    robots_at: NDArray[np.float64]
+    robots_retry_at: NDArray[np.float64]
+    throttles: NDArray[np.int32]
+    robots_failures: NDArray[np.int32]
+    busy: NDArray[np.bool_]
+    touched: NDArray[np.bool_]
+
+    def __init__(self, settings: SchedulingSettings) -> None:
+        super().__init__()
+        self.size = 0
+        self.settings = settings
+        self.names: list[str] = []
+        self.rules: dict[int, RobotsRules] = {}
+        self._passing: dict[int, int] = {}
+        self._slot_by_name: dict[str, int] = {}
+        self._slot_by_id: dict[int, int] = {}
+
+    def add(self, host_id: int, name: str) -> int:
+        """The slot of the host, a new one where it was not known; host_id -1: not stored."""
+        slot = self._slot_by_name.get(name)
+        if slot is not None:
+            if host_id >= 0:  # met as a redirect's target first, now a site's host
+                self._take_id(slot, host_id)
+            return slot
+        slot = self.size
+        self.size += 1
+        self.grow(self.size)
+        self.names.append(name)
+        self._slot_by_name[name] = slot
+        self._take_id(slot, host_id)
+        return slot
+
+    def _take_id(self, slot: int, host_id: int) -> None:
+        self.host_id[slot] = host_id
+        if host_id >= 0:
+            self._slot_by_id[host_id] = slot
+
+    def slot_of(self, name: str) -> int | None:
+        """The slot of the host "name:port", None where it is not known."""
+        return self._slot_by_name.get(name)
+
+    def slot_of_id(self, host_id: int) -> int:
+        """The slot of a stored host."""
+        return self._slot_by_id[host_id]
+
+    def interval(self) -> NDArray[np.float64]:
+        """float64[size]: seconds between two starts at each host."""
+        delay = np.minimum(self.crawl_delay[: self.size], self.settings.crawl_delay_cap_seconds)
+        return np.maximum(delay, self.settings.host_interval_seconds)
+
+    def interval_of(self, slot: int) -> float:
+        """Seconds between two starts at this host."""
+        delay = min(float(self.crawl_delay[slot]), self.settings.crawl_delay_cap_seconds)
+        return max(delay, self.settings.host_interval_seconds)
+
+    def ready_at(self) -> NDArray[np.float64]:
+        """float64[size]: the earliest next start at each host, epoch s (a request under way not counted).
+
+        A host whose robots.txt was never had is asked for nothing else until it is tried again.
+        """
+        n = self.size
+        spaced = np.maximum(self.last_start[:n] + self.interval(), self.paused_until[:n])
+        unknown = np.isneginf(self.robots_at[:n])
+        return np.where(unknown, np.maximum(spaced, self.robots_retry_at[:n]), spaced)
+
+    def ready(self, now: float) -> NDArray[np.bool_]:
+        """bool[size]: hosts at which a request may start now."""
+        return ~self.busy[: self.size] & (self.ready_at() <= now)
+
+    def ready_at_of(self, slot: int) -> float:
+        """The earliest next start at this host, epoch s."""
+        spaced = max(float(self.last_start[slot]) + self.interval_of(slot), float(self.paused_until[slot]))
+        if self.robots_at[slot] == -math.inf:
+            return max(spaced, float(self.robots_retry_at[slot]))
+        return spaced
+
+    def may_start(self, slot: int, now: float) -> bool:
+        """Whether a request to this host may start now."""
+        return not self.busy[slot] and self.ready_at_of(slot) <= now
+
+    def start(self, slot: int, now: float) -> None:
+        """A request to the host starts."""
+        self.busy[slot] = True
+        self.last_start[slot] = now
+        if self.interval_of(slot) > SPACING_KEPT_SECONDS:
+            self.touched[slot] = True
+
+    def begin_anew(self, now: float, *, all_hosts: bool) -> None:
+        """After a restart: hosts whose last start was not kept are taken to have been asked just now."""
+        n = self.size
+        unkept = self.interval() <= SPACING_KEPT_SECONDS
+        self.last_start[:n] = np.where(unkept | all_hosts, now, self.last_start[:n])
+
+    def finish(self, slot: int) -> None:
+        """The request is over."""
+        self.busy[slot] = False
+
+    def pause(self, slot: int, until: float) -> None:
+        """Nothing starts at the host before `until` (epoch s); a later pause in force stays."""
+        self.paused_until[slot] = max(float(self.paused_until[slot]), until)
+        self.touched[slot] = True
+
+    def robots_wanted(self, now: float) -> NDArray[np.bool_]:
+        """bool[size]: hosts whose robots.txt is unknown or a day old, and may be asked for now."""
+        n = self.size
+        return (self.robots_at[:n] + FRESH_SECONDS <= now) & (self.robots_retry_at[:n] <= now)
+
+    def set_rules(self, slot: int, rules: RobotsRules) -> None:
+        """Takes over what robots.txt says."""
+        if rules.parser is None:
+            self.rules.pop(slot, None)
+        else:
+            self.rules[slot] = rules
+        self.robots_at[slot] = rules.fetched_at
+        self.robots_retry_at[slot] = 0.0
+        self.robots_failures[slot] = 0
+        self.crawl_delay[slot] = rules.crawl_delay()
+        self.touched[slot] = True
+        self._passing.pop(slot, None)
+        if self.host_id[slot] < 0:
+            self._passing[slot] = rules.size
+            self._forget_passing()
+
+    def _forget_passing(self) -> None:
+        """The hosts of redirects whose rules were read longest ago are asked for them again, should we come again."""
+        while len(self._passing) > 1 and sum(self._passing.values()) > PASSING_ROBOTS_BYTES:
+            slot = next(iter(self._passing))
+            del self._passing[slot]
+            if self.host_id[slot] < 0:
+                self.rules.pop(slot, None)
+                self.robots_at[slot] = -math.inf
+
+    def robots_unreachable(self, slot: int, retry_at: float) -> None:
+        """robots.txt could not be had: what was known stays in force, else the host is left alone until then."""
+        self.robots_retry_at[slot] = retry_at
+        self.robots_failures[slot] += 1
+        self.touched[slot] = True
+
+    def allows(self, slot: int, url: str) -> bool:
+        """Whether the known robots.txt of the host lets us ask for the URL."""
+        rules = self.rules.get(slot)
+        return rules is None or rules.allows(url)

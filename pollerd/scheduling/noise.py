@@ -1,0 +1,57 @@
+"""Sites that change at nearly every poll: held to the uniform share, and asked twice now and then to find out why.
+
+Such a page either changes faster than it is polled, or differs at every fetch (a token, a clock) and would draw the
+whole budget for nothing. A second poll right after the first, a twin, tells them apart: a page that holds still in
+between is no noise, and is let go.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.scheduling.sites import SiteTable
+
+TWIN_SHARE = 1 / 50
+"""At most one twin in so many polls."""
+_TWIN_GAP_SHARE = 0.25
+"""A twin comes within this share of the uniform period, or not at all."""
+_TWIN_PAUSE_PERIODS = 8.0
+"""Uniform periods between two twins of one site."""
+
+
+class NoiseCap:
+    """Holds the sites that change always. `period` is the gap that round robin would leave each site (s)."""
+
+    def __init__(self, sites: SiteTable) -> None:
+        self._sites = sites
+        self._credit = 0.0
+
+    def floors(self, period: float) -> NDArray[np.float64]:
+        """float64[size]: shortest gap since the last poll, s; 0 for sites that are not held.
+
+        After a twin the wait is doubled, so that twins come out of the site's own share.
+        """
+        sites, n = self._sites, self._sites.size
+        twinned = sites.last_gap[:n] < _TWIN_GAP_SHARE * period
+        return np.where(sites.changes_always(), np.where(twinned, 2 * period, period), 0.0)
+
+    def twin(self, ready: NDArray[np.bool_], now: float, period: float, polls: int) -> NDArray[np.int64]:
+        """The slot to ask a second time, int64[0 or 1], of those that are `ready` but for their floor.
+
+        polls: how many were chosen since the last call; they earn the allowance.
+        """
+        self._credit = min(self._credit + polls * TWIN_SHARE, 1.0)
+        sites, n = self._sites, self._sites.size
+        held = ready & sites.changes_always()
+        if self._credit < 1.0 or not held.any():
+            return np.empty(0, np.int64)
+        fresh = now - sites.last_poll[:n] < _TWIN_GAP_SHARE * period
+        rested = now - sites.twin_at[:n] >= _TWIN_PAUSE_PERIODS * period
+        slots = np.flatnonzero(held & fresh & rested)
+        if not len(slots):
+            return slots
+        slot = slots[np.argmin(sites.twin_at[slots])]
+        sites.twin_at[slot] = now
+        self._credit -= 1.0
+        return np.array([slot], np.int64)

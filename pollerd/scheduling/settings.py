@@ -1,0 +1,43 @@
+"""What the user may set about when a poll may happen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pollerd.errors import InvalidValueError
+
+
+@dataclass(frozen=True)
+class SchedulingSettings:
+    """Intervals and politeness, all in seconds.
+
+    min_interval_seconds: shortest time between two polls of a site that sets none of its own, >= 0.
+    max_interval_seconds: longest, > 0, inf: none.
+    host_interval_seconds: between two starts at one host, >= 0; a longer Crawl-delay wins.
+    backoff_base_seconds, backoff_cap_seconds: first and longest wait after failures.
+    crawl_delay_cap_seconds: a Crawl-delay above this is taken as this.
+    """
+
+    min_interval_seconds: float = 30.0
+    max_interval_seconds: float = math.inf
+    host_interval_seconds: float = 1.0
+    backoff_base_seconds: float = 60.0
+    backoff_cap_seconds: float = 86_400.0
+    crawl_delay_cap_seconds: float = 3_600.0
+
+    def __post_init__(self) -> None:
+        for name in ("min_interval_seconds", "host_interval_seconds"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise InvalidValueError(name, "a finite number of seconds, 0 or more", value)
+        for name in ("max_interval_seconds", "backoff_base_seconds", "backoff_cap_seconds"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise InvalidValueError(name, "a number of seconds above 0", value)
+        if self.max_interval_seconds < self.min_interval_seconds:
+            raise InvalidValueError(
+                "max_interval_seconds",
+                f"at least the shortest interval ({self.min_interval_seconds:g})",
+                self.max_interval_seconds,
+            )

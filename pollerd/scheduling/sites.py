@@ -1,0 +1,189 @@
+"""One numpy row per site: when it was polled, when it may be, and how it stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.model import SiteState
+from pollerd.scheduling.arrays import Columns
+
+STATES: tuple[SiteState, ...] = (
+    SiteState.ACTIVE,
+    SiteState.BACKING_OFF,
+    SiteState.BLOCKED,
+    SiteState.GONE,
+)
+STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STATES)}
+_GONE = STATE_CODE[SiteState.GONE]
+
+HISTORY_POLLS = 16
+_HISTORY_KNOWN = 8
+
+
+class SiteTable(Columns):
+    """Sites by slot. A slot is a row index; slots of removed sites are used again.
+
+    Columns, each [capacity], meaningful up to `size`:
+        site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
+        (s, nan: the default) · half_life float64 (s, nan) · last_poll float64 (epoch s, -inf: never) · last_seen
+        float64 (last informative poll, epoch s, -inf: never) · last_gap float64
+        (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32 (in a
+        row) · polls, changes int64 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
+        twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
+        history_length uint8 (was a change found, newest bit lowest, over the last informative polls)
+    """
+
+    _DEFAULTS = {  # noqa: RUF012
+        "site_id": (np.int64, -1),
+        "host": (np.int32, 0),
+        "weight": (np.float64, 1.0),
+        "cost": (np.float64, 1.0),
+        "min_interval": (np.float64, math.nan),
+        "max_interval": (np.float64, math.nan),
+        "half_life": (np.float64, math.nan),
+        "last_poll": (np.float64, -math.inf),
+        "last_seen": (np.float64, -math.inf),
+        "last_gap": (np.float64, math.inf),
+        "not_before": (np.float64, 0.0),
+        "failures": (np.int32, 0),
+        "polls": (np.int64, 0),
+        "changes": (np.int64, 0),
+        "state": (np.uint8, 0),
+        "paused": (np.bool_, False),
+        "in_flight": (np.bool_, False),
+        "asap": (np.bool_, False),
+        "twin_at": (np.float64, -math.inf),
+        "history": (np.uint16, 0),
+        "history_length": (np.uint8, 0),
+    }
+
+    site_id: NDArray[np.int64]
+    host: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    min_interval: NDArray[np.float64]
+    max_interval: NDArray[np.float64]
+    half_life: NDArray[np.float64]
+    last_poll: NDArray[np.float64]
+    last_seen: NDArray[np.float64]
+    last_gap: NDArray[np.float64]
+    not_before: NDArray[np.float64]
+    failures: NDArray[np.int32]
+    polls: NDArray[np.int64]
+    changes: NDArray[np.int64]
+    state: NDArray[np.uint8]
+    paused: NDArray[np.bool_]
+    in_flight: NDArray[np.bool_]
+    asap: NDArray[np.bool_]
+    twin_at: NDArray[np.float64]
+    history: NDArray[np.uint16]
+    history_length: NDArray[np.uint8]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size = 0
+        """Highest slot ever used, plus one."""
+        self._free: list[int] = []
+        self._slot_by_id = np.full(64, -1, np.int32)
+
+    def __len__(self) -> int:
+        return self.size - len(self._free)
+
+    def add(self, site_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Takes a slot for each new site id; returns the slots, int64[k], in order."""
+        ids = np.asarray(site_ids, np.int64)
+        reused = [self._free.pop() for _ in range(min(len(self._free), len(ids)))]
+        fresh = np.arange(self.size, self.size + len(ids) - len(reused))
+        slots = np.concatenate([np.asarray(reused, np.int64), fresh])
+        self.size += len(fresh)
+        self.grow(self.size)
+        self.site_id[slots] = ids
+        self._index(ids, slots)
+        return slots
+
+    def remove(self, slot: int) -> None:
+        """Empties the slot for reuse."""
+        self._slot_by_id[self.site_id[slot]] = -1
+        self.clear(slot)
+        self._free.append(slot)
+
+    def slot_of(self, site_id: int) -> int | None:
+        """The site's slot, or None where the site is not known."""
+        if not 0 <= site_id < len(self._slot_by_id):
+            return None
+        slot = int(self._slot_by_id[site_id])
+        return None if slot < 0 else slot
+
+    def slots_of(self, site_ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """int64[k]: the slots of the sites, -1 where a site is not known."""
+        slots = np.full(len(site_ids), -1, np.int64)
+        inside = (site_ids >= 0) & (site_ids < len(self._slot_by_id))
+        slots[inside] = self._slot_by_id[site_ids[inside]]
+        return slots
+
+    def occupied(self) -> NDArray[np.bool_]:
+        """bool[size]: slots that hold a site."""
+        return self.site_id[: self.size] >= 0
+
+    def elapsed(self, now: float) -> NDArray[np.float64]:
+        """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""
+        return np.maximum(now - self.last_seen[: self.size], 0.0)
+
+    def next_allowed(self, default_min_interval: float) -> NDArray[np.float64]:
+        """float64[size]: the earliest moment of the next poll as far as the site itself is concerned, epoch s."""
+        n = self.size
+        minimum = self.min_interval[:n]
+        floor = self.last_poll[:n] + np.where(np.isnan(minimum), default_min_interval, minimum)
+        return np.maximum(floor, self.not_before[:n])
+
+    def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
+        """bool[size]: sites that may be polled now as far as they themselves are concerned.
+
+        A site asked for by hand (`asap`) need not wait for its min_interval, only for its Retry-After and backoff.
+        """
+        n = self.size
+        due = self.next_allowed(default_min_interval) <= now
+        due |= self.asap[:n] & (self.not_before[:n] <= now)
+        due &= (self.state[:n] != _GONE) & (self.site_id[:n] >= 0)
+        due &= ~(self.paused[:n] | self.in_flight[:n])
+        return due
+
+    def lateness(self, now: float, default_max_interval: float) -> NDArray[np.float64]:
+        """float64[size]: seconds past the site's max_interval; negative where it is not over, or never began."""
+        n = self.size
+        maximum = self.max_interval[:n]
+        limit = np.where(np.isnan(maximum), default_max_interval, maximum)
+        last = self.last_poll[:n]
+        return now - np.where(np.isfinite(last), last, now) - limit
+
+    def note_history(self, slot: int, changed: bool) -> None:
+        """Keeps whether the latest informative poll of the slot found a change; call it before `last_poll` moves.
+
+        A page that holds still between two polls in a row (a twin) is no noise: its history begins anew.
+        """
+        if not changed and self.twin_at[slot] > self.last_poll[slot]:
+            self.history_length[slot] = 0
+            return
+        self.history[slot] = (int(self.history[slot]) << 1 | changed) & 0xFFFF
+        self.history_length[slot] = min(int(self.history_length[slot]) + 1, HISTORY_POLLS)
+
+    def changes_always(self) -> NDArray[np.bool_]:
+        """bool[size]: sites that changed at nearly every one of their last polls (at most one in 16 did not)."""
+        n = self.size
+        found = np.bitwise_count(self.history[:n])
+        length = self.history_length[:n]
+        return (length >= _HISTORY_KNOWN) & (found + (length >= HISTORY_POLLS) >= length)
+
+    def _index(self, ids: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        if not len(ids):
+            return
+        top = int(ids.max()) + 1
+        if top > len(self._slot_by_id):
+            index = np.full(max(top, len(self._slot_by_id) * 3 // 2), -1, np.int32)
+            index[: len(self._slot_by_id)] = self._slot_by_id
+            self._slot_by_id = index
+        self._slot_by_id[ids] = slots

@@ -1,0 +1,47 @@
+"""Everything that outlives the process: SQLite or PostgreSQL behind one `Store`."""
+
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.store import Store
+from pollerd.storage.values import (
+    STATE_CODES,
+    AddResult,
+    AllocationRow,
+    Batch,
+    ChangeDraft,
+    CommitResult,
+    CommittedChange,
+    HostRobots,
+    HostRow,
+    HostUpdate,
+    Page,
+    PollColumns,
+    PollRecord,
+    PruneResult,
+    RunInfo,
+    ScheduleRows,
+    SiteChanges,
+    SiteMemory,
+)
+
+__all__ = [
+    "STATE_CODES",
+    "AddResult",
+    "AllocationRow",
+    "Batch",
+    "ChangeDraft",
+    "CommitResult",
+    "CommittedChange",
+    "HostRobots",
+    "HostRow",
+    "HostUpdate",
+    "Page",
+    "PollColumns",
+    "PollRecord",
+    "PruneResult",
+    "RunInfo",
+    "ScheduleRows",
+    "SiteChanges",
+    "SiteMemory",
+    "StorageSettings",
+    "Store",
+]

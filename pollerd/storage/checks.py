@@ -1,0 +1,35 @@
+"""What a site's settings may be."""
+
+from __future__ import annotations
+
+import math
+
+from pollerd.errors import InvalidValueError
+from pollerd.model import SiteSpec
+from pollerd.storage.texts import storable
+
+
+def check_spec(spec: SiteSpec) -> None:
+    """Raises `InvalidValueError`, naming the field, where a spec cannot be kept."""
+    for field, least in (("weight", spec.weight), ("min_interval", spec.min_interval)):
+        if least is not None and not (math.isfinite(least) and least >= 0):
+            raise InvalidValueError(field, "a number, 0 or more", least)
+    for field, interval in (
+        ("cost", spec.cost),
+        ("max_interval", spec.max_interval),
+        ("half_life", spec.half_life),
+    ):
+        if interval is not None:
+            _check_positive(field, interval)
+    if None not in (spec.min_interval, spec.max_interval) and spec.min_interval > spec.max_interval:  # type: ignore[operator]
+        raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval})", spec.max_interval)
+    if not spec.url or storable(spec.url) != spec.url:
+        raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
+    for tag in spec.tags:
+        if not tag or storable(tag) != tag:
+            raise InvalidValueError("tags", "words without NUL or lone surrogates", tag)
+
+
+def _check_positive(field: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise InvalidValueError(field, "a number above 0", value)

@@ -1,0 +1,254 @@
+"""The group commit: polls and all that follows from them, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, update
+
+from pollerd.errors import DatabaseInUseError, InvalidValueError
+from pollerd.model import Redirect, SiteState
+from pollerd.storage.compression import pack
+from pollerd.storage.schema import allocation
+from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.texts import storable, storable_word, verbatim
+from pollerd.storage.values import Batch, CommitResult, CommittedChange, PollRecord
+
+ContentKey = tuple[int, bytes]
+
+
+def check_batch(batch: Batch) -> None:
+    """Raises `InvalidValueError` for a batch that contradicts itself."""
+    learned = batch.shared_state is not None or any(r.learned is not None for r in batch.records)
+    if learned and batch.allocator is None:
+        raise InvalidValueError("allocator", "named where learned state is given", None)
+    for record in batch.records:
+        if record.state is SiteState.PAUSED:
+            raise InvalidValueError("state", "any but paused, which only the user sets", record.state.value)
+        if record.poll.site_id != record.memory.site_id:
+            raise InvalidValueError("memory", "of the site that was polled", record.memory.site_id)
+        baseline = record.memory.baseline
+        if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
+            raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
+
+
+class Commit:
+    """One batch on its way into the database. `bodies` holds the compressed content of each record, by its index."""
+
+    def __init__(
+        self, sql: Statements, batch: Batch, bodies: dict[int, bytes], keep_contents: int, run_id: int | None
+    ) -> None:
+        self._sql = sql
+        self._batch = batch
+        self._bodies = bodies
+        self._keep = keep_contents
+        self._run_id = run_id
+
+    def __call__(self, connection: Connection) -> CommitResult:
+        """Write it; the caller owns the transaction. Nothing is written where the batch went in before.
+
+        Raises `DatabaseInUseError` where another daemon started since our run did.
+        """
+        batch, sql = self._batch, self._sql
+        last_batch, last_run = run(connection, sql.last_batch_and_run)[0]
+        if self._run_id is not None and last_run != self._run_id:
+            raise DatabaseInUseError(f"another daemon (run {last_run}) took over from this one ({self._run_id})")
+        if last_batch == batch.id:
+            return self._recall(connection)
+        current, living = self._living(connection)
+        run_each(connection, sql.insert_poll, [_poll_row(record) for _, record in living])
+        contents = self._write_contents(connection, living)
+        drafts, states = self._follow(living, current, contents)
+        run_each(connection, sql.update_state, states)
+        changes = self._write_changes(connection, drafts)
+        self._write_learned(connection, living)
+        self._write_hosts(connection)
+        run(connection, sql.upsert_batch, 1, batch.id)
+        self._prune(connection, contents, current)
+        fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
+        return CommitResult(changes=changes, skipped=len(batch.records) - len(living), content_ids=fresh)
+
+    def _living(self, connection: Connection) -> tuple[dict[int, int | None], list[tuple[int, PollRecord]]]:
+        """Current content by site, and the records (with their index) whose site still stands as it was polled."""
+        sites = {record.poll.site_id for record in self._batch.records}
+        rows = run(connection, self._sql.living_sites, self._sql.many(sites)) if sites else []
+        urls = {site_id: url for site_id, url, _ in rows}
+        current = {site_id: content_id for site_id, _, content_id in rows}
+        numbered = enumerate(self._batch.records)
+        return current, [(i, r) for i, r in numbered if urls.get(r.poll.site_id) == r.memory.url]
+
+    def _write_contents(
+        self, connection: Connection, living: list[tuple[int, PollRecord]]
+    ) -> dict[ContentKey, tuple[int, float]]:
+        """All kept contents, newest first, of the sites that got one: (site, fingerprint) -> (id, last seen)."""
+        rows = [_content_row(record, self._bodies[i]) for i, record in living if record.content is not None]
+        if not rows:
+            return {}
+        run_each(connection, self._sql.upsert_content, rows)
+        sites = self._sql.many({row[0] for row in rows})
+        kept = run(connection, self._sql.contents_of_sites, sites)
+        return {(site, bytes(print_)): (id_, seen) for id_, site, print_, seen in kept}
+
+    def _follow(
+        self,
+        living: list[tuple[int, PollRecord]],
+        current: dict[int, int | None],
+        contents: dict[ContentKey, tuple[int, float]],
+    ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
+        """Change rows with their record's index, and state rows; `current` moves on with each new content."""
+        drafts: list[tuple[int, tuple[Any, ...]]] = []
+        states: list[tuple[Any, ...]] = []
+        for i, record in living:
+            site_id = record.poll.site_id
+            before = current[site_id]
+            new: int | None = None
+            if record.content is not None:
+                new = contents[(site_id, record.memory.baseline.fingerprint or b"")][0]
+                current[site_id] = new
+            states.append(_state_row(record, new))
+            if record.change is not None:
+                drafts.append((i, _change_row(record, before, new)))
+        return drafts, states
+
+    def _write_changes(
+        self, connection: Connection, drafts: list[tuple[int, tuple[Any, ...]]]
+    ) -> tuple[CommittedChange, ...]:
+        if not drafts:
+            return ()
+        # One writer, ids that only grow: what is above the last id now, in order, is what we insert.
+        after = run(connection, self._sql.last_change_id)[0][0]
+        run_each(connection, self._sql.insert_change, [row for _, row in drafts])
+        ids = run(connection, self._sql.changes_after, after)
+        return tuple(CommittedChange(id_, site_id, i) for (id_, site_id), (i, _) in zip(ids, drafts, strict=True))
+
+    def _write_learned(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
+        batch = self._batch
+        rows = [(r.poll.site_id, batch.allocator, r.learned) for _, r in living if r.learned is not None]
+        run_each(connection, self._sql.upsert_learned, rows)
+        if batch.shared_state is not None:
+            mine = allocation.c.allocator == batch.allocator
+            connection.execute(update(allocation).where(mine).values(shared_state=batch.shared_state))
+
+    def _write_hosts(self, connection: Connection) -> None:
+        hosts = self._batch.hosts
+        run_each(
+            connection,
+            self._sql.update_host,
+            [(h.last_start_at, h.paused_until, h.throttles, h.host_id) for h in hosts],
+        )
+        robots = [(h.robots, h.host_id) for h in hosts if h.robots is not None]
+        run_each(
+            connection,
+            self._sql.update_robots,
+            [
+                (r.kind, None if r.body is None else pack(r.body), r.at, storable_word(r.detail), r.crawl_delay, key)
+                for r, key in robots
+            ],
+        )
+
+    def _prune(
+        self,
+        connection: Connection,
+        contents: dict[ContentKey, tuple[int, float]],
+        current: dict[int, int | None],
+    ) -> None:
+        """Drop the contents of each site beyond the newest `keep_contents`, never the current one."""
+        seen: dict[int, int] = defaultdict(int)
+        gone: list[int] = []
+        for (site_id, _), (content_id, _) in contents.items():
+            seen[site_id] += 1
+            if seen[site_id] > self._keep and content_id != current[site_id]:
+                gone.append(content_id)
+        if gone:
+            run(connection, self._sql.delete_contents, self._sql.many(gone))
+
+    def _recall(self, connection: Connection) -> CommitResult:
+        """What this batch's first, successful commit gave: its answer was lost."""
+        records = self._batch.records
+        if not records:
+            return CommitResult()
+        sites = self._sql.many({r.poll.site_id for r in records})
+        since = min(r.poll.at for r in records)
+        rows = run(connection, self._sql.changes_at, sites, since)
+        ids = {(site_id, at): id_ for id_, site_id, at in rows}
+        keys = [(i, (r.poll.site_id, r.poll.at)) for i, r in enumerate(records) if r.change is not None]
+        current, living = self._living(connection)
+        fresh = {r.poll.site_id: id_ for _, r in living if r.content and (id_ := current[r.poll.site_id]) is not None}
+        found = tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids)
+        return CommitResult(changes=found, skipped=len(records) - len(living), content_ids=fresh)
+
+
+def _poll_row(record: PollRecord) -> tuple[Any, ...]:
+    p = record.poll
+    return (
+        p.site_id,
+        p.at,
+        p.elapsed,
+        p.outcome.value,
+        p.status,
+        p.duration,
+        p.bytes,
+        p.changed,
+        p.age,
+        p.count,
+        storable_word(p.detail),
+        _redirects_text(p.redirects) if p.redirects else None,
+    )
+
+
+def _redirects_text(redirects: Sequence[Redirect]) -> str:
+    # JSON escapes lone surrogates and NUL, so any URL fits.
+    return json.dumps([[hop.status, hop.url] for hop in redirects])
+
+
+def _content_row(record: PollRecord, body: bytes) -> tuple[Any, ...]:
+    baseline, at = record.memory.baseline, record.poll.at
+    media = baseline.media.value if baseline.media is not None else ""
+    return (record.poll.site_id, baseline.fingerprint, media, len(body), at, at, body)
+
+
+def _change_row(record: PollRecord, before: int | None, after: int | None) -> tuple[Any, ...]:
+    draft = record.change
+    assert draft is not None
+    return (
+        record.poll.site_id,
+        record.poll.at,
+        draft.previous_poll_at,
+        draft.kind.value,
+        storable_word(draft.summary),
+        before,
+        after,
+    )
+
+
+def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...]:
+    p, m = record.poll, record.memory
+    b = m.baseline
+    return (
+        record.state.value,
+        p.at,
+        record.last_seen_at,
+        record.not_before,
+        record.failures,
+        m.polls_since_full,
+        p.outcome.value,
+        storable_word(p.detail),
+        verbatim(m.validators.etag),
+        verbatim(m.validators.last_modified),
+        storable(m.content_type),
+        b.fingerprint,
+        b.raw_fingerprint,
+        None if b.media is None else b.media.value,
+        b.last_modified,
+        b.last_modified_good,
+        b.last_modified_bad,
+        storable(m.redirect_url),
+        m.redirect_count,
+        b.items or None,
+        0 if record.change is None else 1,
+        new_content_id,
+        p.site_id,
+    )

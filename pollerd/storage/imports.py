@@ -1,0 +1,119 @@
+"""Adding sites: one or a hundred thousand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, select
+
+from pollerd.errors import InvalidValueError
+from pollerd.model import SiteSpec
+from pollerd.storage.checks import check_spec
+from pollerd.storage.schema import deleted_url, host, site
+from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.values import AddResult
+
+# Small enough that the event loop runs on between two pieces.
+PIECE = 2_000
+
+
+class SiteImport:
+    """Adds sites and says what became of each."""
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        self._hosts_named = select(host.c.name, host.c.id).where(sql.among(host.c.name, "names"))
+        self._sites_at = select(site.c.url, site.c.id).where(sql.among(site.c.url, "urls"))
+        self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
+        self._restore = delete(deleted_url).where(sql.among(deleted_url.c.url, "urls"))
+
+    def add(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        hosts: Sequence[str],
+        now: float,
+        *,
+        respect_deleted: bool,
+    ) -> AddResult:
+        """Add what is new; `hosts` names the host of each spec.
+
+        A URL that a user deleted is left out where `respect_deleted` is true, and restored otherwise.
+        """
+        if len(specs) != len(hosts):
+            raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
+        result = AddResult([], [], [])
+        for start in range(0, len(specs), PIECE):
+            wanted = list(range(start, min(start + PIECE, len(specs))))
+            self._add_piece(connection, specs, hosts, wanted, now, respect_deleted, result)
+        return result
+
+    def host_id(self, connection: Connection, name: str) -> int:
+        """The id of a host, added where it is new."""
+        return self._host_ids(connection, [name])[name]
+
+    def _add_piece(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        hosts: Sequence[str],
+        wanted: list[int],
+        now: float,
+        respect_deleted: bool,
+        result: AddResult,
+    ) -> None:
+        for i in wanted:
+            check_spec(specs[i])
+        urls = self._sql.texts(specs[i].url for i in wanted)
+        if respect_deleted:
+            deleted = set(connection.execute(self._deleted_at, {"urls": urls}).scalars())
+            result.deleted.extend(i for i in wanted if specs[i].url in deleted)
+            wanted = [i for i in wanted if specs[i].url not in deleted]
+        else:
+            connection.execute(self._restore, {"urls": urls})
+        known = self._ids(connection, self._sites_at, {"urls": urls})
+        first: dict[str, int] = {}
+        for i in wanted:
+            if specs[i].url not in known:
+                first.setdefault(specs[i].url, i)
+        host_ids = self._host_ids(connection, [hosts[i] for i in first.values()])
+        self._insert(connection, [(specs[i], host_ids[hosts[i]]) for i in first.values()], now)
+        ids = self._ids(connection, self._sites_at, {"urls": urls})
+        self._insert_rest(connection, [(ids[url], specs[i]) for url, i in first.items()])
+        for i in wanted:
+            url = specs[i].url
+            if first.get(url) == i:
+                result.added.append((ids[url], i, host_ids[hosts[i]]))
+            else:
+                result.existing.append((ids[url], i))
+
+    def _host_ids(self, connection: Connection, names: list[str]) -> dict[str, int]:
+        """Ids of hosts by name, new ones added."""
+        unique = list(dict.fromkeys(names))
+        if not unique:
+            return {}
+        parameters = {"names": self._sql.texts(unique)}
+        known = self._ids(connection, self._hosts_named, parameters)
+        missing = [(name,) for name in unique if name not in known]
+        if missing:
+            run_each(connection, self._sql.insert_host, missing)
+            known = self._ids(connection, self._hosts_named, parameters)
+        return known
+
+    @staticmethod
+    def _ids(connection: Connection, statement: Any, parameters: dict[str, Any]) -> dict[str, int]:
+        return {row[0]: row[1] for row in connection.execute(statement, parameters)}
+
+    def _insert(self, connection: Connection, specs: list[tuple[SiteSpec, int]], now: float) -> None:
+        run_each(connection, self._sql.insert_site, [_site_row(spec, host_id, now) for spec, host_id in specs])
+
+    def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
+        run_each(connection, self._sql.insert_state, [(site_id,) for site_id, _ in sites])
+        tags = [(site_id, tag) for site_id, spec in sites for tag in dict.fromkeys(spec.tags)]
+        run_each(connection, self._sql.insert_tag, tags)
+
+
+def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
+    intervals = (spec.min_interval, spec.max_interval, spec.half_life)
+    return (spec.url, host_id, now, spec.weight, spec.cost, *intervals)

@@ -1,0 +1,70 @@
+"""What is read for a batch of polls before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from pollerd.model import Baseline, Media, OutcomeKind, Validators
+from pollerd.storage.compression import unpack
+from pollerd.storage.statements import Statements, run
+from pollerd.storage.texts import spoken
+from pollerd.storage.values import SiteMemory
+
+
+def load_memories(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+    """Memories by site id; a site that was deleted is missing."""
+    rows = run(connection, sql.memories, sql.many(site_ids))
+    return {row[0]: _memory(*row) for row in rows}
+
+
+def _memory(
+    site_id: int,
+    url: str,
+    settings_changed_at: float | None,
+    etag: bytes | None,
+    last_modified: bytes | None,
+    fingerprint: bytes | None,
+    raw_fingerprint: bytes | None,
+    media: str | None,
+    items: bytes | None,
+    lm_seen: float | None,
+    lm_good: int,
+    lm_bad: int,
+    polls_since_full: int,
+    content_id: int | None,
+    content_type: str | None,
+    redirect_url: str | None,
+    redirect_count: int,
+    last_outcome: str | None,
+) -> SiteMemory:
+    baseline = Baseline(
+        fingerprint=fingerprint,
+        raw_fingerprint=raw_fingerprint,
+        media=None if media is None else Media(media),
+        items=items or b"",
+        last_modified=lm_seen,
+        last_modified_good=lm_good,
+        last_modified_bad=lm_bad,
+    )
+    return SiteMemory(
+        site_id=site_id,
+        url=url,
+        validators=Validators(spoken(etag), spoken(last_modified)),
+        baseline=baseline,
+        polls_since_full=polls_since_full,
+        content_id=content_id,
+        content_type=content_type,
+        redirect_url=redirect_url,
+        redirect_count=redirect_count,
+        settings_changed_at=settings_changed_at,
+        last_outcome=None if last_outcome is None else OutcomeKind(last_outcome),
+    )
+
+
+def load_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> dict[int, bytes]:
+    """Contents by id, decompressed; a pruned one is missing."""
+    rows: list[tuple[Any, ...]] = run(connection, sql.contents, sql.many(content_ids))
+    return {content_id: unpack(body) for content_id, body in rows}

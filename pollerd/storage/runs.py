@@ -1,0 +1,57 @@
+"""The daemon's runs and the allocation in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from pollerd.storage.schema import allocation, daemon_run, learned, poll
+from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.values import AllocationRow, RunInfo
+
+
+def start_run(connection: Connection, version: str, now: float) -> RunInfo:
+    """Note that a daemon starts, and how the one before ended."""
+    c = daemon_run.c
+    last = connection.execute(select(c.stopped_at).order_by(c.id.desc()).limit(1)).one_or_none()
+    clean = last is None or last.stopped_at is not None
+    last_poll_at = connection.execute(select(func.max(poll.c.at))).scalar_one()
+    started = insert(daemon_run).values(started_at=now, version=version).returning(c.id)
+    return RunInfo(connection.execute(started).scalar_one(), clean, last_poll_at)
+
+
+def end_run(connection: Connection, run_id: int, now: float) -> None:
+    """Note that the run stopped cleanly."""
+    connection.execute(update(daemon_run).where(daemon_run.c.id == run_id).values(stopped_at=now))
+
+
+def load_allocation(connection: Connection) -> AllocationRow | None:
+    """The allocation in force; None before the first."""
+    c = allocation.c
+    row = connection.execute(select(c.allocator, c.objective, c.budget, c.shared_state)).one_or_none()
+    return None if row is None else AllocationRow(*row)
+
+
+def save_allocation(connection: Connection, sql: Statements, row: AllocationRow) -> None:
+    """Put an allocation in force."""
+    values = {
+        "allocator": row.allocator,
+        "objective": row.objective,
+        "budget": row.budget,
+        "shared_state": row.shared_state,
+    }
+    statement = sql.insert_for(allocation).values(id=1, **values)
+    connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
+
+
+def replace_learned(
+    connection: Connection, sql: Statements, row: AllocationRow, states: Iterable[tuple[int, bytes]]
+) -> None:
+    """Put another allocator in force, with all it learned of sites that still exist: (site id, state)."""
+    save_allocation(connection, sql, row)
+    connection.execute(delete(learned))
+    given = dict(states)
+    living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.many(given),))}
+    rows = [(site_id, row.allocator, state) for site_id, state in given.items() if site_id in living]
+    run_each(connection, sql.upsert_learned, rows)

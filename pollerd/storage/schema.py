@@ -1,0 +1,229 @@
+"""The tables. Times are epoch seconds as doubles, durations seconds; ids only grow and are never used again."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite numbers rows by itself only where the key is spelled INTEGER.
+Id = BigInteger().with_variant(Integer, "sqlite")
+# Room on each page lets PostgreSQL rewrite a hot row in place, without touching its indexes.
+HOT_FILLFACTOR = 70
+
+
+def _id() -> Column[int]:
+    return Column("id", Id, primary_key=True, autoincrement=True)
+
+
+def _site_id(primary_key: bool = False) -> Column[int]:
+    return Column(
+        "site_id",
+        Id,
+        ForeignKey("site.id", ondelete="CASCADE"),
+        primary_key=primary_key,
+        autoincrement=False,
+        nullable=False,
+    )
+
+
+host = Table(
+    "host",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("last_start_at", Double),
+    Column("paused_until", Double),
+    Column("throttles", Integer, nullable=False, server_default="0"),
+    Column("crawl_delay", Double),
+    Column("robots_kind", Text),
+    Column("robots_at", Double),
+    Column("robots_detail", Text, nullable=False, server_default=""),
+    Column("robots_body", LargeBinary),
+    sqlite_autoincrement=True,
+    postgresql_with={"fillfactor": HOT_FILLFACTOR},
+)
+
+site = Table(
+    "site",
+    metadata,
+    _id(),
+    Column("url", Text, nullable=False, unique=True),
+    Column("host_id", Id, ForeignKey("host.id"), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("weight", Double, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("min_interval", Double),
+    Column("max_interval", Double),
+    Column("half_life", Double),
+    Column("settings_changed_at", Double),
+    Index(None, "host_id"),
+    sqlite_autoincrement=True,
+)
+
+site_tag = Table(
+    "site_tag",
+    metadata,
+    _site_id(primary_key=True),
+    Column("tag", Text, primary_key=True),
+    Index(None, "tag"),
+)
+
+# The one row that every poll rewrites. `content_id` is no foreign key: the current content is never pruned, and
+# checking it at every poll would cost a lookup each.
+site_state = Table(
+    "site_state",
+    metadata,
+    _site_id(primary_key=True),
+    Column("state", Text, nullable=False, server_default="active"),
+    Column("last_poll_at", Double),
+    Column("last_seen_at", Double),
+    Column("not_before", Double),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("polls", BigInteger, nullable=False, server_default="0"),
+    Column("changes", BigInteger, nullable=False, server_default="0"),
+    Column("polls_since_full", Integer, nullable=False, server_default="0"),
+    Column("last_outcome", Text),
+    Column("last_detail", Text, nullable=False, server_default=""),
+    Column("content_id", Id),
+    # Bytes, because a server may send any: they are echoed as they came.
+    Column("etag", LargeBinary),
+    Column("last_modified", LargeBinary),
+    Column("content_type", Text),
+    Column("fingerprint", LargeBinary),
+    Column("raw_fingerprint", LargeBinary),
+    Column("media", Text),
+    Column("lm_seen", Double),
+    Column("lm_good", Integer, nullable=False, server_default="0"),
+    Column("lm_bad", Integer, nullable=False, server_default="0"),
+    Column("redirect_url", Text),
+    Column("redirect_count", Integer, nullable=False, server_default="0"),
+    Column("items", LargeBinary),
+    postgresql_with={"fillfactor": HOT_FILLFACTOR},
+)
+
+learned = Table(
+    "learned",
+    metadata,
+    _site_id(primary_key=True),
+    Column("allocator", Text, nullable=False),
+    Column("state", LargeBinary, nullable=False),
+    postgresql_with={"fillfactor": HOT_FILLFACTOR},
+)
+
+poll = Table(
+    "poll",
+    metadata,
+    _id(),
+    _site_id(),
+    Column("at", Double, nullable=False),
+    Column("elapsed", Double),
+    Column("outcome", Text, nullable=False),
+    Column("status", Integer),
+    Column("duration", Double, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("changed", Boolean, nullable=False),
+    Column("age", Double),
+    Column("count", BigInteger),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("redirects", Text),
+    Index(None, "site_id", "id"),
+    Index(None, "at"),
+    sqlite_autoincrement=True,
+)
+
+# `size` is the compressed size. `body` stands last, so that reading the rest of a row leaves its pages alone.
+content = Table(
+    "content",
+    metadata,
+    _id(),
+    _site_id(),
+    Column("fingerprint", LargeBinary, nullable=False),
+    Column("media", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("first_seen_at", Double, nullable=False),
+    Column("last_seen_at", Double, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("site_id", "fingerprint"),
+    Index(None, "last_seen_at", "size"),
+    sqlite_autoincrement=True,
+)
+
+# The contents of a change may be pruned. Ids are never used again, so a pruned one simply finds nothing: reading
+# joins, and writing is spared two indexes and a foreign key check each way.
+change = Table(
+    "change",
+    metadata,
+    _id(),
+    _site_id(),
+    Column("detected_at", Double, nullable=False),
+    Column("previous_poll_at", Double),
+    Column("kind", Text, nullable=False),
+    Column("summary", Text, nullable=False),
+    Column("before_content_id", Id),
+    Column("after_content_id", Id),
+    Index(None, "site_id"),
+    Index(None, "detected_at"),
+    sqlite_autoincrement=True,
+)
+
+deleted_url = Table(
+    "deleted_url",
+    metadata,
+    Column("url", Text, primary_key=True),
+    Column("deleted_at", Double, nullable=False),
+)
+
+allocation = Table(
+    "allocation",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("allocator", Text, nullable=False),
+    Column("objective", Text, nullable=False),
+    Column("budget", Double, nullable=False),
+    Column("shared_state", LargeBinary),
+    CheckConstraint("id = 1", name="single"),
+)
+
+daemon_run = Table(
+    "daemon_run",
+    metadata,
+    _id(),
+    Column("started_at", Double, nullable=False),
+    Column("stopped_at", Double),
+    Column("version", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+# The batch that went in last, so that one whose answer was lost is not counted again when it is repeated.
+last_batch = Table(
+    "last_batch",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("batch", LargeBinary, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)

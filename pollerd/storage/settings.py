@@ -1,0 +1,50 @@
+"""What an operator may choose about storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pollerd.errors import InvalidValueError
+
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True)
+class StorageSettings:
+    """How much is kept and how long a busy database is waited for.
+
+    Raises `InvalidValueError` for a value outside the range named beside it.
+    """
+
+    keep_contents: int = 10
+    """Distinct contents kept of a site; at least 2, since a change lies between two."""
+    content_cap_bytes: int = 2 * 1024**3
+    """All kept contents together, compressed; at least 0. Current contents are kept whatever they weigh."""
+    poll_retention_seconds: float = 30 * DAY_SECONDS
+    """Polls older than this are pruned; above 0."""
+    zstd_level: int = 3
+    """1 to 19."""
+    busy_timeout_seconds: float = 5.0
+    """How long a lock held by somebody else is waited for; 0 to 600."""
+    connect_timeout_seconds: float = 10.0
+    """PostgreSQL: how long a connection may take; above 0, at most 600."""
+    statement_timeout_seconds: float = 120.0
+    """PostgreSQL: how long an answer may take before the server counts as gone; above 0."""
+
+    def __post_init__(self) -> None:
+        _require("keep_contents", self.keep_contents >= 2, "at least 2", self.keep_contents)
+        _require("content_cap_bytes", self.content_cap_bytes >= 0, "at least 0", self.content_cap_bytes)
+        retention = self.poll_retention_seconds
+        _require("poll_retention_seconds", retention > 0, "above 0", retention)
+        _require("zstd_level", 1 <= self.zstd_level <= 19, "1 to 19", self.zstd_level)
+        busy = self.busy_timeout_seconds
+        _require("busy_timeout_seconds", 0 <= busy <= 600, "0 to 600", busy)
+        connect = self.connect_timeout_seconds
+        _require("connect_timeout_seconds", 0 < connect <= 600, "above 0, at most 600", connect)
+        statement = self.statement_timeout_seconds
+        _require("statement_timeout_seconds", statement > 0, "above 0", statement)
+
+
+def _require(field: str, holds: bool, allowed: str, given: object) -> None:
+    if not holds:
+        raise InvalidValueError(field, allowed, given)

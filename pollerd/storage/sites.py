@@ -1,0 +1,225 @@
+"""Sites one by one and in pages: what the API and the command line ask for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, exists, func, insert, select, update
+
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.model import OutcomeKind, Site, SiteSpec, SiteState
+from pollerd.storage import cursors
+from pollerd.storage.checks import check_spec
+from pollerd.storage.schema import deleted_url, host, learned, site, site_state, site_tag
+from pollerd.storage.statements import Statements
+from pollerd.storage.values import Page, SiteChanges
+
+PIECE = 5_000
+_SETTINGS = ("weight", "cost", "min_interval", "max_interval", "half_life")
+# To resume a site is to start it again, whatever it met before.
+_REVIVED: dict[str, Any] = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
+# What was remembered of the page at the old URL says nothing of the page at the new one.
+_FORGOTTEN: dict[str, Any] = {
+    "state": SiteState.ACTIVE.value,
+    "last_seen_at": None,
+    "not_before": None,
+    "failures": 0,
+    "polls_since_full": 0,
+    "content_id": None,
+    "etag": None,
+    "last_modified": None,
+    "content_type": None,
+    "fingerprint": None,
+    "raw_fingerprint": None,
+    "media": None,
+    "lm_seen": None,
+    "lm_good": 0,
+    "lm_bad": 0,
+    "redirect_url": None,
+    "redirect_count": 0,
+    "items": None,
+}
+
+
+class Sites:
+    """The site table and what belongs to it."""
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        self._tags_of = (
+            select(site_tag.c.site_id, site_tag.c.tag)
+            .where(sql.among(site_tag.c.site_id, "sites"))
+            .order_by(site_tag.c.site_id, site_tag.c.tag)
+        )
+        self._delete_many = delete(site).where(sql.among(site.c.id, "sites"))
+
+    def get(self, connection: Connection, site_id: int) -> Site:
+        """Raises `NotFoundError`."""
+        found = self._read(connection, _sites().where(site.c.id == site_id))
+        if not found:
+            raise NotFoundError("site", site_id)
+        return found[0]
+
+    def find(self, connection: Connection, url: str) -> Site | None:
+        """The site at exactly this URL, or None."""
+        found = self._read(connection, _sites().where(site.c.url == url))
+        return found[0] if found else None
+
+    def page(
+        self,
+        connection: Connection,
+        q: str | None,
+        tag: str | None,
+        state: SiteState | None,
+        host_name: str | None,
+        limit: int,
+        cursor: str | None,
+    ) -> Page[Site]:
+        """Sites by id. `q`: part of the URL, any case."""
+        statement = _sites().order_by(site.c.id).limit(cursors.check_limit(limit) + 1)
+        last = cursors.decode("s", cursor)
+        if last is not None:
+            statement = statement.where(site.c.id > last)
+        if q:
+            statement = statement.where(site.c.url.icontains(q, autoescape=True))
+        if tag is not None:
+            tagged = exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == tag)
+            statement = statement.where(tagged)
+        if host_name is not None:
+            statement = statement.where(host.c.name == host_name)
+        if state is SiteState.PAUSED:
+            statement = statement.where(site.c.paused)
+        elif state is not None:
+            statement = statement.where(~site.c.paused, site_state.c.state == state.value)
+        found = self._read(connection, statement)
+        more = len(found) > limit
+        return Page(found[:limit], cursors.encode("s", found[limit - 1].id) if more else None)
+
+    def _read(self, connection: Connection, statement: Select[Any]) -> list[Site]:
+        rows = connection.execute(statement).all()
+        tags: dict[int, list[str]] = defaultdict(list)
+        if rows:
+            sites = self._sql.many(row[0] for row in rows)
+            for site_id, tag in connection.execute(self._tags_of, {"sites": sites}):
+                tags[site_id].append(tag)
+        return [_site(row, tuple(tags[row[0]])) for row in rows]
+
+    def update(
+        self, connection: Connection, host_id_of: Callable[[str], int], site_id: int, changes: SiteChanges, now: float
+    ) -> Site:
+        """Change settings. Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use."""
+        before = self.get(connection, site_id)
+        unknown = changes.keys() - SiteChanges.__annotations__.keys()
+        if unknown or ("url" in changes) != ("host" in changes):
+            allowed = "among " + ", ".join(SiteChanges.__annotations__) + "; url and host together"
+            raise InvalidValueError("changes", allowed, sorted(changes))
+        given: dict[str, Any] = dict(changes)
+        spec = SiteSpec(**{**asdict(before.spec), **{k: v for k, v in given.items() if k in asdict(before.spec)}})
+        check_spec(spec)
+        values: dict[str, Any] = {name: getattr(spec, name) for name in _SETTINGS}
+        values["settings_changed_at"] = now
+        if "paused" in changes:
+            values["paused"] = bool(changes["paused"])
+            if not values["paused"]:
+                connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
+        if spec.url != before.spec.url:
+            self._require_free(connection, spec.url)
+            values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
+            connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
+            connection.execute(delete(learned).where(learned.c.site_id == site_id))
+        connection.execute(update(site).where(site.c.id == site_id).values(values))
+        if "tags" in changes:
+            self._set_tags(connection, site_id, spec.tags)
+        return self.get(connection, site_id)
+
+    def _require_free(self, connection: Connection, url: str) -> None:
+        other = self.find(connection, url)
+        if other is not None:
+            raise DuplicateError("site", url, other.id)
+        connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
+
+    @staticmethod
+    def _set_tags(connection: Connection, site_id: int, tags: Sequence[str]) -> None:
+        connection.execute(delete(site_tag).where(site_tag.c.site_id == site_id))
+        if tags:
+            rows = [{"site_id": site_id, "tag": tag} for tag in dict.fromkeys(tags)]
+            connection.execute(insert(site_tag), rows)
+
+    def delete(self, connection: Connection, site_id: int, now: float) -> None:
+        """Delete a site and all its rows, and remember its URL as deleted. Raises `NotFoundError`."""
+        gone = delete(site).where(site.c.id == site_id).returning(site.c.url)
+        url = connection.execute(gone).scalar_one_or_none()
+        if url is None:
+            raise NotFoundError("site", site_id)
+        remember = self._sql.insert_for(deleted_url).values(url=url, deleted_at=now)
+        connection.execute(remember.on_conflict_do_update(index_elements=["url"], set_={"deleted_at": now}))
+
+    def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
+        """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids."""
+        wanted = set(urls)
+        rows = connection.execute(select(site.c.id, site.c.url).order_by(site.c.id))
+        gone = [site_id for site_id, url in rows if url not in wanted]
+        for start in range(0, len(gone), PIECE):
+            connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
+        return gone
+
+
+def counts_by_state(connection: Connection) -> dict[SiteState, int]:
+    """How many sites stand where; every state is there."""
+    statement = (
+        select(site.c.paused, site_state.c.state, func.count())
+        .join_from(site, site_state)
+        .group_by(site.c.paused, site_state.c.state)
+    )
+    counts = dict.fromkeys(SiteState, 0)
+    for paused, state, number in connection.execute(statement):
+        counts[SiteState.PAUSED if paused else SiteState(state)] += number
+    return counts
+
+
+def _sites() -> Select[Any]:
+    s, t = site.c, site_state.c
+    return (
+        select(
+            s.id,
+            s.url,
+            host.c.name.label("host"),
+            s.created_at,
+            s.paused,
+            *(s[name] for name in _SETTINGS),
+            t.state,
+            t.last_poll_at,
+            t.not_before,
+            t.polls,
+            t.changes,
+            t.failures,
+            t.last_outcome,
+            t.last_detail,
+            t.redirect_url,
+            t.redirect_count,
+        )
+        .join_from(site, site_state)
+        .join(host, host.c.id == s.host_id)
+    )
+
+
+def _site(row: Any, tags: tuple[str, ...]) -> Site:
+    return Site(
+        id=row.id,
+        spec=SiteSpec(url=row.url, tags=tags, **{name: getattr(row, name) for name in _SETTINGS}),
+        host=row.host,
+        state=SiteState.PAUSED if row.paused else SiteState(row.state),
+        created_at=row.created_at,
+        last_poll_at=row.last_poll_at,
+        next_poll_at=row.not_before,
+        polls=row.polls,
+        changes=row.changes,
+        failures=row.failures,
+        last_outcome=None if row.last_outcome is None else OutcomeKind(row.last_outcome),
+        last_detail=row.last_detail,
+        redirect_url=row.redirect_url,
+        redirect_count=row.redirect_count,
+    )

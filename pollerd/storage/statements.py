@@ -1,0 +1,263 @@
+"""Every statement of the hot path, compiled once for a dialect, to be run on tuples.
+
+SQLAlchemy's own execution costs twice what the database does. Compiled here, statements keep both dialects in one
+place and go through `exec_driver_sql`. Each names the order of its parameters, and that order is checked when it is
+compiled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Executable,
+    Table,
+    Text,
+    any_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from pollerd.storage.schema import (
+    change,
+    content,
+    daemon_run,
+    host,
+    last_batch,
+    learned,
+    poll,
+    site,
+    site_state,
+    site_tag,
+)
+
+HOT_STATE = [
+    "state",
+    "last_poll_at",
+    "last_seen_at",
+    "not_before",
+    "failures",
+    "polls_since_full",
+    "last_outcome",
+    "last_detail",
+    "etag",
+    "last_modified",
+    "content_type",
+    "fingerprint",
+    "raw_fingerprint",
+    "media",
+    "lm_seen",
+    "lm_good",
+    "lm_bad",
+    "redirect_url",
+    "redirect_count",
+    "items",
+]
+"""Columns of `site_state` that a poll sets, in the order of `Statements.update_state`, after them
+`add_changes`, `new_content_id` and `key`."""
+POLL = [
+    "site_id",
+    "at",
+    "elapsed",
+    "outcome",
+    "status",
+    "duration",
+    "bytes",
+    "changed",
+    "age",
+    "count",
+    "detail",
+    "redirects",
+]
+CONTENT = [
+    "site_id",
+    "fingerprint",
+    "media",
+    "size",
+    "first_seen_at",
+    "last_seen_at",
+    "body",
+]
+CHANGE = [
+    "site_id",
+    "detected_at",
+    "previous_poll_at",
+    "kind",
+    "summary",
+    "before_content_id",
+    "after_content_id",
+]
+SITE = [
+    "url",
+    "host_id",
+    "created_at",
+    "weight",
+    "cost",
+    "min_interval",
+    "max_interval",
+    "half_life",
+]
+MEMORY = [
+    "etag",
+    "last_modified",
+    "fingerprint",
+    "raw_fingerprint",
+    "media",
+    "items",
+    "lm_seen",
+    "lm_good",
+    "lm_bad",
+    "polls_since_full",
+    "content_id",
+    "content_type",
+    "redirect_url",
+    "redirect_count",
+    "last_outcome",
+]
+
+
+class Statements:
+    """The statements for one dialect, as text. `many` and `texts` make the parameter of a list."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._lists_are_json = dialect.name == "sqlite"
+        self.insert_poll = self._insert(poll, POLL)
+        self.insert_change = self._insert(change, CHANGE)
+        self.insert_host = self._insert(host, ["name"])
+        self.insert_site = self._insert(site, SITE)
+        self.insert_state = self._insert(site_state, ["site_id"])
+        self.insert_tag = self._insert(site_tag, ["site_id", "tag"])
+        self.upsert_content = self._upsert(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
+        learned_columns = ["site_id", "allocator", "state"]
+        self.upsert_learned = self._upsert(learned, learned_columns, ["site_id"], ["allocator", "state"])
+        self.upsert_batch = self._upsert(last_batch, ["id", "batch"], ["id"], ["batch"])
+        self.update_state = self._update_state()
+        self.update_host = self._update(host, ["last_start_at", "paused_until", "throttles"])
+        self.update_robots = self._update(
+            host, ["robots_kind", "robots_body", "robots_at", "robots_detail", "crawl_delay"]
+        )
+        # One round trip for both: has the batch gone in before, and is our run still the last?
+        self.last_batch_and_run = self._compile(
+            select(
+                select(last_batch.c.batch).scalar_subquery(),
+                select(func.max(daemon_run.c.id)).scalar_subquery(),
+            ),
+            [],
+        )
+        self.last_change_id = self._compile(select(func.coalesce(func.max(change.c.id), literal_column("0"))), [])
+        self.changes_after = self._compile(
+            select(change.c.id, change.c.site_id).where(change.c.id > bindparam("after")).order_by(change.c.id),
+            ["after"],
+        )
+        self.changes_at = self._compile(
+            select(change.c.id, change.c.site_id, change.c.detected_at).where(
+                self.among(change.c.site_id, "sites"), change.c.detected_at >= bindparam("since")
+            ),
+            ["sites", "since"],
+        )
+        self.living_sites = self._living_sites()
+        self.contents_of_sites = self._compile(
+            select(content.c.id, content.c.site_id, content.c.fingerprint, content.c.last_seen_at)
+            .where(self.among(content.c.site_id, "sites"))
+            .order_by(content.c.last_seen_at.desc(), content.c.id.desc()),
+            ["sites"],
+        )
+        self.delete_contents = self._compile(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
+        self.memories = self._compile(
+            select(site.c.id, site.c.url, site.c.settings_changed_at, *(site_state.c[name] for name in MEMORY))
+            .join_from(site, site_state)
+            .where(self.among(site.c.id, "sites")),
+            ["sites"],
+        )
+        self.contents = self._compile(
+            select(content.c.id, content.c.body).where(self.among(content.c.id, "ids")), ["ids"]
+        )
+
+    def many(self, ids: Iterable[int]) -> Any:
+        """A list of ids, numpy's too, as one parameter."""
+        plain = [int(one) for one in ids]
+        return json.dumps(plain) if self._lists_are_json else plain
+
+    def texts(self, words: Iterable[str]) -> Any:
+        """A list of texts as one parameter."""
+        return json.dumps(list(words)) if self._lists_are_json else list(words)
+
+    def among(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+        """`column` stands in the list that parameter `name` holds: one statement for lists of any length."""
+        if self._lists_are_json:
+            values = func.json_each(bindparam(name, type_=Text)).table_valued("value")
+            return column.in_(select(values.c.value))
+        item = Text() if isinstance(column.type, Text) else BigInteger()
+        return column == any_(bindparam(name, type_=ARRAY(item)))
+
+    def insert_for(self, table: Table) -> Any:
+        """The dialect's own insert, which knows ON CONFLICT."""
+        return sqlite.insert(table) if self._lists_are_json else postgresql.insert(table)
+
+    def _insert(self, table: Table, columns: list[str]) -> str:
+        return self._compile(insert(table).values({c: bindparam(c) for c in columns}), columns)
+
+    def _upsert(self, table: Table, columns: list[str], key: list[str], renewed: list[str]) -> str:
+        statement = self.insert_for(table).values({c: bindparam(c) for c in columns})
+        fresh = {c: statement.excluded[c] for c in renewed}
+        return self._compile(statement.on_conflict_do_update(index_elements=key, set_=fresh), columns)
+
+    def _update(self, table: Table, columns: list[str]) -> str:
+        values: list[tuple[Any, Any]] = [(table.c[c], bindparam(c)) for c in columns]
+        statement = update(table).ordered_values(*values).where(table.c.id == bindparam("key"))
+        return self._compile(statement, [*columns, "key"])
+
+    def _update_state(self) -> str:
+        c = site_state.c
+        values: list[tuple[Any, Any]] = [(c[name], bindparam(name)) for name in HOT_STATE]
+        counted: list[tuple[Any, Any]] = [  # a bound 1 would be a parameter of every row
+            (c.polls, c.polls + literal_column("1", BigInteger)),
+            (c.changes, c.changes + bindparam("add_changes", type_=BigInteger)),
+            (c.content_id, func.coalesce(bindparam("new_content_id", type_=BigInteger), c.content_id)),
+        ]
+        statement = update(site_state).ordered_values(*values, *counted).where(c.site_id == bindparam("key"))
+        return self._compile(statement, [*HOT_STATE, "add_changes", "new_content_id", "key"])
+
+    def _living_sites(self) -> str:
+        statement = (
+            select(site.c.id, site.c.url, site_state.c.content_id)
+            .join_from(site, site_state)
+            .where(self.among(site.c.id, "sites"))
+        )
+        if not self._lists_are_json:
+            # Nobody may delete a site between this look and the commit.
+            statement = statement.with_for_update(key_share=True, of=site, read=True)
+        return self._compile(statement, ["sites"])
+
+    def _compile(self, statement: Executable, order: list[str]) -> str:
+        compiled: Any = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
+        found = list(compiled.positiontup or [])
+        if found != order:
+            raise AssertionError(f"parameters come as {found}, not as {order}")
+        return str(compiled)
+
+
+def run(connection: Connection, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """The rows that one statement gives for one set of parameters."""
+    result = connection.exec_driver_sql(sql, parameters)
+    return [tuple(row) for row in result] if result.returns_rows else []
+
+
+def run_each(connection: Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    """One statement for many sets of parameters; nothing for none."""
+    if rows:
+        connection.exec_driver_sql(sql, rows)

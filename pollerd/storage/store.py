@@ -1,0 +1,297 @@
+"""The façade: one database, open. Every method is one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from pollerd.errors import SchemaError
+from pollerd.model import Change, Poll, Site, SiteSpec, SiteState
+from pollerd.storage import history, memories, migrate, retention, runs, schedule
+from pollerd.storage.commit import Commit, check_batch
+from pollerd.storage.compression import pack_all
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.imports import SiteImport
+from pollerd.storage.lock import DaemonLock, take_lock
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.sites import Sites, counts_by_state
+from pollerd.storage.statements import Statements
+from pollerd.storage.values import (
+    AddResult,
+    AllocationRow,
+    Batch,
+    CommitResult,
+    HostRow,
+    Page,
+    PollColumns,
+    PruneResult,
+    RunInfo,
+    ScheduleRows,
+    SiteChanges,
+    SiteMemory,
+)
+
+
+class Store:
+    """Everything that outlives the process. Get one from `Store.open`.
+
+    Every method raises `DatabaseUnavailableError` where the database is locked, full, vanished or not answering;
+    nothing was written then, and the same call may be made again.
+    """
+
+    def __init__(self, database: Database, settings: StorageSettings, lock: DaemonLock | None) -> None:
+        self._database = database
+        self._settings = settings
+        self._lock = lock
+        self._sql = Statements(database.engine.dialect)
+        self._import = SiteImport(self._sql)
+        self._sites = Sites(self._sql)
+        self._run_id: int | None = None
+        self._revision = migrate.head()
+
+    @classmethod
+    async def open(cls, url: str, *, settings: StorageSettings | None = None, exclusive: bool = True) -> Store:
+        """Open the database at `url`, its schema brought up to date; a missing SQLite file is created.
+
+        exclusive: hold the daemon's lock until `close`. Only then is a missing file created.
+
+        Raises `InvalidValueError` for a URL that is not SQLite's or PostgreSQL's, `DatabaseInUseError` where
+        another daemon holds it, `SchemaError` where it is newer than this program, `DatabaseUnavailableError`.
+        """
+        settings = settings or StorageSettings()
+        database = Database(database_url(url), settings, create=exclusive)
+        lock: DaemonLock | None = None
+        try:
+            lock = await take_lock(database) if exclusive else None
+            await migrate.bring_up(database, locked=exclusive)
+        except BaseException:
+            await database.close()
+            if lock is not None:
+                await lock.release()
+            raise
+        return cls(database, settings, lock)
+
+    async def close(self) -> None:
+        """Close the connections, then let go of the lock. May be called twice."""
+        await self._database.close()
+        if self._lock is not None:
+            await self._lock.release()
+
+    # At the daemon's start.
+
+    async def load_schedule(self) -> ScheduleRows:
+        """All sites as columns, ordered by id."""
+        return await self._database.read(schedule.load_schedule)
+
+    async def load_hosts(self) -> list[HostRow]:
+        """All hosts, ordered by id."""
+        return await self._database.read(schedule.load_hosts)
+
+    async def load_learned(self, allocator: str) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Site ids [m] and states [m, width] that this allocator left; width 0 where there are none."""
+        return await self._database.read(lambda c: schedule.load_learned(c, allocator))
+
+    async def load_allocation(self) -> AllocationRow | None:
+        """The allocation in force; None before the first."""
+        return await self._database.read(runs.load_allocation)
+
+    async def save_allocation(self, row: AllocationRow) -> None:
+        """Put an allocation in force; `Batch.shared_state` is kept only for its allocator."""
+        await self._database.write(lambda c: runs.save_allocation(c, self._sql, row))
+
+    async def replace_learned(self, row: AllocationRow, states: Iterable[tuple[int, bytes]]) -> None:
+        """Put another allocator in force with all it learned, (site id, state) for each site."""
+        await self._database.write(lambda c: runs.replace_learned(c, self._sql, row, states))
+
+    async def start_run(self, version: str, now: float) -> RunInfo:
+        """Note that a daemon starts, and how the one before ended. Hosts without sites go."""
+
+        def work(connection: Connection) -> RunInfo:
+            retention.drop_empty_hosts(connection)
+            return runs.start_run(connection, version, now)
+
+        info = await self._database.write(work)
+        self._run_id = info.run_id
+        return info
+
+    async def end_run(self, now: float) -> None:
+        """Note that the run stopped cleanly; without `start_run` there is nothing to note."""
+        run_id = self._run_id
+        if run_id is not None:
+            await self._database.write(lambda c: runs.end_run(c, run_id, now))
+
+    # While polling.
+
+    async def load_memories(self, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+        """Memories by site id, in one query; a site that was deleted is missing."""
+        return await self._database.read(lambda c: memories.load_memories(c, self._sql, site_ids))
+
+    async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
+        """Contents by id, decompressed; a pruned one is missing."""
+        return await self._database.read(lambda c: memories.load_contents(c, self._sql, content_ids))
+
+    async def commit(self, batch: Batch) -> CommitResult:
+        """Keep the batch whole, in one transaction, or nothing of it.
+
+        After `DatabaseUnavailableError` the same batch may be given again: one that did go in, although its answer
+        was lost, is not counted twice. Raises `InvalidValueError` for a batch that contradicts itself, and
+        `DatabaseInUseError` where the daemon's lock was lost to another.
+        """
+        check_batch(batch)
+        if self._lock is not None:
+            await self._lock.verify()
+        fresh = [(i, r.content) for i, r in enumerate(batch.records) if r.content is not None]
+        level = self._settings.zstd_level
+        # Compression lets go of the interpreter: beside the loop it costs the loop nothing.
+        bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
+        return await self._database.write(Commit(self._sql, batch, bodies, self._settings.keep_contents, self._run_id))
+
+    # Sites.
+
+    async def add_sites(
+        self, specs: Sequence[SiteSpec], hosts: Sequence[str], now: float, *, respect_deleted: bool
+    ) -> AddResult:
+        """Add what is new; `hosts` names ("host:port") the host of each spec.
+
+        A URL that a user deleted is left out where `respect_deleted` is true, and restored otherwise.
+        """
+        return await self._database.write(
+            lambda c: self._import.add(c, specs, hosts, now, respect_deleted=respect_deleted)
+        )
+
+    async def get_site(self, site_id: int) -> Site:
+        """Raises `NotFoundError`."""
+        return await self._database.read(lambda c: self._sites.get(c, site_id))
+
+    async def find_site(self, url: str) -> Site | None:
+        """The site at exactly this URL, or None."""
+        return await self._database.read(lambda c: self._sites.find(c, url))
+
+    async def list_sites(
+        self,
+        q: str | None = None,
+        tag: str | None = None,
+        state: SiteState | None = None,
+        host: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Site]:
+        """Sites by id. `q`: part of the URL, any case; `host`: "host:port".
+
+        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: self._sites.page(c, q, tag, state, host, limit, cursor))
+
+    async def iter_sites(self) -> AsyncIterator[Site]:
+        """All sites by id, read some at a time."""
+        cursor: str | None = None
+        while True:
+            page = await self.list_sites(limit=1000, cursor=cursor)
+            for site in page.items:
+                yield site
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def update_site(self, site_id: int, changes: SiteChanges, now: float) -> Site:
+        """Change settings; the next poll will be a full one. A new URL forgets what was known of the old page, and
+        `paused` False ends a backoff and brings back a site that was gone.
+
+        Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
+        """
+
+        def work(connection: Connection) -> Site:
+            host_id_of = partial(self._import.host_id, connection)
+            return self._sites.update(connection, host_id_of, site_id, changes, now)
+
+        return await self._database.write(work)
+
+    async def delete_site(self, site_id: int, now: float) -> None:
+        """Delete a site and all its rows, and remember its URL as deleted. Raises `NotFoundError`."""
+        await self._database.write(lambda c: self._sites.delete(c, site_id, now))
+
+    async def delete_missing(self, urls: Iterable[str]) -> list[int]:
+        """Delete every site whose URL is not among these; their ids. Such a URL is added again when listed."""
+        return await self._database.write(lambda c: self._sites.delete_missing(c, urls))
+
+    async def host_id(self, name: str) -> int:
+        """The id of the host "name:port". Raises `NotFoundError`."""
+        return await self._database.read(lambda c: schedule.host_id(c, name))
+
+    async def counts_by_state(self) -> dict[SiteState, int]:
+        """How many sites stand where; every state is there."""
+        return await self._database.read(counts_by_state)
+
+    # History.
+
+    async def list_polls(self, site_id: int, limit: int = 100, cursor: str | None = None) -> Page[Poll]:
+        """The site's polls, newest first. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
+        return await self._database.read(lambda c: history.list_polls(c, site_id, limit, cursor))
+
+    async def list_changes(
+        self,
+        since: float | None = None,
+        site_id: int | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Change]:
+        """Changes detected at or after `since`, oldest first; no cursor after the last.
+
+        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: history.list_changes(c, since, site_id, limit, cursor))
+
+    async def get_change(self, change_id: int) -> Change:
+        """Raises `NotFoundError`."""
+        return await self._database.read(lambda c: history.get_change(c, change_id))
+
+    async def get_content(self, content_id: int) -> bytes:
+        """The content, decompressed. Raises `NotFoundError` where it was pruned."""
+        return await self._database.read(lambda c: history.get_content(c, content_id))
+
+    async def recent_polls(self, per_site: int = 64, piece: int = 10_000) -> AsyncIterator[PollColumns]:
+        """The last `per_site` informative polls of every site, in time order, `piece` at a time."""
+        async for rows in self._database.stream(history.recent_polls(per_site), piece):
+            yield history.poll_columns(rows)
+
+    # Care.
+
+    async def prune(self, now: float) -> PruneResult:
+        """Delete polls past their retention, and contents over the cap, longest unseen first.
+
+        Runs in short transactions, between which commits go through.
+        """
+        before = now - self._settings.poll_retention_seconds
+        polls = 0
+        while deleted := await self._database.write(lambda c: retention.prune_polls(c, before)):
+            polls += deleted
+        contents, freed = await self._prune_contents()
+        return PruneResult(polls, contents, freed)
+
+    async def _prune_contents(self) -> tuple[int, int]:
+        excess = await self._database.read(retention.content_bytes) - self._settings.content_cap_bytes
+        contents = freed = 0
+        while freed < excess:
+            left = excess - freed
+            count, size = await self._database.write(
+                lambda c, left=left: retention.prune_contents(c, self._sql, left)  # type: ignore[misc]
+            )
+            if count == 0:
+                break
+            contents, freed = contents + count, freed + size
+        return contents, freed
+
+    async def check(self) -> None:
+        """Is the database there, the same as was opened, and its schema ours?
+
+        Raises `DatabaseUnavailableError` or `SchemaError`.
+        """
+        self._database.verify_file()
+        revision = await self._database.read(migrate.read_revision)
+        if revision != self._revision:
+            raise SchemaError(f"the database's schema is {revision}, not {self._revision}")

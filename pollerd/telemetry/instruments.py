@@ -1,0 +1,61 @@
+"""Every metric that pollerd shows, on a registry handed in. Labels never hold a URL, a host or a site id."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
+
+from pollerd.model import OutcomeKind, SiteState
+
+_DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_TICKS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
+
+
+class Instruments:
+    """The metric instruments of one daemon. Label children are bound once: a poll pays for no look-up."""
+
+    def __init__(self, registry: CollectorRegistry, version: str) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"pollerd_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"pollerd_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"pollerd_{name}", text, buckets=buckets, registry=registry)
+
+        self.registry = registry
+        self._polls = counter("polls_total", "Polls by outcome", "outcome")
+        kinds = [kind for kind in OutcomeKind if kind != OutcomeKind.BODY]
+        self.polls: dict[OutcomeKind, Counter] = {kind: self._polls.labels(kind.value) for kind in kinds}
+        self.changes = counter("changes_total", "Changes found and committed")
+        self.poll_duration = histogram("poll_duration_seconds", "From a poll's start to its answer", _DURATIONS)
+        self.response_bytes = counter("response_bytes_total", "Bytes of bodies after decompression")
+        self._robots = counter("robots_fetches_total", "robots.txt requests by result", "result")
+        self.robots = {kind: self._robots.labels(kind) for kind in ("found", "absent", "unreachable")}
+        self.dropped_while_offline = counter(
+            "dropped_polls_total", "Failed polls that count for nothing: we were offline"
+        )
+        self.budget = gauge("budget_polls_per_second", "Polls per second that may be spent")
+        self.utilization = gauge("budget_utilization_ratio", "Share of the budget spent over the last minute")
+        self._sites = gauge("sites", "Sites by state", "state")
+        self.sites = {state: self._sites.labels(state.value) for state in SiteState}
+        self.inflight = gauge("inflight_polls", "Polls under way")
+        self.dispatch_age = gauge("dispatch_age_seconds", "Since a poll was last started while sites were due")
+        self.tick = histogram("scheduler_tick_seconds", "Time to choose whom to poll", _TICKS)
+        self.commit = histogram("commit_seconds", "Time of one commit of polls", _DURATIONS)
+        self.price = gauge("budget_price", "Theta: value of one more poll per second under the present belief")
+        self.expected = gauge("expected_detections_per_second", "Expected under the present belief", "policy")
+        self.offline = gauge("offline", "1 while our own link seems down")
+        self.storage_failing = gauge("storage_failing", "1 while the database does not take commits")
+        self.late_sites = gauge("late_sites", "Sites past their max_interval")
+        self.noisy_sites = gauge(
+            "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
+        )
+        self.loop_lag = gauge("event_loop_lag_seconds", "How late the event loop ran a timer, lately")
+        self.build_info = gauge("build_info", "Always 1", "version")
+        self.build_info.labels(version).set(1)
+
+    def names(self) -> set[str]:
+        """The names of all metrics of this class, as Prometheus sees the families."""
+        return {m._name for m in vars(self).values() if isinstance(m, MetricWrapperBase)}

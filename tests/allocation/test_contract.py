@@ -1,0 +1,269 @@
+"""The contract suite: every registered allocator keeps what contract.py promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pollerd.allocation import Allocator, EvidenceBatch, create, names
+from pollerd.allocation.index import OBJECTIVES
+from pollerd.errors import InvalidValueError
+
+NOW = 1.75e9
+
+
+@pytest.fixture(params=names())
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def made(name: str, n: int = 0, *, budget: float = 0.1, objective: str = "changes", seed: int = 1) -> Allocator:
+    allocator = create(name, budget=budget, objective=objective, rng=np.random.default_rng(seed))
+    if n:
+        allocator.add(np.arange(n), np.ones(n), np.ones(n))
+    return allocator
+
+
+class World:
+    """Pages with true Poisson changes, polled through the contract in fixed steps."""
+
+    def __init__(self, n: int, seed: int = 7, step: float = 10.0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.rate = self.rng.lognormal(-7, 2, n)
+        self.step, self.n, self.now = step, n, NOW
+        self.last = np.full(n, NOW)
+
+    def poll(self, allocator: Allocator, k: int, steps: int) -> list[int]:
+        polled: list[int] = []
+        for _ in range(steps):
+            self.now += self.step * k
+            slots = allocator.select(self.now - self.last, self.now, np.ones(self.n, bool), k)
+            gap = self.now - self.last[slots]
+            changed = self.rng.random(len(slots)) < -np.expm1(-self.rate[slots] * gap)
+            allocator.observe(slots, gap, EvidenceBatch(changed), self.now)
+            self.last[slots] = self.now
+            polled.extend(slots.tolist())
+        return polled
+
+
+def test_shapes_and_dtypes(name: str) -> None:
+    allocator = made(name, 9)
+    World(9).poll(allocator, 2, 20)
+    elapsed = np.linspace(0, 1e4, 9)
+    urgency = allocator.urgency(elapsed, NOW)
+    assert urgency.shape == (9,)
+    assert urgency.dtype == np.float64
+    chosen = allocator.select(elapsed, NOW, np.ones(9, bool), 4)
+    assert chosen.shape == (4,)
+    assert chosen.dtype == np.int64
+    assert allocator.rates().shape == (9,)
+    low, high = allocator.rate_interval(np.array([0, 3]))
+    assert low.shape == high.shape == (2,)
+    assert allocator.change_probability(np.array([0, 3]), np.array([1.0, 5.0])).shape == (2,)
+    state = allocator.site_state(np.array([1, 2, 3]))
+    assert state.dtype == np.uint8
+    assert state.shape[0] == 3
+    assert isinstance(allocator.shared_state(), bytes)
+
+
+def test_select_takes_the_most_urgent_eligible(name: str) -> None:
+    allocator = made(name, 40)
+    world = World(40)
+    world.poll(allocator, 3, 60)
+    elapsed, eligible = world.now + 77 - world.last, np.arange(40) % 3 != 0
+    urgency = allocator.urgency(elapsed, NOW)
+    chosen = allocator.select(elapsed, NOW, eligible, 10)
+    assert eligible[chosen].all()
+    assert len(set(chosen.tolist())) == 10
+    assert (np.diff(urgency[chosen]) <= 0).all()
+    rest = np.setdiff1d(np.flatnonzero(eligible), chosen)
+    assert urgency[rest].max() <= urgency[chosen].min()
+
+
+def test_select_gives_what_there_is(name: str) -> None:
+    allocator = made(name, 5)
+    elapsed, eligible = np.full(5, 3.0), np.array([True, False, True, False, False])
+    assert sorted(allocator.select(elapsed, NOW, eligible, 99)) == [0, 2]
+    assert allocator.select(elapsed, NOW, eligible, 0).size == 0
+    assert allocator.select(elapsed, NOW, np.zeros(5, bool), 3).size == 0
+
+
+def test_empty(name: str) -> None:
+    allocator = made(name)
+    nothing = np.zeros(0)
+    assert allocator.urgency(nothing, NOW).shape == (0,)
+    assert allocator.select(nothing, NOW, np.zeros(0, bool), 5).size == 0
+    assert allocator.rates().shape == (0,)
+    allocator.observe(np.zeros(0, np.int64), nothing, EvidenceBatch(np.zeros(0, bool)), NOW)
+    assert (allocator.urgency(np.ones(3), NOW) == -np.inf).all()
+
+
+def test_all_evidence_kinds_leave_numbers_finite(name: str) -> None:
+    allocator = made(name, 8)
+    evidence = EvidenceBatch(
+        changed=np.array([True, False, True, True, False, True, False, True]),
+        age=np.array([np.nan, np.nan, 0.0, 50.0, 1e6, np.nan, np.nan, np.nan]),
+        count=np.array([-1, -1, -1, -1, -1, 1000, 0, 3]),
+    )
+    for elapsed in (0.0, 1e-6, 30.0, 1e5, 1e10, np.inf):
+        allocator.observe(np.arange(8), np.full(8, elapsed), evidence, NOW)
+        for gap in (0.0, 1.0, 1e7, 1e300, np.inf, np.nan, -1.0):
+            urgency = allocator.urgency(np.full(8, gap), NOW)
+            assert np.isfinite(urgency).all()
+    assert not np.isinf(allocator.rates()).any()
+
+
+def test_never_polled_comes_first(name: str) -> None:
+    allocator = made(name, 6)
+    elapsed = np.array([1.0, 1e9, np.inf, 5.0, 1e12, 0.0])
+    assert allocator.select(elapsed, NOW, np.ones(6, bool), 1).tolist() == [2]
+
+
+def test_urgency_changes_nothing(name: str) -> None:
+    a, b = made(name, 30), made(name, 30)
+    one, two = World(30), World(30)
+    first = one.poll(a, 2, 40)
+    for _ in range(5):
+        b.urgency(np.linspace(0, 1e5, 30), NOW)
+    second = two.poll(b, 2, 20)
+    before = b.shared_state(), b.site_state(np.arange(30)).tobytes()
+    b.urgency(np.full(30, np.inf), NOW)
+    assert before == (b.shared_state(), b.site_state(np.arange(30)).tobytes())
+    assert second + two.poll(b, 2, 20) == first
+
+
+def test_same_seed_same_run(name: str) -> None:
+    runs = [World(50).poll(made(name, 50, seed=3), 1, 200) for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+def test_removed_sites_are_gone_and_reused_slots_fresh(name: str) -> None:
+    allocator = made(name, 10)
+    World(10).poll(allocator, 1, 50)
+    allocator.remove(np.array([3, 9]))
+    elapsed = np.full(10, 1e6)
+    assert allocator.urgency(elapsed, NOW)[[3, 9]].tolist() == [-np.inf, -np.inf]
+    assert sorted(allocator.select(elapsed, NOW, np.ones(10, bool), 10)) == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert allocator.rates().shape == (9,)
+    assert np.isnan(allocator.rates()[3])
+    with pytest.raises(InvalidValueError):
+        allocator.observe(np.array([3]), np.ones(1), EvidenceBatch(np.array([True])), NOW)
+    allocator.add(np.array([3, 12]), np.ones(2), np.ones(2))
+    rates = allocator.rates()
+    assert rates.shape == (13,)
+    np.testing.assert_array_equal(rates[3], rates[12])
+    urgency = allocator.urgency(np.full(13, 100.0), NOW)
+    assert urgency[3] == urgency[12]
+    assert urgency[9] == -np.inf
+
+
+def test_grows_one_by_one_and_in_blocks_alike(name: str) -> None:
+    one, block = made(name), made(name, 300)
+    for slot in range(300):
+        one.add(np.array([slot]), np.ones(1), np.ones(1))
+    gap = np.geomspace(1, 1e6, 300)
+    assert (
+        one.select(gap, NOW, np.ones(300, bool), 300).tolist()
+        == block.select(gap, NOW, np.ones(300, bool), 300).tolist()
+    )
+    assert World(300).poll(one, 5, 100) == World(300).poll(block, 5, 100)
+
+
+def test_restore_continues_as_without_the_break(name: str) -> None:
+    whole, world = made(name, 60), World(60)
+    world.poll(whole, 3, 150)
+    again = made(name, 60)
+    slots = np.arange(60)
+    rows, shared = whole.site_state(slots), whole.shared_state()
+    for part in (slots[:25], slots[25:]):
+        again.restore(part, rows[part], shared)
+    np.testing.assert_array_equal(again.rates(), whole.rates())
+    twin = World(60)
+    twin.rng = np.random.default_rng(11)
+    world.rng = np.random.default_rng(11)
+    twin.now, twin.last = world.now, world.last.copy()
+    assert twin.poll(again, 3, 150) == world.poll(whole, 3, 150)
+    assert again.shared_state() == whole.shared_state()
+    assert again.site_state(slots).tobytes() == whole.site_state(slots).tobytes()
+
+
+def test_restore_refuses_strange_bytes(name: str) -> None:
+    allocator = made(name, 3)
+    slots = np.arange(3)
+    rows, shared = allocator.site_state(slots), allocator.shared_state()
+    for damaged in (b"", b"junk", b"[]\n", shared[:-1], shared.replace(b'"version": 1', b'"version": 0')):
+        with pytest.raises(InvalidValueError):
+            allocator.restore(slots, rows, damaged)
+    if rows.shape[1]:
+        with pytest.raises(InvalidValueError):
+            allocator.restore(slots, rows[:, :-1], shared)
+        with pytest.raises(InvalidValueError):
+            allocator.restore(slots, np.zeros_like(rows), shared)
+
+
+def test_budget_may_change_while_running(name: str) -> None:
+    allocator, world = made(name, 30), World(30)
+    for budget in (0.1, 100.0, 1e4, 0.01, 3.0):
+        allocator.budget = budget
+        assert allocator.budget == budget
+        world.poll(allocator, 2, 30)
+        assert np.isfinite(allocator.urgency(np.geomspace(1e-3, 1e9, 30), NOW)).all()
+    for bad in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(InvalidValueError):
+            allocator.budget = bad
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_runs(name: str, objective: str) -> None:
+    allocator = create(name, budget=1.0, objective=objective, rng=np.random.default_rng(0))
+    n = 50
+    allocator.add(np.arange(n), np.linspace(0.5, 2, n), np.linspace(1, 3, n), np.full(n, 3600.0))
+    polled = World(n).poll(allocator, 5, 100)
+    assert len(polled) == 500
+    assert np.isfinite(allocator.urgency(np.geomspace(1e-3, 1e9, n), NOW)).all()
+
+
+def test_a_batch_may_name_a_site_twice(name: str) -> None:
+    a, b = made(name, 4), made(name, 4)
+    slots, gaps = np.array([1, 2, 1, 1]), np.array([5.0, 7.0, 11.0, 13.0])
+    changed = np.array([True, False, False, True])
+    a.observe(slots, gaps, EvidenceBatch(changed), NOW)
+    for row in (1, 0, 2, 3):
+        b.observe(slots[[row]], gaps[[row]], EvidenceBatch(changed[[row]]), NOW)
+    np.testing.assert_allclose(a.rates(), b.rates(), rtol=1e-5)
+
+
+def test_bad_values_are_named(name: str) -> None:
+    allocator = made(name, 3)
+    bad = [
+        (np.array([1]), np.ones(1), np.ones(1)),
+        (np.array([5, 5]), np.ones(2), np.ones(2)),
+        (np.array([-1]), np.ones(1), np.ones(1)),
+        (np.array([5]), -np.ones(1), np.ones(1)),
+        (np.array([5]), np.ones(1), np.zeros(1)),
+        (np.array([5]), np.full(1, np.nan), np.ones(1)),
+        (np.array([5]), np.ones(2), np.ones(1)),
+    ]
+    for slots, weight, cost in bad:
+        with pytest.raises(InvalidValueError):
+            allocator.add(slots, weight, cost)
+    with pytest.raises(InvalidValueError):
+        allocator.remove(np.array([7]))
+    with pytest.raises(InvalidValueError):
+        allocator.urgency(np.ones(2), NOW)
+    assert allocator.rates().shape == (3,)
+
+
+def test_unknown_names_and_parameters() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InvalidValueError, match="whittle"):
+        create("wittle", budget=1.0, rng=rng)
+    with pytest.raises(InvalidValueError, match="freshness"):
+        create("whittle", budget=1.0, objective="fresh", rng=rng)
+    with pytest.raises(InvalidValueError, match="starvation_cycles"):
+        create("whittle", budget=1.0, rng=rng, starvation=3)
+    with pytest.raises(InvalidValueError, match="none"):
+        create("uniform", budget=1.0, rng=rng, phase=3)
+    for bad in (0.0, -2.0, np.nan):
+        with pytest.raises(InvalidValueError):
+            create("uniform", budget=bad, rng=rng)

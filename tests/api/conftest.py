@@ -1,0 +1,148 @@
+"""Fixtures: the API served on a loopback port, over a real daemon that is not running and a real SQLite store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import shutil
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+import uvicorn
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from pollerd.api import ApiSettings, create_api
+from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
+from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.scheduling import SchedulingSettings
+from pollerd.storage import StorageSettings, Store
+from pollerd.telemetry import Instruments
+
+
+class Server(uvicorn.Server):
+    """uvicorn that leaves the signals to pytest."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Installs nothing."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def served(app: ASGIApp) -> AsyncIterator[str]:
+    """The app on a loopback port of its own: its root URL."""
+    # Named as TCP, so that asyncio sends answers at once instead of waiting for acknowledgements (TCP_NODELAY).
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.005)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await task
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer, read to its end."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Api:
+    """A running API and what stands behind it."""
+
+    root: str
+    store: Store
+    control: Control
+    session: aiohttp.ClientSession
+
+    async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
+        """Calls `path` below /api/v1 (or from the root where it starts with //); `body` goes as JSON."""
+        url = self.root + path[1:] if path.startswith("//") else f"{self.root}/api/v1{path}"
+        if body is not None:
+            options["json"] = body
+        if isinstance(options.get("data"), bytes):
+            options["data"] = io.BytesIO(options["data"])
+        async with self.session.request(method, url, **options) as response:
+            return Reply(response.status, response.headers, await response.read())
+
+    async def add(self, url: str, **settings: Any) -> int:
+        """Adds a site and returns its id."""
+        reply = await self("POST", "/sites", {"url": url, **settings})
+        assert reply.status == 201, reply.body
+        site_id: int = reply.json["id"]
+        return site_id
+
+
+NewApi = Callable[..., Awaitable[Api]]
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with its schema and nothing in it, made once: migrations have tests of their own."""
+
+    async def make(file: Path) -> None:
+        await (await Store.open(f"sqlite+aiosqlite:///{file}")).close()
+
+    file = tmp_path_factory.mktemp("empty") / "poll.db"
+    asyncio.run(make(file))
+    return file
+
+
+@pytest.fixture
+async def store(tmp_path: Path, empty_database: Path) -> AsyncIterator[Store]:
+    file = shutil.copy(empty_database, tmp_path / "poll.db")
+    opened = await Store.open(f"sqlite+aiosqlite:///{file}", settings=StorageSettings(busy_timeout_seconds=0.2))
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def new_api(store: Store) -> AsyncIterator[NewApi]:
+    """`await new_api(settings)` serves the API over a daemon that is built but does not run."""
+    async with AsyncExitStack() as stack:
+        registry = CollectorRegistry()
+        fetcher = await stack.enter_async_context(Fetcher(FetchSettings()))
+        daemon = await Daemon.create(
+            store,
+            fetcher,
+            DaemonSettings(),
+            SchedulingSettings(),
+            Instruments(registry, "1.2.3"),
+            np.random.default_rng(1),
+            SteadyClock(),
+        )
+
+        async def start(settings: ApiSettings | None = None) -> Api:
+            app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")
+            root = await stack.enter_async_context(served(app))
+            session = await stack.enter_async_context(aiohttp.ClientSession())
+            return Api(root, store, daemon.control, session)
+
+        yield start
+
+
+@pytest.fixture
+async def api(new_api: NewApi) -> Api:
+    return await new_api()

@@ -1,0 +1,117 @@
+"""Who may call, how much may be sent, and what machines may ask without a token."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pollerd.api import ApiSettings, Scope
+from pollerd.api.gatekeeper import MAX_BODY_BYTES
+from pollerd.errors import InvalidValueError
+
+from .conftest import Api, NewApi
+
+FULL, READ = "full-token", "read-token"
+
+
+def bearer(token: str) -> dict[str, dict[str, str]]:
+    return {"headers": {"Authorization": f"Bearer {token}"}}
+
+
+@pytest.fixture
+async def guarded(new_api: NewApi) -> Api:
+    return await new_api(ApiSettings.listening("127.0.0.1:0", token=FULL, read_token=READ))
+
+
+@pytest.mark.parametrize("path", ["/sites", "/nowhere", "//openapi.json", "//nowhere", "/sites/1/explain"])
+async def test_without_a_known_token_nothing_is_told(guarded: Api, path: str) -> None:
+    for options in ({}, bearer("wrong"), bearer(""), {"headers": {"Authorization": "Basic Zm9v"}}):
+        reply = await guarded("GET", path, **options)
+        assert reply.status == 401
+        assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+        assert reply.headers["Content-Type"] == "application/problem+json"
+
+
+async def test_scopes(guarded: Api) -> None:
+    body = {"url": "https://example.org/"}
+    assert (await guarded("POST", "/sites", body, **bearer(READ))).status == 403
+    assert (await guarded("POST", "/sites", body, **bearer(FULL))).status == 201
+    assert (await guarded("GET", "/sites", **bearer(READ))).status == 200
+    assert (await guarded("DELETE", "/sites/1", **bearer(READ))).status == 403
+    assert (await guarded("PUT", "/allocation", {"budget": 1}, **bearer(READ))).status == 403
+    assert (await guarded("GET", "/sites", headers={"Authorization": f"bearer {FULL}"})).status == 200
+
+
+async def test_health_and_metrics_need_no_token(guarded: Api) -> None:
+    assert (await guarded("GET", "//readyz")).status == 200
+    assert (await guarded("GET", "//metrics")).status == 200
+    assert (await guarded("GET", "//healthz")).status in (200, 503)
+
+
+async def test_without_tokens_pages_of_other_sites_are_kept_out(api: Api) -> None:
+    own = api.root.removeprefix("http://")
+    for headers, status in [
+        ({"Host": "attacker.example"}, 403),
+        ({"Origin": "http://attacker.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": f"http://{own}"}, 200),
+        ({"Host": "localhost:1"}, 200),
+        ({"Host": "[::1]:1"}, 200),
+        ({"Host": "[::1"}, 403),
+    ]:
+        assert (await api("GET", "/sites", headers=headers)).status == status, headers
+
+
+async def test_with_a_token_any_name_will_do(guarded: Api) -> None:
+    headers = {"Host": "pollerd.example", "Authorization": f"Bearer {FULL}"}
+    assert (await guarded("GET", "/sites", headers=headers)).status == 200
+
+
+async def test_a_body_over_the_limit_is_refused(api: Api) -> None:
+    async def in_chunks() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b" " * (MAX_BODY_BYTES // 10)
+
+    for data in (b" " * (MAX_BODY_BYTES + 1), in_chunks()):
+        reply = await api("POST", "/sites", data=data, headers={"Content-Type": "application/json"})
+        assert (reply.status, reply.json["status"]) == (413, 413)
+
+
+async def test_an_import_may_be_larger(api: Api) -> None:
+    reply = await api("POST", "/sites/import", data=b"#" * (MAX_BODY_BYTES + 1), headers={"Content-Type": "text/plain"})
+    assert (reply.status, reply.json["added"]) == (200, 0)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8080", "[::]:8080", "192.0.2.1:80", "example.org:80", "127.evil.org:80"])
+def test_without_a_token_only_loopback_is_listened_on(listen: str) -> None:
+    with pytest.raises(InvalidValueError, match="listen"):
+        ApiSettings.listening(listen)
+    assert ApiSettings.listening(listen, read_token=READ).tokens[0].scopes == {Scope.READ}
+
+
+@pytest.mark.parametrize(
+    ("listen", "host", "port"),
+    [("127.0.0.1:8080", "127.0.0.1", 8080), ("127.9.9.9:0", "127.9.9.9", 0), ("[::1]:1", "::1", 1)],
+)
+def test_loopback_needs_no_token(listen: str, host: str, port: int) -> None:
+    settings = ApiSettings.listening(listen)
+    assert (settings.host, settings.port, settings.tokens) == (host, port, ())
+
+
+@pytest.mark.parametrize("listen", ["", "8080", ":8080", "localhost", "localhost:", "localhost:70000", "::1:8080"])
+def test_a_listen_address_that_is_none_is_named(listen: str) -> None:
+    with pytest.raises(InvalidValueError, match="listen"):
+        ApiSettings.listening(listen)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "snow\u2603", "x" * 513, "a\n"])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(InvalidValueError, match=r"^token: .*not shown"):
+        ApiSettings.listening("127.0.0.1:1", token=token)
+
+
+def test_tokens_are_not_kept_and_must_differ() -> None:
+    assert FULL not in repr(ApiSettings.listening("127.0.0.1:1", token=FULL))
+    with pytest.raises(InvalidValueError, match="read_token"):
+        ApiSettings.listening("127.0.0.1:1", token=FULL, read_token=FULL)

@@ -1,0 +1,124 @@
+"""Lists of sites: every format, every kind of bad line."""
+
+from __future__ import annotations
+
+import pytest
+
+from pollerd.api import parse_list
+from pollerd.errors import InvalidValueError
+from pollerd.model import SiteSpec
+
+
+def parsed(data: bytes, content_type: str) -> dict[int, SiteSpec | str]:
+    """Line -> the spec, or the field that was refused."""
+    return {
+        line: found.field if isinstance(found, InvalidValueError) else found
+        for line, found in parse_list(data, content_type)
+    }
+
+
+def test_plain_text_has_a_url_a_line_and_comments() -> None:
+    text = "\ufeff# my sites\r\n\r\n  https://a.org/x#part  \r\nhttps://b.org # why\r\nnonsense\r\nhttps://c.org k=v\n"
+    assert parsed(text.encode(), "Text/Plain; charset=utf-8") == {
+        3: SiteSpec("https://a.org/x"),
+        4: SiteSpec("https://b.org/"),
+        5: "url",
+        6: "url",
+    }
+
+
+def test_bytes_that_are_no_text_spoil_their_line_alone() -> None:
+    data = b"https://a.org/\nhttps://b.org/\xff\nhttps://c.org/\x00\nhttps://d.org/"
+    assert parsed(data, "text/plain") == {
+        1: SiteSpec("https://a.org/"),
+        2: "url",
+        3: "url",
+        4: SiteSpec("https://d.org/"),
+    }
+
+
+def test_csv_has_a_header_in_any_order() -> None:
+    data = (
+        b"\n Weight,URL,tags,cost,min_interval,max_interval,half_life\n"
+        b'2,https://a.org/,"a; b;",0.5,1,60,3600\n'
+        b',"https://b.org/?x=1,2"\n'
+        b"\n"
+        b"0,https://c.org/\n"
+    )
+    assert parsed(data, "text/csv") == {
+        3: SiteSpec("https://a.org/", 2.0, 0.5, ("a", "b"), 1.0, 60.0, 3600.0),
+        4: SiteSpec("https://b.org/?x=1,2"),
+        6: SiteSpec("https://c.org/", 0.0),
+    }
+
+
+def test_a_bad_csv_line_stops_no_other() -> None:
+    data = (
+        b"url,weight,max_interval\n"
+        b'"https://open.org/,1\n'
+        b"https://a.org/,much\n"
+        b"https://a.org/,nan\n"
+        b"https://a.org/,1,2,3\n"
+        b",1\n"
+        b"https://a.org/,,-1\n"
+        b"https://good.org/,1\n"
+    )
+    found = parsed(data, "text/csv")
+    assert found == {
+        2: "line",
+        3: "weight",
+        4: "weight",
+        5: "line",
+        6: "url",
+        7: "max_interval",
+        8: SiteSpec("https://good.org/"),
+    }
+
+
+@pytest.mark.parametrize("header", [b"", b"weight\n", b"url,colour\n", b"url,url\n", b"https://a.org/\n", b'"url\n'])
+def test_a_csv_header_that_cannot_be_used_is_refused(header: bytes) -> None:
+    with pytest.raises(InvalidValueError, match=r"^header"):
+        parse_list(header, "text/csv")
+
+
+def test_json_lines() -> None:
+    data = (
+        b'{"url": "https://a.org", "weight": 2, "tags": ["x", "y"], "min_interval": null}\n'
+        b"\n"
+        b'{"url": "https://b.org", "max_interval": 60.5}'
+    )
+    assert parsed(data, "application/x-ndjson") == {
+        1: SiteSpec("https://a.org/", 2.0, tags=("x", "y")),
+        3: SiteSpec("https://b.org/", max_interval=60.5),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        (b"{", "line"),
+        (b"[]", "line"),
+        (b'"https://a.org"', "line"),
+        (b"\xff", "line"),
+        (b"[" * 5000, "line"),
+        (b"{}", "url"),
+        (b'{"url": 1}', "url"),
+        (b'{"url": "https://a.org", "weight": "1"}', "weight"),
+        (b'{"url": "https://a.org", "weight": true}', "weight"),
+        (b'{"url": "https://a.org", "weight": 1e999}', "line"),
+        (b'{"url": "https://a.org", "weight": NaN}', "line"),
+        (b'{"url": "https://a.org", "cost": 1' + b"0" * 400 + b"}", "line"),
+        (b'{"url": "https://a.org", "tags": "x"}', "tags"),
+        (b'{"url": "https://a.org", "tags": [1]}', "tags"),
+        (b'{"url": "https://a.org", "colour": 1}', "colour"),
+    ],
+)
+def test_a_bad_json_line_stops_no_other(line: bytes, field: str) -> None:
+    good = b'\n{"url": "https://good.org/"}'
+    assert parsed(line + good, "application/jsonl") == {1: field, 2: SiteSpec("https://good.org/")}
+
+
+@pytest.mark.parametrize("content_type", ["", "application/xml", "text/x-opml", "application/json", "text"])
+def test_another_type_is_refused(content_type: str) -> None:
+    with pytest.raises(InvalidValueError, match=r"^content_type"):
+        parse_list(b"", content_type)

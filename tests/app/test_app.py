@@ -1,0 +1,176 @@
+"""The daemon as `run` puts it together: the list, what was set over REST, and who says when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pollerd.app import serve
+from pollerd.config import load
+from pollerd.daemon import AllocationView, Control
+from pollerd.errors import ConfigError, DatabaseInUseError
+from pollerd.storage import Store
+from tests.support.origin import Origin, Page, until
+
+Watching = Callable[[Control], Awaitable[None]]
+Serving = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+
+
+@pytest.fixture
+def serving(database: str) -> Serving:
+    """`await serving(watch, budget=20)`: runs until the watch has seen enough. Options are flags, given explicitly."""
+
+    async def do(watch: Watching, environ: dict[str, str] | None = None, **flags: Any) -> None:
+        usual = {"database": database, "listen": "127.0.0.1:0", "allow_private": True, "host_interval": "0"}
+        config = load({**usual, "min_interval": "0", **flags}, environ=environ or {})
+        await asyncio.wait_for(serve(config, watch), 30)
+
+    return do
+
+
+async def urls_of(database: str) -> set[str]:
+    store = await Store.open(database)
+    try:
+        return {site.spec.url async for site in store.iter_sites()}
+    finally:
+        await store.close()
+
+
+def listed(tmp_path: Path, *urls: str) -> Path:
+    file = tmp_path / "urls.txt"
+    file.write_text("\n".join(urls))
+    return file
+
+
+async def read_through(control: Control, sites: int) -> None:
+    await until(lambda: control.status().sites == sites)
+    await asyncio.sleep(0.2)
+
+
+async def test_the_list_is_read_at_every_start_and_adds_what_is_new(
+    origin: Origin, serving: Serving, database: str, tmp_path: Path
+) -> None:
+    a, b, c = (origin.url(path) for path in ("/a", "/b", "/c"))
+    await serving(lambda control: read_through(control, 2), urls=listed(tmp_path, a, b))
+    await serving(lambda control: read_through(control, 3), urls=listed(tmp_path, a, c))
+    assert await urls_of(database) == {a, b, c}, "what is gone from the list stays"
+
+
+async def test_what_a_user_deleted_stays_deleted_unless_the_list_is_the_truth(
+    origin: Origin, serving: Serving, database: str, tmp_path: Path
+) -> None:
+    a, b, c = (origin.url(path) for path in ("/a", "/b", "/c"))
+    file = listed(tmp_path, a, b)
+
+    async def delete_b(control: Control) -> None:
+        await read_through(control, 2)
+        site_ids = [1, 2]
+        (second,) = [i for i in site_ids if (await _url(control, i)) == b]
+        await control.delete_site(second)
+
+    await serving(delete_b, urls=file)
+    await serving(lambda control: read_through(control, 1), urls=file)
+    assert await urls_of(database) == {a}
+    await serving(lambda control: read_through(control, 2), urls=listed(tmp_path, b, c), sync=True)
+    assert await urls_of(database) == {b, c}
+
+
+async def test_a_list_without_a_line_that_can_be_used_removes_nothing(
+    origin: Origin, serving: Serving, database: str, tmp_path: Path
+) -> None:
+    a = origin.url("/a")
+    await serving(lambda control: read_through(control, 1), urls=listed(tmp_path, a))
+    junk = listed(tmp_path, "<html>a proxy said no</html>")
+    await serving(lambda control: read_through(control, 1), urls=junk, sync=True)
+    assert await urls_of(database) == {a}
+
+
+async def _url(control: Control, site_id: int) -> str:
+    return (await control.update_site(site_id, {})).spec.url
+
+
+async def seen(serving: Serving, **options: Any) -> AllocationView:
+    """The allocation that a start with these options has in force."""
+    views: list[AllocationView] = []
+
+    async def look(control: Control) -> None:
+        views.append(control.allocation())
+
+    await serving(look, **options)
+    return views[0]
+
+
+async def test_what_was_set_while_running_outlives_the_restart(serving: Serving) -> None:
+    async def change(control: Control) -> None:
+        await control.set_allocation(allocator="uniform", objective="freshness", budget=33.0)
+
+    await serving(change)
+    kept = await seen(serving)
+    assert (kept.allocator, kept.objective, kept.budget) == ("uniform", "freshness", 33.0)
+
+
+@pytest.mark.parametrize("how", ["flag", "environment"])
+async def test_what_is_said_explicitly_wins(serving: Serving, how: str) -> None:
+    async def change(control: Control) -> None:
+        await control.set_allocation(allocator="uniform", budget=33.0)
+
+    await serving(change)
+    options: dict[str, Any] = {"budget": 44.0} if how == "flag" else {"environ": {"POLLERD_BUDGET": "44"}}
+    view = await seen(serving, **options)
+    assert (view.allocator, view.budget) == ("uniform", 44.0)
+
+
+async def test_the_last_said_holds_until_something_else_is_said(serving: Serving) -> None:
+    assert (await seen(serving, budget=11.0)).budget == 11.0
+    assert (await seen(serving, budget=12.0)).budget == 12.0
+    assert (await seen(serving)).budget == 12.0
+    assert (await seen(serving, objective="freshness")).objective == "freshness"
+    assert (await seen(serving)).objective == "freshness"
+
+
+async def test_a_watch_that_fails_takes_all_down_with_its_cause(serving: Serving, database: str) -> None:
+    cause = RuntimeError("no eyes")
+
+    async def blind(_: Control) -> None:
+        raise cause
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await serving(blind)
+    assert cause in caught.value.exceptions
+    await (await Store.open(database)).close()
+
+
+async def test_a_list_that_vanishes_takes_all_down_with_its_cause(serving: Serving, tmp_path: Path) -> None:
+    async def patient(_: Control) -> None:
+        await asyncio.sleep(30)
+
+    began = time.monotonic()
+    with pytest.raises(ExceptionGroup) as caught:
+        await serving(patient, urls=tmp_path / "gone.txt")
+    assert caught.group_contains(ConfigError)
+    assert time.monotonic() - began < 15
+
+
+async def test_one_daemon_a_database(serving: Serving, database: str) -> None:
+    async def second(_: Control) -> None:
+        with pytest.raises(DatabaseInUseError):
+            await Store.open(database)
+
+    await serving(second)
+
+
+async def test_deleting_all_of_the_list(origin: Origin, serving: Serving, database: str, tmp_path: Path) -> None:
+    origin.pages["/a"] = Page()
+    await serving(lambda control: read_through(control, 1), urls=listed(tmp_path, origin.url("/a")))
+    await serving(lambda control: read_through(control, 0), urls=listed(tmp_path, "# nothing"), sync=True)
+    assert await urls_of(database) == set()

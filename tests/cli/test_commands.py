@@ -1,0 +1,132 @@
+"""`pollerd run`, `db` and `config` as commands: exit codes, and one clear line where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from pollerd.storage import migrate
+from tests.support.origin import Origin, Page, until
+from tests.support.process import Ended, command, daemon_process
+
+ANYWHERE = {"POLLERD_LISTEN": "127.0.0.1:0"}
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+
+
+def assert_refused(ended: Ended, *words: str) -> None:
+    """Exit code 2, and one line that says it all."""
+    assert ended.code == 2, ended
+    (line,) = ended.err.strip().splitlines()
+    assert line.startswith("pollerd: ")
+    for word in words:
+        assert word in line
+
+
+async def test_a_list_that_cannot_be_read(database: str, tmp_path: Path) -> None:
+    missing = await command("run", "missing.txt", "--database", database, env=ANYWHERE, cwd=tmp_path)
+    assert_refused(missing, "urls: missing.txt", "No such file")
+    assert not (tmp_path / "poll.db").exists(), "nothing was begun"
+
+
+async def test_a_port_that_is_taken(database: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert_refused(
+            await command("run", "--listen", address, "--database", database), f"listen: {address}", "in use"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--budget", "0"], ["budget: must be polls per second from 0.01 to 10000; given: 0.0"]),
+        (["--listen", "0.0.0.0:8080"], ["listen", "loopback", "token"]),
+        (["--database", "mysql://db/x"], ["database", "mysql"]),
+        (["--database", "sqlite+aiosqlite:////nowhere/at/all/poll.db"], ["/nowhere/at/all/poll.db"]),
+    ],
+)
+async def test_values_that_cannot_be_used(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
+    assert_refused(await command("run", *arguments, env=ANYWHERE, cwd=tmp_path), *words)
+    assert not list(tmp_path.glob("*.db"))
+
+
+async def test_an_unknown_variable(tmp_path: Path) -> None:
+    assert_refused(await command("run", env={"POLLERD_BUGDET": "5"}, cwd=tmp_path), "POLLERD_BUGDET", "POLLERD_BUDGET")
+
+
+async def test_db_upgrade_and_check(database: str, tmp_path: Path) -> None:
+    missing = await command("db", "check", "--database", database)
+    assert_refused(missing, "No such file")
+    assert not (tmp_path / "poll.db").exists(), "looking makes nothing"
+    upgraded = await command("db", "upgrade", "--database", database)
+    assert (upgraded.code, upgraded.out) == (0, f"schema is at {migrate.head()}\n")
+    checked = await command("db", "check", env={"POLLERD_DATABASE": database})
+    assert (checked.code, checked.out) == (0, f"schema is at {migrate.head()}; this program needs {migrate.head()}\n")
+    (tmp_path / "empty.db").touch()
+    empty = await command("db", "check", "--database", f"sqlite+aiosqlite:///{tmp_path / 'empty.db'}")
+    assert (empty.code, "schema is at nothing" in empty.out) == (1, True)
+
+
+async def test_config_check_and_show(tmp_path: Path) -> None:
+    file = tmp_path / "pollerd.toml"
+    file.write_text('budget = 12\ntoken = "open-sesame"\ndatabase = "postgresql://me:sesame@db/x"\n')
+    fine = await command("config", "check", "--config", str(file))
+    assert (fine.code, fine.out) == (0, "the settings are fine\n")
+    shown = await command("config", "show", "--config", str(file), env={"POLLERD_HOST_INTERVAL": "2m"})
+    assert shown.code == 0
+    rows = {line.split("\t")[0]: line.split("\t")[1:] for line in shown.out.splitlines()}
+    assert rows["budget"] == ["12.0", f"file {file}"]
+    assert rows["host_interval"] == ["120.0", "environment"]
+    assert rows["token"][0] == "***"
+    assert "sesame" not in shown.out
+    file.write_text("bugdet = 12\n")
+    assert_refused(await command("config", "check", "--config", str(file)), "bugdet", "budget")
+
+
+async def test_json_logs_and_a_list_with_bad_lines(database: str, tmp_path: Path) -> None:
+    async with Origin() as origin:
+        origin.pages["/a"] = Page()
+        urls = tmp_path / "urls.txt"
+        urls.write_text(
+            f"# ours\n{origin.url('/a')}\nftp://example.org/x\n\nno url at all\n{origin.url('/b')}  # two\n"
+        )
+        flags = ["--log-format", "json"]
+        async with daemon_process(database, tmp_path / "log", str(urls), flags=flags) as daemon:
+            await daemon.said("list_read")
+            await until(lambda: bool(origin.hits("/a")) and bool(origin.hits("/b")))
+            daemon.send(signal.SIGTERM)
+            assert await daemon.ended() == 0
+        lines = [json.loads(line) for line in daemon.log.splitlines()]
+    rejected = [(line["line"], line["level"]) for line in lines if line["event"] == "line_rejected"]
+    assert rejected == [(3, "warning"), (5, "warning")]
+    (read,) = [line for line in lines if line["event"] == "list_read"]
+    assert (read["added"], read["rejected"]) == (2, 2)
+    assert {"started", "stopped"} <= {line["event"] for line in lines}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", line["at"]) for line in lines)
+
+
+async def test_text_logs_are_key_value(database: str, tmp_path: Path) -> None:
+    async with daemon_process(database, tmp_path / "log") as daemon:
+        await daemon.said("event=started")
+        daemon.send(signal.SIGINT)
+        assert await daemon.ended() == 0
+    for line in daemon.log.splitlines():
+        assert re.match(r"at=\S+ level=(info|warning) event=\w+", line), line
+
+
+async def test_help() -> None:
+    helped = await command("--help")
+    assert helped.code == 0
+    for name in ("run", "sites", "db", "config", "demo"):
+        assert name in helped.out

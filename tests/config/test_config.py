@@ -1,0 +1,211 @@
+"""Flags win over the environment, that over the file, that over the defaults; mistakes are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pollerd.api import ApiSettings
+from pollerd.config import Config, Options, client_defaults, load
+from pollerd.errors import ConfigError, InvalidValueError
+
+Loading = Callable[..., Config]
+
+
+@pytest.fixture
+def loading(tmp_path: Path) -> Loading:
+    """`loading("toml text", ENV="...", flags={...})`."""
+
+    def do(toml: str | None = None, flags: dict[str, Any] | None = None, **environ: str) -> Config:
+        file = None
+        if toml is not None:
+            file = tmp_path / "pollerd.toml"
+            file.write_text(toml)
+        return load(flags or {}, file=file, environ=environ)
+
+    return do
+
+
+def test_nothing_set_is_all_defaults(loading: Loading) -> None:
+    config = loading()
+    assert config.options == Options()
+    assert set(config.sources.values()) == {"default"}
+    assert not any(config.is_set(name) for name in Options.model_fields)
+    assert (config.daemon.budget, config.scheduling.host_interval_seconds, config.api.port) == (5.0, 1.0, 8080)
+
+
+def test_flags_over_environment_over_file_over_default(loading: Loading) -> None:
+    toml = "budget = 1\nhost_interval = 2\nmin_interval = 3\n"
+    config = loading(toml, {"budget": 10.0, "contact": None}, POLLERD_BUDGET="20", POLLERD_HOST_INTERVAL="30")
+    options = config.options
+    assert (options.budget, options.host_interval, options.min_interval, options.contact) == (10.0, 30.0, 3.0, None)
+    sources = [config.sources[name] for name in ("budget", "host_interval", "min_interval", "contact")]
+    assert sources[:2] == ["flag", "environment"]
+    assert sources[2].startswith("file ")
+    assert sources[2].endswith("pollerd.toml")
+    assert sources[3] == "default"
+    assert (config.daemon.budget, config.scheduling.host_interval_seconds) == (10.0, 30.0)
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "other.toml"
+    file.write_text("budget = 7.5")
+    assert load({}, environ={"POLLERD_CONFIG": str(file)}).options.budget == 7.5
+    with pytest.raises(ConfigError, match=r"absent\.toml: No such file"):
+        load({}, environ={"POLLERD_CONFIG": str(tmp_path / "absent.toml")})
+
+
+@pytest.mark.parametrize("name", sorted(Options.model_fields))
+def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
+    samples = {"allow_private": "true", "sync": "1", "objective": "freshness", "listen": "127.0.0.1:99"}
+    samples |= {"log_format": "json", "log_level": "debug", "token": "t", "read_token": "r", "urls": "u.txt"}
+    samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
+    config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
+    assert config.sources[name] == "environment"
+    assert getattr(config.options, name) != getattr(Options(), name)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90.0), ("1.5h", 5400.0), ("2d", 172_800.0), ("45s", 45.0), ("10 m", 600.0), (" 3 ", 3.0), ("1e2", 100.0)],
+)
+def test_durations(loading: Loading, text: str, seconds: float) -> None:
+    assert loading(POLLERD_MIN_INTERVAL=text).scheduling.min_interval_seconds == seconds
+    assert loading(f'min_interval = "{text}"').scheduling.min_interval_seconds == seconds
+    assert loading(flags={"min_interval": text}).scheduling.min_interval_seconds == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "", "5w", "h", ".", "1..2", "1e999", "nan", "-5"])
+def test_durations_that_are_none(loading: Loading, text: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        loading(POLLERD_MIN_INTERVAL=text)
+    error = caught.value
+    assert error.field.startswith("min_interval")
+    assert "second" in error.allowed
+    assert "convert" not in str(error), "a person's words"
+
+
+def test_unknown_names_are_errors_that_tell_the_known_ones(loading: Loading) -> None:
+    with pytest.raises(ConfigError, match=r"unknown POLLERD_BUGDET; known: .*POLLERD_BUDGET"):
+        loading(POLLERD_BUGDET="1")
+    with pytest.raises(ConfigError, match=r"unknown bugdet; known: .*budget"):
+        loading("bugdet = 1")
+    with pytest.raises(ConfigError, match="unknown run"):
+        loading("[run]\nbudget = 1\n")
+    assert loading(PATH="/bin", OTHER_BUDGET="x").options.budget == 5.0
+
+
+@pytest.mark.parametrize("toml", ["budget = ", "= 1", "budget = 1\nbudget = 2", "[x"])
+def test_a_file_that_is_no_toml(loading: Loading, toml: str) -> None:
+    with pytest.raises(ConfigError, match=r"config file .*pollerd\.toml: "):
+        loading(toml)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "binary.toml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="config file"):
+        load({}, file=file, environ={})
+
+
+def test_secrets_from_files(loading: Loading, tmp_path: Path) -> None:
+    token, database = tmp_path / "token", tmp_path / "database"
+    token.write_text("sesame\n")
+    database.write_text("postgresql://u:pw@db/x\n")
+    config = loading(POLLERD_TOKEN_FILE=str(token), POLLERD_DATABASE_FILE=str(database))
+    assert config.options.token == "sesame"
+    assert config.options.database == "postgresql://u:pw@db/x"
+    with pytest.raises(ConfigError, match="POLLERD_TOKEN and POLLERD_TOKEN_FILE are both set"):
+        loading(POLLERD_TOKEN="x", POLLERD_TOKEN_FILE=str(token))
+    with pytest.raises(ConfigError, match="POLLERD_TOKEN_FILE"):
+        loading(POLLERD_TOKEN_FILE=str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match="POLLERD_BUDGET_FILE"):
+        loading(POLLERD_BUDGET_FILE=str(token))
+
+
+def test_secrets_are_never_shown(loading: Loading) -> None:
+    config = loading(
+        POLLERD_TOKEN="open-sesame", POLLERD_READ_TOKEN="peek-sesame", POLLERD_DATABASE="postgresql://me:sesame@db/x"
+    )
+    shown = config.shown()
+    assert "sesame" not in str(shown)
+    assert shown["token"] == ("***", "environment")
+    assert shown["database"][0] == "postgresql://me:***@db/x"
+    assert "sesame" not in repr(config.api)
+
+
+@pytest.mark.parametrize(
+    "database",
+    [
+        "postgresql://me:se@sa:me@db/x",
+        "postgresql://me:se/same@db/x",
+        "postgresql://:sesame@db/x",
+        "postgresql+asyncpg://db/x?user=me&password=sesame",
+    ],
+)
+def test_passwords_of_any_spelling_are_not_shown(loading: Loading, database: str) -> None:
+    shown = loading(POLLERD_DATABASE=database).shown()["database"][0]
+    assert "same" not in shown
+    assert "sa:me" not in shown
+    assert "db/x" in shown
+
+
+def test_bad_secrets_are_refused_without_being_shown(loading: Loading) -> None:
+    for name in ("POLLERD_TOKEN", "POLLERD_READ_TOKEN"):
+        with pytest.raises(InvalidValueError) as caught:
+            loading(**{name: "with space"})
+        assert "with space" not in str(caught.value)
+    with pytest.raises(InvalidValueError, match="read_token"):
+        loading(POLLERD_TOKEN="same", POLLERD_READ_TOKEN="same")
+
+
+@pytest.mark.parametrize(
+    ("variables", "field", "given"),
+    [
+        ({"POLLERD_BUDGET": "0"}, "budget", 0.0),
+        ({"POLLERD_BUDGET": "20000"}, "budget", 20_000.0),
+        ({"POLLERD_BUDGET": "nan"}, "budget", None),
+        ({"POLLERD_BUDGET": "much"}, "budget", "much"),
+        ({"POLLERD_ALLOCATOR": "oracle"}, "allocator", "oracle"),
+        ({"POLLERD_OBJECTIVE": "fame"}, "objective", "fame"),
+        ({"POLLERD_MAX_INFLIGHT": "0"}, "max_inflight", 0),
+        ({"POLLERD_HOST_INTERVAL": "-1"}, "host_interval", -1.0),
+        ({"POLLERD_MIN_INTERVAL": "60", "POLLERD_MAX_INTERVAL": "30"}, "max_interval", 30.0),
+        ({"POLLERD_TOTAL_TIMEOUT": "0"}, "total_timeout", 0.0),
+        ({"POLLERD_CONTACT": "\n"}, "contact", "\n"),
+        ({"POLLERD_KEEP_CONTENTS": "1"}, "keep_contents", 1),
+        ({"POLLERD_POLL_RETENTION": "0"}, "poll_retention", 0.0),
+        ({"POLLERD_LISTEN": "somewhere"}, "listen", "somewhere"),
+        ({"POLLERD_LISTEN": "127.0.0.1:70000"}, "listen", "127.0.0.1:70000"),
+        ({"POLLERD_LOG_LEVEL": "loud"}, "log_level", "loud"),
+        ({"POLLERD_SYNC": "perhaps"}, "sync", "perhaps"),
+        ({"POLLERD_MAX_BODY_BYTES": "1.5"}, "max_body_bytes", "1.5"),
+    ],
+)
+def test_what_is_out_of_range_is_named(loading: Loading, variables: dict[str, str], field: str, given: object) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        loading(**variables)
+    error = caught.value
+    assert error.field == field
+    assert error.allowed
+    if given is not None:
+        assert error.given == given
+    assert str(error).startswith(f"{field}: must be ")
+
+
+def test_other_addresses_need_a_token(loading: Loading) -> None:
+    for listen in ("0.0.0.0:8080", "[::]:8080", "192.0.2.1:8080", "example.org:80"):
+        with pytest.raises(InvalidValueError, match="listen: must be a loopback address"):
+            loading(POLLERD_LISTEN=listen)
+        assert loading(POLLERD_LISTEN=listen, POLLERD_TOKEN="sesame").api.tokens
+    for listen in ("127.8.9.1:0", "[::1]:8080", "localhost:8080"):
+        assert isinstance(loading(POLLERD_LISTEN=listen).api, ApiSettings)
+
+
+def test_what_client_commands_start_from() -> None:
+    assert client_defaults({}) == ("http://127.0.0.1:8080", None)
+    assert client_defaults({"POLLERD_URL": "http://x", "POLLERD_TOKEN": "t"}) == ("http://x", "t")
+    assert load({}, environ={"POLLERD_URL": "http://x"}).options == Options()

@@ -1,0 +1,113 @@
+"""A whole daemon on a real store and a real loopback origin."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
+from pollerd.fetching import Fetcher, FetchSettings, normalise_url
+from pollerd.model import Change, Poll, Site, SiteSpec
+from pollerd.scheduling import SchedulingSettings
+from pollerd.storage import StorageSettings, Store
+from pollerd.telemetry import Instruments
+from tests.support.origin import Origin
+
+FAST = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4)
+
+
+class Running:
+    """A daemon under way, and what a test asks of it."""
+
+    def __init__(self, daemon: Daemon, store: Store, registry: CollectorRegistry, task: asyncio.Task[None]) -> None:
+        self.daemon, self.store, self.registry, self.task = daemon, store, registry, task
+
+    @property
+    def control(self) -> Control:
+        return self.daemon.control
+
+    async def add(self, *urls: str, **fields: float) -> list[int]:
+        specs = [SiteSpec(url=normalise_url(url), **fields) for url in urls]  # type: ignore[arg-type]
+        return [site_id for site_id, _, _ in (await self.control.add_sites(specs)).added]
+
+    async def site(self, site_id: int) -> Site:
+        return await self.store.get_site(site_id)
+
+    async def polls(self, site_id: int) -> list[Poll]:
+        """All polls of the site, oldest first."""
+        page = await self.store.list_polls(site_id, limit=1000)
+        return list(reversed(page.items))
+
+    async def changes(self) -> list[Change]:
+        return list((await self.store.list_changes(limit=1000)).items)
+
+    async def polled(self, site_id: int, times: int, seconds: float = 15.0) -> list[Poll]:
+        """Waits until the site has that many committed polls."""
+        for _ in range(int(seconds / 0.03)):
+            found = await self.polls(site_id)
+            if len(found) >= times:
+                return found
+            await asyncio.sleep(0.03)
+        raise AssertionError(f"site {site_id}: {len(await self.polls(site_id))} polls, wanted {times}")
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+
+Start = Callable[..., contextlib.AbstractAsyncContextManager[Running]]
+
+
+@pytest.fixture
+async def origin() -> AsyncIterator[Origin]:
+    async with Origin() as server:
+        yield server
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    return f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+
+
+@pytest.fixture
+def start(database: str) -> Start:
+    """`async with start(budget=50, ...) as running`: starts a daemon, stops it at the end."""
+
+    @contextlib.asynccontextmanager
+    async def starter(
+        *,
+        scheduling: SchedulingSettings = FAST,
+        fetching: FetchSettings | None = None,
+        url: str = database,
+        kill: bool = False,
+        storage: StorageSettings | None = None,
+        **settings: object,
+    ) -> AsyncIterator[Running]:
+        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", "flush_seconds": 0.05, **settings})  # type: ignore[arg-type]
+        store = await Store.open(url, settings=storage)
+        registry, clock = CollectorRegistry(), SteadyClock()
+        fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)
+        try:
+            async with Fetcher(fetch_settings, clock=clock) as fetcher:
+                daemon = await Daemon.create(
+                    store, fetcher, chosen, scheduling, Instruments(registry, "test"), np.random.default_rng(1), clock
+                )
+                task = asyncio.create_task(daemon.run())
+                running = Running(daemon, store, registry, task)
+                try:
+                    yield running
+                finally:
+                    if kill:
+                        task.cancel()
+                    daemon.stop()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await running.task
+        finally:
+            await store.close()
+
+    return starter

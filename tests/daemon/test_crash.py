@@ -1,0 +1,138 @@
+"""kill -9 at any moment: nothing committed is lost, no change is missed or counted twice."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pollerd.model import Change
+from pollerd.storage import Store
+from tests.support.origin import Origin, Page, until
+from tests.support.postgres import postgres_database
+from tests.support.process import command, daemon_process
+
+PAGES = 24
+HOSTS = 8
+BUDGET = 60
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def any_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+    else:
+        with postgres_database() as url:
+            yield url
+
+
+class Versions:
+    """Pages that only ever get newer: page n says "version k", with k growing."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
+        self.current = dict.fromkeys(range(PAGES), 0)
+        for page in self.current:
+            self._show(page)
+
+    def _show(self, page: int) -> None:
+        text = f"<p>version {self.current[page]}</p>"
+        self._origin.pages[f"/{page}"] = Page(text, etag=f'"{self.current[page]}"' if page % 2 else None)
+
+    async def grow(self) -> None:
+        """Until cancelled, another page every few milliseconds."""
+        for page in itertools.cycle(self.current):
+            self.current[page] += 1
+            self._show(page)
+            await asyncio.sleep(0.02)
+
+
+def url_list(origin: Origin, tmp_path: Path) -> str:
+    file = tmp_path / "urls.txt"
+    file.write_text("\n".join(origin.url(f"/{n}", host=n % HOSTS) for n in range(PAGES)))
+    return str(file)
+
+
+async def version(store: Store, content_id: int | None) -> int:
+    assert content_id is not None
+    return int((await store.get_content(content_id)).removeprefix(b"version "))
+
+
+async def assert_an_unbroken_chain(store: Store, changes: list[Change], last: int) -> None:
+    """Each change starts where the one before ended, and the versions only grow up to the last."""
+    after = [await version(store, change.after_content_id) for change in changes]
+    before = [await version(store, change.before_content_id) for change in changes]
+    assert before[1:] == after[:-1]
+    assert all(old < new for old, new in zip(before, after, strict=True))
+    assert after[-1:] in ([], [last])
+
+
+@pytest.mark.parametrize("seed", [random.randrange(10**6)])
+async def test_killed_again_and_again(origin: Origin, any_database: str, tmp_path: Path, seed: int) -> None:
+    moments = random.Random(seed)
+    versions = Versions(origin)
+    urls, log = url_list(origin, tmp_path), tmp_path / "log"
+    growing = asyncio.create_task(versions.grow())
+    variables = {"POLLERD_BUDGET": str(BUDGET), "POLLERD_KEEP_CONTENTS": "100000"}
+    for more in (1, 1, 3 * PAGES):  # killed early, and killed when there was something to lose
+        async with daemon_process(any_database, log, urls, **variables) as daemon:
+            wanted = len(origin.hits()) + more
+            await until(lambda wanted=wanted: len(origin.hits()) >= wanted)  # type: ignore[misc]
+            await asyncio.sleep(moments.uniform(0.0, 1.2))
+            await daemon.kill()
+    growing.cancel()
+    async with daemon_process(any_database, log, urls, **variables) as daemon:
+        hits = len(origin.hits())
+        await until(lambda: len(origin.hits()) > hits + 3 * PAGES)
+        daemon.send(signal.SIGTERM)
+        assert await daemon.ended() == 0
+    assert "Traceback" not in log.read_text(), log.read_text()
+    store = await Store.open(any_database)
+    try:
+        await assert_nothing_lost_nothing_twice(store, origin, versions)
+    finally:
+        await store.close()
+
+
+async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versions: Versions) -> None:
+    page_of_changes = await store.list_changes(limit=1000)
+    assert page_of_changes.next_cursor is None
+    changes = page_of_changes.items
+    assert len(changes) >= PAGES // 2
+    sites = [site async for site in store.iter_sites()]
+    assert len(sites) == PAGES
+    memories = await store.load_memories([site.id for site in sites])
+    for site in sites:
+        page = int(site.spec.url.rsplit("/", 1)[1])
+        own = [change for change in changes if change.site_id == site.id]
+        await assert_an_unbroken_chain(store, own, versions.current[page])
+        assert await version(store, memories[site.id].content_id) == versions.current[page], "the last was found"
+        polls = (await store.list_polls(site.id, limit=1000)).items
+        assert len(polls) == site.polls <= len(origin.hits(f"/{page}"))
+        assert sum(poll.changed for poll in polls) == site.changes == len(own)
+    site_ids, states = await store.load_learned("whittle")
+    assert sorted(site_ids.tolist()) == sorted(site.id for site in sites)
+    assert states.shape[1] > 0
+    info = await store.start_run("test", 0.0)
+    assert info.previous_clean
+
+
+async def test_a_second_daemon_is_refused_and_the_first_goes_on(
+    origin: Origin, any_database: str, tmp_path: Path
+) -> None:
+    Versions(origin)
+    urls = url_list(origin, tmp_path)
+    async with daemon_process(any_database, tmp_path / "log", urls, POLLERD_BUDGET="50") as first:
+        await until(lambda: len(origin.hits()) >= 5)
+        second = await command("run", "--database", any_database, "--listen", "127.0.0.1:0")
+        assert second.code == 2
+        (line,) = second.err.strip().splitlines()
+        assert line.startswith("pollerd: another daemon ")
+        seen = len(origin.hits())
+        await until(lambda: len(origin.hits()) >= seen + 10)
+        assert first.running

@@ -1,0 +1,389 @@
+"""What the daemon does with honest and less honest servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+
+import pytest
+from aiohttp import web
+
+from pollerd.fetching import FetchSettings
+from pollerd.model import OutcomeKind, SiteState
+from pollerd.scheduling import SchedulingSettings
+from tests.daemon.conftest import Start
+from tests.support.origin import Origin, Page, until
+
+LATE = "Wed, 01 Jan 2041 00:00:00 GMT"
+
+
+def html(text: str) -> str:
+    return f"<html><body><p>{text}</p></body></html>"
+
+
+async def test_finds_a_change_between_two_contents(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("one"))
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 2)
+        origin.pages["/a"] = Page(html("two"))
+        await until(lambda: running.control.status().changes == 1)
+        (change,) = await running.changes()
+        assert change.before_content_id is not None
+        assert change.after_content_id is not None
+        assert await running.store.get_content(change.before_content_id) == b"one"
+        assert await running.store.get_content(change.after_content_id) == b"two"
+        assert change.previous_poll_at is not None
+        assert change.previous_poll_at < change.detected_at
+        site = await running.site(site_id)
+        assert (site.changes, site.state) == (1, SiteState.ACTIVE)
+        polls = await running.polls(site_id)
+        assert polls[0].outcome is OutcomeKind.FIRST
+        assert sum(p.changed for p in polls) == 1
+
+
+async def test_there_and_back_again_is_two_changes(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("A"))
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 1)
+        for n, text in enumerate("BA", 1):
+            origin.pages["/a"] = Page(html(text))
+            await until(lambda n=n: running.control.status().changes == n)  # type: ignore[misc]
+        first, second = await running.changes()
+        assert first.before_content_id == second.after_content_id
+        assert first.after_content_id == second.before_content_id
+
+
+async def test_validators_are_echoed_verbatim_and_304_is_no_change(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("x"), etag='W/"odd, one"', headers={"Last-Modified": LATE})
+    async with start(full_get_every=4) as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        polls = await running.polled(site_id, 9)
+        hits = origin.hits("/a")
+        assert [h.headers.get("If-None-Match") for h in hits[:9]] == [None, *['W/"odd, one"'] * 3, None] + [
+            'W/"odd, one"'
+        ] * 3 + [None]
+        assert hits[1].headers["If-Modified-Since"] == LATE
+        assert [p.outcome.value for p in polls[:5]] == ["first", *["not_modified"] * 3, "unchanged"]
+        assert not await running.changes()
+        assert all(p.age is None for p in polls)
+
+
+async def test_an_etag_that_stays_while_the_body_changes_is_found_out(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("one"), etag='"same"')
+    async with start(full_get_every=3) as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 2)
+        origin.pages["/a"] = Page(html("two"), etag='"same"')
+        await until(lambda: running.control.status().changes == 1)
+
+
+async def test_an_etag_that_changes_while_the_body_stays_is_no_change(origin: Origin, start: Start) -> None:
+    count = iter(range(1000))
+
+    async def handler(_: web.Request) -> web.Response:
+        n = next(count)
+        return web.Response(text=html("same") + f"<!-- {n} -->", content_type="text/html", headers={"ETag": f'"{n}"'})
+
+    origin.pages["/a"] = Page(handler=handler)
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        polls = await running.polled(site_id, 4)
+        assert [p.outcome for p in polls[1:4]] == [OutcomeKind.UNCHANGED] * 3
+        assert not await running.changes()
+
+
+async def test_a_settings_change_asks_for_the_whole_page(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("x"), etag='"v"')
+    async with start(full_get_every=10_000) as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 3)
+        seen = len(origin.hits("/a"))
+        await running.control.update_site(site_id, {"weight": 2.0})
+        await until(lambda: len(origin.hits("/a")) >= seen + 4)
+        after = [h.headers.get("If-None-Match") for h in origin.hits("/a")[seen:]]
+        assert after.count(None) == 1
+
+
+async def test_404_backs_off_and_comes_back(origin: Origin, start: Start) -> None:
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/missing"))
+        polls = await running.polled(site_id, 2)
+        assert polls[0].outcome is OutcomeKind.NOT_FOUND
+        assert polls[1].at - polls[0].at >= 0.2
+        site = await running.site(site_id)
+        assert site.state is SiteState.BACKING_OFF
+        origin.pages["/missing"] = Page(html("here"))
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 1)
+        site = await running.site(site_id)
+        assert (site.state, site.failures) == (SiteState.ACTIVE, 0)
+
+
+async def test_410_retires_a_site_until_it_is_resumed(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(status=410)
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 1)
+        await asyncio.sleep(0.8)
+        assert len(origin.hits("/a")) == 1
+        assert (await running.site(site_id)).state is SiteState.GONE
+        origin.pages["/a"] = Page(html("back"))
+        await running.control.pause_site(site_id, False)
+        await running.polled(site_id, 2)
+        assert (await running.site(site_id)).state is SiteState.ACTIVE
+
+
+async def test_permanent_redirect_is_proposed_after_three_confirmations(origin: Origin, start: Start) -> None:
+    origin.pages["/old"] = Page(status=301, headers={"Location": "/new"})
+    origin.pages["/new"] = Page(html("here"))
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/old"))
+        polls = await running.polled(site_id, 4)
+        site = await running.site(site_id)
+        assert site.redirect_url == origin.url("/new")
+        assert site.redirect_count >= 3
+        assert site.spec.url == origin.url("/old")
+        assert [(r.status, r.url) for r in polls[0].redirects] == [(301, origin.url("/new"))]
+
+
+async def test_a_redirect_into_what_robots_txt_denies_is_not_followed(origin: Origin, start: Start) -> None:
+    origin.robots = Page("User-agent: *\nDisallow: /secret")
+    origin.pages["/open"] = Page(status=302, headers={"Location": "/secret/x"})
+    origin.pages["/secret/x"] = Page(html("hidden"))
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/open"))
+        (poll,) = await running.polled(site_id, 1)
+        assert poll.outcome is OutcomeKind.DENIED
+        assert not origin.hits("/secret/x")
+
+
+async def test_no_rate_is_shown_before_a_gap_was_seen(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("x"))
+    async with start(allocator="whittle") as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        assert running.control.live([site_id])[site_id].rate_per_day is None
+        await running.polled(site_id, 2)
+        await until(lambda: running.control.live([site_id])[site_id].rate_per_day is not None)
+
+
+async def test_a_temporary_redirect_proposes_nothing(origin: Origin, start: Start) -> None:
+    origin.pages["/old"] = Page(status=302, headers={"Location": "/new"})
+    origin.pages["/new"] = Page(html("here"))
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/old"))
+        await running.polled(site_id, 4)
+        assert (await running.site(site_id)).redirect_url is None
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "least", "most"),
+    [("120", 119, 121), ("1000000000", 86_399, 86_401), ("-1", 0, 1), ("soon", 0, 1)],
+)
+async def test_429_pauses_the_host(origin: Origin, start: Start, retry_after: str, least: float, most: float) -> None:
+    origin.pages["/busy"] = Page(status=429, headers={"Retry-After": retry_after})
+    origin.pages["/other"] = Page(html("x"))
+    async with start() as running:
+        (busy,) = await running.add(origin.url("/busy"))
+        await running.polled(busy, 1)
+        before = len(origin.hits())
+        (other,) = await running.add(origin.url("/other"))
+        explanation = running.control.explain(other)
+        assert explanation.next_poll_at is not None
+        wait = explanation.next_poll_at - (await running.polls(busy))[0].at
+        assert least <= wait <= most
+        if least > 1:
+            await asyncio.sleep(0.5)
+            assert len(origin.hits()) == before
+            assert explanation.why_not_now == "the host asked to be left alone"
+
+
+async def test_a_pause_survives_a_restart(origin: Origin, start: Start) -> None:
+    origin.pages["/busy"] = Page(status=429, headers={"Retry-After": "3000"})
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/busy"))
+        await running.polled(site_id, 1)
+    async with start() as running:
+        (other,) = await running.add(origin.url("/other"))
+        await asyncio.sleep(0.5)
+        assert len(origin.hits()) == 1
+        assert running.control.explain(other).why_not_now == "the host asked to be left alone"
+
+
+async def test_503_leaves_the_url_alone_first_and_the_host_when_it_keeps_coming(origin: Origin, start: Start) -> None:
+    origin.pages["/down"] = Page(status=503, headers={"Retry-After": "500"})
+    origin.pages["/fine"] = Page(html("x"))
+    async with start() as running:
+        (down,) = await running.add(origin.url("/down"))
+        await running.polled(down, 1)
+        (fine,) = await running.add(origin.url("/fine"))
+        await running.polled(fine, 2)
+        assert len(origin.hits("/down")) == 1
+    for n in range(3):
+        origin.pages[f"/d{n}"] = Page(status=503, headers={"Retry-After": "500"})
+    origin.pages.pop("/fine")
+    async with start() as running:
+        await running.control.delete_site(fine)
+        await running.add(*(origin.url(f"/d{n}") for n in range(3)))
+        await until(lambda: running.metric("pollerd_polls_total", outcome="throttled") == 3)
+        (late,) = await running.add(origin.url("/late"))
+        assert running.control.explain(late).why_not_now == "the host asked to be left alone"
+
+
+async def test_too_large_and_too_slow(origin: Origin, start: Start) -> None:
+    async def slow(_: web.Request) -> web.Response:
+        await asyncio.sleep(5)
+        return web.Response(text="late")
+
+    origin.pages["/big"] = Page("x" * 200_000)
+    origin.pages["/slow"] = Page(handler=slow)
+    settings = FetchSettings(allow_private=True, max_body_bytes=100_000, total_timeout_seconds=0.5)
+    async with start(fetching=settings) as running:
+        big, slow_id = await running.add(origin.url("/big"), origin.url("/slow", host=2))
+        assert (await running.polled(big, 1))[0].outcome is OutcomeKind.TOO_LARGE
+        assert (await running.polled(slow_id, 1))[0].outcome is OutcomeKind.TIMEOUT
+
+
+async def test_a_feed_tells_how_many_entries_are_new(origin: Origin, start: Start) -> None:
+    def feed(n: int) -> str:
+        numbers = range(n, 0, -1)
+        items = "".join(f"<item><guid>http://x/{i}</guid><title>T{i}</title></item>" for i in numbers)
+        return f'<?xml version="1.0"?><rss version="2.0"><channel><title>F</title>{items}</channel></rss>'
+
+    origin.pages["/feed"] = Page(feed(5), headers={"Content-Type": "application/rss+xml"})
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/feed"))
+        await running.polled(site_id, 1)
+        origin.pages["/feed"] = Page(feed(8), headers={"Content-Type": "application/rss+xml"})
+        await until(lambda: running.control.status().changes == 1)
+        (poll,) = [p for p in await running.polls(site_id) if p.changed]
+        assert poll.count == 3
+        (change,) = await running.changes()
+        assert change.kind.value == "feed"
+        assert "3 new entries" in change.summary
+
+
+async def test_a_site_that_always_changes_is_held_and_reported(origin: Origin, start: Start) -> None:
+    count = iter(range(10_000))
+
+    async def noisy(_: web.Request) -> web.Response:
+        return web.Response(text=html(str(next(count))), content_type="text/html")
+
+    origin.pages["/noisy"] = Page(handler=noisy)
+    for n in range(40):
+        origin.pages[f"/{n}"] = Page(html("calm"))
+    async with start(budget=40, allocator="whittle") as running:
+        (noisy_id,) = await running.add(origin.url("/noisy"))
+        await running.polled(noisy_id, 9)
+        await running.add(*(origin.url(f"/{n}", host=n + 1) for n in range(40)))
+        assert running.control.explain(noisy_id).capped_to_uniform
+        began, polls = time.monotonic(), len(origin.hits("/noisy"))
+        await asyncio.sleep(4)
+        period = 41 / 40
+        allowed = (time.monotonic() - began) / period + 2
+        assert len(origin.hits("/noisy")) - polls <= allowed
+        assert running.control.allocation().noisy_sites == 1
+
+
+async def test_deleting_stops_at_once_and_keeps_nothing_in_flight(origin: Origin, start: Start) -> None:
+    async def slow(_: web.Request) -> web.Response:
+        await asyncio.sleep(3)
+        return web.Response(text="late")
+
+    origin.pages["/slow"] = Page(handler=slow)
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/slow"))
+        await until(lambda: running.control.status().in_flight == 1 and bool(origin.hits("/robots.txt")))
+        await asyncio.sleep(0.3)
+        await running.control.delete_site(site_id)
+        await until(lambda: running.control.status().in_flight == 0, 1.0)
+        assert running.control.status().sites == 0
+        (again,) = await running.add(origin.url("/slow"))
+        assert again != site_id
+
+
+async def test_pausing_and_polling_by_hand(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("x"))
+    scheduling = SchedulingSettings(min_interval_seconds=1000, host_interval_seconds=0)
+    async with start(scheduling=scheduling) as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 1)
+        await asyncio.sleep(0.3)
+        assert len(origin.hits("/a")) == 1
+        await running.control.poll_now(site_id)
+        await running.polled(site_id, 2)
+        site = await running.control.pause_site(site_id, True)
+        assert site.state is SiteState.PAUSED
+        await running.control.poll_now(site_id)
+        await asyncio.sleep(0.3)
+        assert len(origin.hits("/a")) == 2
+        await running.control.pause_site(site_id, False)
+        await running.polled(site_id, 3)
+
+
+async def test_max_interval_is_kept_whatever_the_allocator_says(origin: Origin, start: Start) -> None:
+    for n in range(30):
+        origin.pages[f"/{n}"] = Page(html("x"))
+    async with start(budget=20) as running:
+        ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(30)))
+        (urgent,) = await running.add(origin.url("/0?must", host=40), max_interval=0.4)
+        began = (await running.polled(urgent, 1))[0].at
+        polls = await running.polled(urgent, 6)
+        gaps = [b.at - a.at for a, b in itertools.pairwise(polls)]
+        assert sorted(gaps)[len(gaps) // 2] < 0.9  # round robin would leave 31 / 20 s
+        others = [p for p in await running.polls(ids[0]) if p.at >= began]
+        assert len(others) < len(polls)
+
+
+async def test_when_we_are_offline_no_site_is_blamed(origin: Origin, start: Start) -> None:
+    for n in range(6):
+        origin.pages[f"/{n}"] = Page(html("x"))
+    async with start() as running:
+        ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(6)))
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 6)
+        await origin.stop()
+        await until(lambda: running.control.status().offline)
+        await asyncio.sleep(0.5)  # what had answered before is committed
+        polls = running.control.status().polls
+        await asyncio.sleep(2.5)
+        assert running.control.status().polls == polls
+        await origin.start()
+        await until(lambda: not running.control.status().offline)
+        await until(lambda: running.control.status().polls > polls + 12)
+        for site_id in ids:
+            assert (await running.site(site_id)).failures == 0
+            assert all(p.outcome.informative for p in await running.polls(site_id))
+
+
+async def test_one_dead_site_among_live_ones_is_blamed(origin: Origin, start: Start) -> None:
+    origin.pages["/a"] = Page(html("x"))
+    async with start() as running:
+        dead, alive = await running.add("http://127.0.0.9:9/dead", origin.url("/a"))
+        polls = await running.polled(dead, 1)
+        assert polls[0].outcome is OutcomeKind.CONNECT_ERROR
+        assert polls[0].detail.startswith("robots.txt:")
+        assert (await running.site(dead)).state is SiteState.BACKING_OFF
+        await running.polled(alive, 2)
+        assert not running.control.status().offline
+
+
+async def test_a_poll_that_raises_takes_the_daemon_down_with_its_cause(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin.pages["/a"] = Page(html("x"))
+    cause = RuntimeError("our own fault")
+
+    async def broken(*_: object) -> None:
+        raise cause
+
+    async with start() as running:
+        monkeypatch.setattr("pollerd.daemon.poller.Poller.poll", broken)
+        await running.add(origin.url("/a"))
+        with pytest.raises(ExceptionGroup) as caught:
+            await asyncio.wait_for(asyncio.shield(running.task), 10)
+        assert cause in caught.value.exceptions
+        with contextlib.suppress(ExceptionGroup):
+            await running.task
+        running.task = asyncio.create_task(asyncio.sleep(0))

@@ -1,0 +1,184 @@
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import formatdate
+
+import pytest
+
+from pollerd.detection import detect, normalise
+from pollerd.detection.feed import xml_entries
+from pollerd.model import Baseline, Detection, Media, Outcome, OutcomeKind
+
+NOW = 1_700_000_000.0
+Item = tuple[str, str, float]
+Build = Callable[..., bytes]
+
+
+def rss(items: list[Item], built: float = NOW) -> bytes:
+    entries = "".join(
+        f"<item><guid>{key}</guid><title>{title}</title><pubDate>{formatdate(date)}</pubDate></item>"
+        for key, title, date in items
+    )
+    return (
+        f'<?xml version="1.0"?><rss version="2.0"><channel><title>c</title><ttl>{int(built) % 60}</ttl>'
+        f"<lastBuildDate>{formatdate(built)}</lastBuildDate>{entries}</channel></rss>"
+    ).encode()
+
+
+def rdf(items: list[Item], built: float = NOW) -> bytes:
+    entries = "".join(
+        f'<item rdf:about="{key}"><title>{title}</title><link>{key}</link><dc:date>{iso(date)}</dc:date></item>'
+        for key, title, date in items
+    )
+    return (
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/" '
+        f'xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><dc:date>{iso(built)}</dc:date></channel>{entries}</rdf:RDF>'
+    ).encode()
+
+
+def atom(items: list[Item], built: float = NOW) -> bytes:
+    entries = "".join(
+        f"<entry><id>{key}</id><title>{title}</title><updated>{iso(date)}</updated></entry>"
+        for key, title, date in items
+    )
+    return f'<feed xmlns="http://www.w3.org/2005/Atom"><updated>{iso(built)}</updated>{entries}</feed>'.encode()
+
+
+def json_feed(items: list[Item], built: float = NOW) -> bytes:
+    listed = [{"id": key, "title": title, "date_published": iso(date)} for key, title, date in items]
+    return json.dumps({"version": "https://jsonfeed.org/version/1.1", "title": str(built), "items": listed}).encode()
+
+
+def iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat()
+
+
+def poll(body: bytes, baseline: Baseline, elapsed: float | None = 3600.0, now: float = NOW) -> Detection:
+    return detect(Outcome(OutcomeKind.BODY, started_at=now, duration=0.1, body=body), baseline, elapsed)
+
+
+OLD: list[Item] = [(f"id:{i}", f"Title {i}", NOW - 86_400 * (i + 1)) for i in range(5)]
+KINDS = pytest.mark.parametrize("build", [rss, rdf, atom, json_feed])
+
+
+@KINDS
+class TestEveryKindOfFeed:
+    def first(self, build: Build) -> Detection:
+        return poll(build(OLD), Baseline(), None)
+
+    def test_the_first_poll_sets_the_baseline_and_teaches_nothing(self, build: Build) -> None:
+        found = self.first(build)
+        assert (found.kind, found.baseline.media) == (OutcomeKind.FIRST, Media.FEED)
+        assert found.evidence is None
+        assert len(found.baseline.items) == 5 * 8
+
+    def test_another_build_date_is_no_change(self, build: Build) -> None:
+        assert poll(build(OLD, NOW + 60), self.first(build).baseline).kind is OutcomeKind.UNCHANGED
+
+    def test_another_order_is_no_change(self, build: Build) -> None:
+        assert poll(build(OLD[::-1]), self.first(build).baseline).kind is OutcomeKind.UNCHANGED
+
+    def test_new_entries_are_counted_and_dated(self, build: Build) -> None:
+        new: list[Item] = [("id:a", "A", NOW - 600), ("id:b", "B", NOW - 900)]
+        found = poll(build(new + OLD[:3]), self.first(build).baseline)
+        assert found.kind is OutcomeKind.CHANGED
+        assert found.evidence is not None
+        assert (found.evidence.changed, found.evidence.count, found.evidence.age) == (True, 2, 600.0)
+
+    def test_an_edit_is_a_change_without_a_number(self, build: Build) -> None:
+        key, _, date = OLD[1]
+        found = poll(build([OLD[0], (key, "Title, corrected", date), *OLD[2:]]), self.first(build).baseline)
+        assert found.kind is OutcomeKind.CHANGED
+        assert found.evidence is not None
+        assert (found.evidence.count, found.evidence.age) == (None, None)
+
+    def test_a_window_rolled_over_gives_no_number(self, build: Build) -> None:
+        new: list[Item] = [(f"id:n{i}", f"N{i}", NOW - 60 * (i + 1)) for i in range(5)]
+        found = poll(build(new), self.first(build).baseline)
+        assert found.evidence is not None
+        assert (found.evidence.changed, found.evidence.count, found.evidence.age) == (True, None, 60.0)
+
+    @pytest.mark.parametrize("date", [NOW + 9_000, NOW - 7_200, NOW, 0.0])
+    def test_a_date_ahead_or_before_the_last_poll_or_of_this_very_moment_is_not_believed(
+        self, build: Build, date: float
+    ) -> None:
+        found = poll(build([("id:a", "A", date), *OLD[:4]]), self.first(build).baseline)
+        assert found.evidence is not None
+        assert (found.evidence.count, found.evidence.age) == (1, None)
+
+    def test_entries_all_stamped_with_the_build_are_no_change(self, build: Build) -> None:
+        one = build([(key, title, NOW) for key, title, _ in OLD])
+        other = build([(key, title, NOW + 500) for key, title, _ in OLD])
+        assert poll(other, poll(one, Baseline(), None).baseline, now=NOW + 3_600).kind is OutcomeKind.UNCHANGED
+
+    def test_an_entry_that_comes_back_is_not_new(self, build: Build) -> None:
+        away = poll(build(OLD[1:]), self.first(build).baseline)
+        back = poll(build(OLD), away.baseline)
+        assert (away.kind, back.kind) == (OutcomeKind.CHANGED, OutcomeKind.CHANGED)
+        assert back.evidence is not None
+        assert back.evidence.count is None
+
+    def test_an_empty_feed_is_a_feed(self, build: Build) -> None:
+        found = poll(build([]), self.first(build).baseline)
+        assert (found.kind, found.baseline.media) == (OutcomeKind.CHANGED, Media.FEED)
+
+
+def test_the_servers_clock_dates_the_entries() -> None:
+    first = poll(rss(OLD), Baseline(), None)
+    late = Outcome(
+        OutcomeKind.BODY, started_at=NOW + 500, duration=0.1, body=rss([("a", "A", NOW - 100), *OLD]), server_date=NOW
+    )
+    evidence = detect(late, first.baseline, 3_600.0).evidence
+    assert evidence is not None
+    assert evidence.age == 100.0
+
+
+def test_only_the_latest_entries_are_remembered() -> None:
+    baseline = Baseline()
+    for start in range(0, 1_000, 50):
+        items = [(f"id:{i}", "t", NOW - 1) for i in range(start + 60, start, -1)]
+        baseline = poll(rss(items), baseline).baseline
+    assert len(baseline.items) == 256 * 8
+    assert len(poll(rss([(f"x{i}", "t", NOW) for i in range(2_000)]), baseline).baseline.items) == 1_024 * 8
+
+
+def test_tokens_in_the_markup_of_a_summary_do_not_count() -> None:
+    def body(token: str) -> bytes:
+        text = f"&lt;p&gt;Same &lt;b&gt;text&lt;/b&gt;&lt;img src='pixel?{token}'&gt;&lt;/p&gt;"
+        item = f"<item><guid>1</guid><description>{text}</description></item>"
+        return f"<rss version='2.0'><channel>{item}</channel></rss>".encode()
+
+    first = poll(body("1"), Baseline(), None)
+    assert first.content is not None
+    assert b"Same text" in first.content
+    assert poll(body("2"), first.baseline).kind is OutcomeKind.UNCHANGED
+
+
+def test_entities_are_neither_expanded_nor_fetched() -> None:
+    with tempfile.NamedTemporaryFile(mode="w", suffix=".txt") as secret:
+        secret.write("do not read me")
+        secret.flush()
+        levels = "".join(f'<!ENTITY l{i + 1} "{f"&l{i};" * 10}">' for i in range(9))
+        body = (
+            f'<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY l0 "laugh">{levels}'
+            f'<!ENTITY x SYSTEM "file://{secret.name}">]><rss version="2.0"><channel>'
+            "<item><guid>1</guid><title>&l9;</title><description>&x;</description></item></channel></rss>"
+        ).encode()
+        content = normalise(body, "application/rss+xml").content
+    assert len(content) < 10_000
+    assert b"do not read me" not in content
+
+
+def test_a_body_that_is_a_file_name_is_not_opened() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "feed.xml")
+        with open(path, "wb") as file:
+            file.write(rss(OLD))
+        assert not xml_entries(path.encode())
+
+
+@pytest.mark.parametrize("unit", [b"<item>", b"<item><title>&amp;", b"<!DOCTYPE a [", b"<", b"&", b"<![CDATA["])
+def test_a_long_malformed_feed_finishes(unit: bytes) -> None:
+    normalise(b"<rss><channel>" + unit * (200_000 // len(unit)), "application/rss+xml")

@@ -1,0 +1,160 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollerd.errors import InvalidValueError
+from pollerd.fetching import host_of, normalise_url, origin_of, robots_url
+from pollerd.fetching.urls import redirect_target
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("http://example.org", "http://example.org/"),
+        ("  HTTPS://Example.ORG:443/A?b=C#part \n", "https://example.org/A?b=C"),
+        ("http://example.org:80", "http://example.org/"),
+        ("http://example.org:/", "http://example.org/"),
+        ("http://example.org:8080/../a/./b", "http://example.org:8080/a/b"),
+        ("http://example.org.:8080/", "http://example.org:8080/"),
+        ("https://example.org:80/", "https://example.org:80/"),
+        ("http://example.org?q", "http://example.org/?q"),
+        ("http://example.org/?", "http://example.org/"),
+        ("http://bücher.example/ü?é=1", "http://xn--bcher-kva.example/%C3%BC?%C3%A9=1"),
+        ("http://a_b.example/", "http://a_b.example/"),
+        ("http://example.org/%zz%2f", "http://example.org/%25zz%2F"),
+        ("http://example.org/?u=http://b/c&x=a+b%20c", "http://example.org/?u=http://b/c&x=a+b%20c"),
+        ("http://[2001:DB8::0:1]:80/", "http://[2001:db8::1]/"),
+        ("http://[::1]:8080", "http://[::1]:8080/"),
+        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://2130706433/", "http://127.0.0.1/"),
+        ("http://0177.0.0.1/", "http://127.0.0.1/"),
+        ("http://127.1:99/", "http://127.0.0.1:99/"),
+        ("http://0", "http://0.0.0.0/"),
+        ("http://１２７.0.0.1/", "http://127.0.0.1/"),
+        ("http://1.2.3.4.", "http://1.2.3.4/"),
+        ("http://localhost/", "http://localhost/"),
+    ],
+)
+def test_normalises(text: str, normal: str) -> None:
+    assert normalise_url(text) == normal
+    assert normalise_url(normal) == normal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "example.org",
+        "/path",
+        "ftp://example.org/",
+        "file:///etc/passwd",
+        "data:text/html,hi",
+        "javascript:alert(1)",
+        "http://",
+        "http:///path",
+        "http:/example.org",
+        "http:example.org",
+        "http://?q",
+        "http://.",
+        "http://a..b/",
+        "http://user@example.org/",
+        "http://:secret@example.org/",
+        "http://example.org\\@evil.example/",
+        "http://exa mple.org/",
+        "http://example.org/a b",
+        "http://example.org/a\tb",
+        "http://example.org/\x00",
+        "http://example.org/\x7f",
+        "http://example.org/\u2028",
+        "http://example.org/\udcff",
+        "http://example.org:0/",
+        "http://example.org:65536/",
+        "http://example.org:99999999999999999999/",
+        "http://example.org:+80/",
+        "http://example.org:８０/",
+        "http://example.org:x/",
+        "http://ex%61mple.org/",
+        "http://a／b.example/",
+        "http://[::1",
+        "http://[::1]x/",
+        "http://[fe80::1%25eth0]/",
+        "http://[1.2.3.4]/",
+        "http://999.1.1.1/",
+        "http://1.2.3.4.5/",
+        "http://09.1.1.1/",
+        "http://" + "a" * 64 + ".example/",
+        "http://" + "a." * 130 + "example/",
+        "http://example.org/" + "a" * 2048,
+        "http://example.org/" + "ü" * 500,
+    ],
+)
+def test_refuses(text: str) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        normalise_url(text)
+    assert refused.value.field == "url"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:hunter2@example.org/",
+        "ftp://me:hunter2@example.org/",
+        "https://me:hunter2@exa mple.org/",
+        "https://me:hunter2" + "x" * 3000 + "@example.org/",
+    ],
+)
+def test_refusal_does_not_repeat_a_password(text: str) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        normalise_url(text)
+    assert "hunter2" not in str(refused.value)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60))
+def test_any_text_is_normalised_for_good_or_refused(tail: str) -> None:
+    try:
+        normal = normalise_url(f"http://{tail}")
+    except InvalidValueError:
+        return
+    assert normalise_url(normal) == normal
+    assert normal.isascii()
+    assert normal.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "origin"),
+    [
+        ("http://example.org/a:b", "example.org:80", "http://example.org"),
+        ("https://example.org/", "example.org:443", "https://example.org"),
+        ("https://example.org:8443/", "example.org:8443", "https://example.org:8443"),
+        ("http://[::1]/", "[::1]:80", "http://[::1]"),
+        ("http://[::1]:81/", "[::1]:81", "http://[::1]:81"),
+    ],
+)
+def test_host_and_origin(url: str, host: str, origin: str) -> None:
+    assert host_of(url) == host
+    assert origin_of(url) == origin
+    assert robots_url(url) == f"{origin}/robots.txt"
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("/c", "https://a.example/c"),
+        ("c", "https://a.example/x/c"),
+        ("?q=1#f", "https://a.example/x/y?q=1"),
+        ("//b.example", "https://b.example/"),
+        ("http://b.example/", "http://b.example/"),
+        ("/with space", "https://a.example/with%20space"),
+        ("/\udce9", "https://a.example/%E9"),
+        ("", "https://a.example/x/y"),
+    ],
+)
+def test_redirect_target(location: str, target: str) -> None:
+    assert redirect_target("https://a.example/x/y", location) == target
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "http://[", "https://u:p@a.example/", "http://", "/a\\b"])
+def test_redirect_target_refused(location: str) -> None:
+    with pytest.raises(InvalidValueError):
+        redirect_target("https://a.example/x/y", location)

@@ -1,0 +1,159 @@
+"""Choosing: masks, order of precedence, one site a host, the share of new sites."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pollerd.model import SiteState
+from pollerd.scheduling import STATE_CODE, Chooser, HostTable, RobotsRules, SchedulingSettings, SiteTable
+
+NOW = 1_000_000.0
+SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
+
+
+class ByElapsed:
+    """Longest wait first: enough of an allocator to choose with."""
+
+    def select(
+        self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        order = np.argsort(-np.where(eligible, elapsed, -1.0), kind="stable")
+        return order[: min(k, int(eligible.sum()))]
+
+
+def tables(sites: int, hosts: int, *, known: bool = True) -> tuple[SiteTable, HostTable]:
+    site_table, host_table = SiteTable(), HostTable(SETTINGS)
+    for h in range(hosts):
+        slot = host_table.add(h + 1, f"h{h}:80")
+        host_table.set_rules(slot, RobotsRules(None, "pollerd", NOW))
+    slots = site_table.add(range(1, sites + 1))
+    site_table.host[slots] = np.arange(sites) % hosts
+    if known:
+        site_table.last_poll[slots] = NOW - 100 - np.arange(sites)
+        site_table.last_seen[slots] = site_table.last_poll[slots]
+    return site_table, host_table
+
+
+def chosen(site_table: SiteTable, host_table: HostTable, k: int, *, room: int = 8, period: float = 0.0) -> list[int]:
+    return Chooser(site_table, host_table, SETTINGS).choose(ByElapsed(), NOW, k, period, room).polls
+
+
+def test_takes_the_allocators_order() -> None:
+    site_table, host_table = tables(5, 5)
+    assert chosen(site_table, host_table, 3) == [4, 3, 2]
+
+
+def test_one_site_a_host_in_one_tick() -> None:
+    site_table, host_table = tables(20, 2)
+    assert chosen(site_table, host_table, 10) == [19, 18]
+
+
+@pytest.mark.parametrize("column", ["paused", "in_flight"])
+def test_leaves_out_what_may_not_be_polled(column: str) -> None:
+    site_table, host_table = tables(3, 3)
+    getattr(site_table, column)[2] = True
+    assert chosen(site_table, host_table, 3) == [1, 0]
+
+
+def test_gone_backing_off_and_too_soon_are_left_out() -> None:
+    site_table, host_table = tables(4, 4)
+    site_table.state[3] = STATE_CODE[SiteState.GONE]
+    site_table.not_before[2] = NOW + 1
+    site_table.last_poll[1] = NOW - 29.9
+    assert chosen(site_table, host_table, 4) == [0]
+
+
+def test_own_min_interval_beats_the_default() -> None:
+    site_table, host_table = tables(2, 2)
+    site_table.min_interval[1] = 1e6
+    site_table.last_poll[0], site_table.min_interval[0] = NOW - 1, 0.5
+    assert chosen(site_table, host_table, 2) == [0]
+
+
+def test_busy_spaced_and_paused_hosts_are_left_alone() -> None:
+    site_table, host_table = tables(4, 4)
+    host_table.start(3, NOW - 10)
+    host_table.start(2, NOW - 0.5)
+    host_table.finish(2)
+    host_table.pause(1, NOW + 5)
+    assert chosen(site_table, host_table, 4) == [0]
+
+
+def test_by_hand_goes_first_but_not_before_a_backoff() -> None:
+    site_table, host_table = tables(4, 4)
+    site_table.asap[:2] = True
+    site_table.last_poll[0] = NOW - 1
+    site_table.not_before[1] = NOW + 1
+    assert chosen(site_table, host_table, 2) == [0, 3]
+
+
+def test_past_max_interval_goes_before_the_allocators_choice() -> None:
+    site_table, host_table = tables(4, 4)
+    site_table.max_interval[0] = 50.0
+    site_table.max_interval[1] = 40.0
+    assert chosen(site_table, host_table, 3) == [1, 0, 3]
+
+
+def test_new_sites_get_at_most_half_while_known_ones_are_due() -> None:
+    site_table, host_table = tables(200, 200)
+    site_table.last_poll[:100] = -np.inf
+    site_table.last_seen[:100] = -np.inf
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    picks = [slot for _ in range(11) for slot in chooser.choose(ByElapsed(), NOW, 3, 0.0, 8).polls]
+    new = sum(slot < 100 for slot in picks)
+    assert 15 <= new <= len(picks) / 2 + 1
+
+
+@pytest.mark.parametrize(("new", "expected"), [(True, 6), (False, 6)])
+def test_all_of_the_budget_goes_to_whoever_is_there(new: bool, expected: int) -> None:
+    site_table, host_table = tables(10, 10, known=not new)
+    assert len(chosen(site_table, host_table, 6)) == expected
+
+
+def test_unknown_robots_are_asked_for_first() -> None:
+    site_table, host_table = tables(4, 4)
+    host_table.robots_at[2:] = -np.inf
+    choice = Chooser(site_table, host_table, SETTINGS).choose(ByElapsed(), NOW, 4, 0.0, 1)
+    assert choice.robots == [3]
+    assert choice.polls == [1, 0]
+
+
+def test_a_site_that_always_changes_waits_for_the_uniform_period() -> None:
+    site_table, host_table = tables(2, 2)
+    for _ in range(8):
+        site_table.note_history(1, True)
+    assert chosen(site_table, host_table, 2, period=1_000.0) == [0]
+    assert chosen(site_table, host_table, 2, period=50.0) == [1, 0]
+    site_table.note_history(1, False)
+    site_table.note_history(1, False)
+    assert chosen(site_table, host_table, 2, period=1_000.0) == [1, 0]
+
+
+def test_nothing_to_choose_from() -> None:
+    choice = Chooser(SiteTable(), HostTable(SETTINGS), SETTINGS).choose(ByElapsed(), NOW, 5, 0.0, 8)
+    assert (choice.polls, choice.robots, choice.sites_due) == ([], [], False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 30), st.randoms(use_true_random=False))
+def test_every_choice_is_eligible_distinct_and_one_a_host(sites: int, hosts: int, k: int, random: object) -> None:
+    site_table, host_table = tables(sites, hosts)
+    rng = np.random.default_rng(random.randrange(2**32))  # type: ignore[attr-defined]
+    n = site_table.size
+    site_table.in_flight[:n] = rng.random(n) < 0.3
+    site_table.asap[:n] = rng.random(n) < 0.2
+    site_table.last_poll[:n] = np.where(rng.random(n) < 0.3, -np.inf, NOW - rng.uniform(0, 200, n))
+    host_table.busy[:hosts] = rng.random(hosts) < 0.2
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    eligible = chooser.eligible(NOW, 0.0)
+    choice = chooser.choose(ByElapsed(), NOW, k, 0.0, 8)
+    picked_hosts = site_table.host[choice.polls].tolist()
+    assert eligible[choice.polls].all()
+    assert len(choice.polls) <= k
+    assert len(set(picked_hosts)) == len(picked_hosts)
+    free_hosts = len(set(site_table.host[:n][eligible].tolist()))
+    assert bool(choice.polls) == bool(free_hosts)

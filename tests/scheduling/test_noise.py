@@ -1,0 +1,54 @@
+"""Sites that change always: held to the uniform share, twins, and let go when they hold still."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pollerd.scheduling import NoiseCap, SiteTable
+
+NOW, PERIOD = 1_000_000.0, 100.0
+
+
+def table(sites: int = 3) -> SiteTable:
+    site_table = SiteTable()
+    site_table.add(range(1, sites + 1))
+    site_table.last_poll[:sites] = NOW - 1
+    for slot in range(sites - 1):
+        for _ in range(8):
+            site_table.note_history(slot, True)
+    return site_table
+
+
+def test_only_sites_that_change_always_are_held() -> None:
+    assert NoiseCap(table()).floors(PERIOD).tolist() == [PERIOD, PERIOD, 0.0]
+
+
+def test_after_a_twin_the_wait_is_doubled() -> None:
+    site_table = table()
+    site_table.last_gap[0] = 1.0
+    assert NoiseCap(site_table).floors(PERIOD).tolist() == [2 * PERIOD, PERIOD, 0.0]
+
+
+def test_twins_are_at_most_one_in_fifty_polls_and_rotate() -> None:
+    cap, ready = NoiseCap(table()), np.array([True, True, True])
+    twins = [slot for _ in range(100) for slot in cap.twin(ready, NOW, PERIOD, 1).tolist()]
+    assert twins == [0, 1]
+
+
+@pytest.mark.parametrize(("last_poll", "ready"), [(NOW - 50, True), (NOW - 1, False)])
+def test_no_twin_long_after_the_poll_nor_for_a_busy_site(last_poll: float, ready: bool) -> None:
+    site_table = table()
+    site_table.last_poll[:3] = last_poll
+    cap = NoiseCap(site_table)
+    assert not any(len(cap.twin(np.full(3, ready), NOW, PERIOD, 50)) for _ in range(5))
+
+
+def test_a_page_that_holds_still_between_twins_is_let_go() -> None:
+    site_table = table()
+    cap = NoiseCap(site_table)
+    (slot,) = cap.twin(np.full(3, True), NOW, PERIOD, 50).tolist()
+    site_table.note_history(slot, True)
+    assert site_table.changes_always()[slot]
+    site_table.note_history(slot, False)
+    assert not site_table.changes_always()[slot]

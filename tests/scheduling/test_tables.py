@@ -1,0 +1,130 @@
+"""Site and host tables: slots, growth, intervals, robots."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pollerd.errors import InvalidValueError
+from pollerd.scheduling import HostTable, RobotsRules, SchedulingSettings, SiteTable
+from pollerd.scheduling.hosts import PASSING_ROBOTS_BYTES
+
+NOW = 1_000_000.0
+
+
+def test_slots_are_reused_and_start_afresh() -> None:
+    table = SiteTable()
+    slots = table.add([10, 11, 12])
+    table.failures[slots[1]] = 5
+    table.remove(int(slots[1]))
+    assert table.slot_of(11) is None
+    assert len(table) == 2
+    (again,) = table.add([99]).tolist()
+    assert again == slots[1]
+    assert table.failures[again] == 0
+    assert table.slot_of(99) == again
+
+
+def test_grows_beyond_its_first_size_and_keeps_rows() -> None:
+    table = SiteTable()
+    table.add(range(1, 51))
+    table.weight[:50] = np.arange(50)
+    table.add(range(51, 1001))
+    assert table.weight[:50].tolist() == list(range(50))
+    assert table.slot_of(1000) == 999
+    assert table.slot_of(5_000_000) is None
+    assert table.slots_of(np.array([1, 1000, 77777, -3])).tolist() == [0, 999, -1, -1]
+
+
+def test_elapsed_is_inf_for_the_never_polled_and_never_negative() -> None:
+    table = SiteTable()
+    table.add([1, 2, 3])
+    table.last_seen[1] = NOW - 5
+    table.last_seen[2] = NOW + 5
+    assert table.elapsed(NOW).tolist() == [math.inf, 5.0, 0.0]
+
+
+def test_changes_always_needs_eight_polls_and_forgives_one_in_sixteen() -> None:
+    table = SiteTable()
+    table.add([1])
+    for _ in range(7):
+        table.note_history(0, True)
+    assert not table.changes_always()[0]
+    table.note_history(0, True)
+    assert table.changes_always()[0]
+    for _ in range(8):
+        table.note_history(0, True)
+    table.note_history(0, False)
+    assert table.changes_always()[0]
+    table.note_history(0, False)
+    assert not table.changes_always()[0]
+
+
+def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:
+    hosts = HostTable(SchedulingSettings(host_interval_seconds=1, crawl_delay_cap_seconds=100))
+    slot = hosts.add(1, "a:80")
+    for text, expected in (("0.2", 1.0), ("2.5", 2.5), ("1e9", 100.0), ("-3", 1.0), ("soon", 1.0), ("nan", 1.0)):
+        body = f"User-agent: *\nCrawl-delay: {text}\n".encode()
+        hosts.set_rules(slot, RobotsRules.parse(body, "pollerd", NOW))
+        assert hosts.interval_of(slot) == pytest.approx(expected), text
+        assert hosts.interval()[slot] == pytest.approx(expected), text
+
+
+def test_robots_unreachable_keeps_the_rules_that_were_known() -> None:
+    hosts = HostTable(SchedulingSettings(host_interval_seconds=0))
+    known, unknown = hosts.add(1, "a:80"), hosts.add(2, "b:80")
+    hosts.set_rules(known, RobotsRules.parse(b"User-agent: *\nDisallow: /private", "pollerd", NOW - 90_000))
+    assert hosts.robots_wanted(NOW).tolist() == [True, True]
+    for slot in (known, unknown):
+        hosts.robots_unreachable(slot, NOW + 60)
+    assert hosts.robots_wanted(NOW).tolist() == [False, False]
+    assert hosts.ready(NOW).tolist() == [True, False]
+    assert not hosts.allows(known, "http://a/private/x")
+    assert hosts.allows(known, "http://a/public")
+
+
+def test_a_redirect_target_becomes_a_stored_host() -> None:
+    hosts = HostTable(SchedulingSettings())
+    slot = hosts.add(-1, "c:443")
+    assert hosts.add(7, "c:443") == slot
+    assert hosts.host_id[slot] == 7
+    assert hosts.slot_of_id(7) == slot
+
+
+def test_a_longer_pause_in_force_stays() -> None:
+    hosts = HostTable(SchedulingSettings())
+    slot = hosts.add(1, "a:80")
+    hosts.pause(slot, NOW + 100)
+    hosts.pause(slot, NOW + 10)
+    assert hosts.paused_until[slot] == NOW + 100
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("min_interval_seconds", -1.0),
+        ("host_interval_seconds", math.inf),
+        ("max_interval_seconds", 0.0),
+        ("max_interval_seconds", 5.0),
+        ("backoff_base_seconds", math.nan),
+    ],
+)
+def test_settings_name_what_is_wrong(field: str, value: float) -> None:
+    with pytest.raises(InvalidValueError, match=field):
+        SchedulingSettings(**{field: value})
+
+
+def test_robots_rules_of_passing_hosts_are_forgotten_before_they_fill_the_memory() -> None:
+    hosts = HostTable(SchedulingSettings())
+    site_host = hosts.add(1, "site.example:80")
+    body = b"User-agent: *\nDisallow: /a\n" + b"#" * (PASSING_ROBOTS_BYTES // 4)
+    hosts.set_rules(site_host, RobotsRules.parse(body, "pollerd", 100.0))
+    passing = [hosts.add(-1, f"{n}.example:80") for n in range(6)]
+    for slot in passing:
+        hosts.set_rules(slot, RobotsRules.parse(body, "pollerd", 100.0))
+    wanted = hosts.robots_wanted(101.0)
+    assert [bool(wanted[slot]) for slot in [site_host, *passing]] == [False] + [True] * 3 + [False] * 3
+    assert not hosts.allows(passing[-1], "http://5.example/a")
+    assert not hosts.allows(site_host, "http://site.example/a")

@@ -1,0 +1,93 @@
+"""Sites, polls and batches for the tests."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from sqlalchemy.engine import make_url
+
+from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
+from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteMemory, Store
+
+
+def fingerprint(content: bytes) -> bytes:
+    return content[:16].rjust(16, b".")
+
+
+async def add(store: Store, count: int = 1, hosts: int = 2, **spec: Any) -> list[int]:
+    """Sites http://h<i mod hosts>/<i>; their ids."""
+    numbers = range(count)
+    specs = [SiteSpec(f"http://h{i % hosts}/{i}", **spec) for i in numbers]
+    names = [f"h{i % hosts}:80" for i in numbers]
+    result = await store.add_sites(specs, names, 1.0, respect_deleted=True)
+    return [site_id for site_id, _, _ in result.added]
+
+
+def record(
+    memory: SiteMemory,
+    at: float,
+    content: bytes | None = None,
+    *,
+    changed: bool = False,
+    learned: bytes | None = None,
+    **poll: Any,
+) -> PollRecord:
+    """A poll of this site; with content it is a changed one (or the first)."""
+    baseline = memory.baseline
+    if content is not None:
+        baseline = Baseline(fingerprint(content), fingerprint(content)[::-1], Media.HTML, b"12345678", 5.0, 2, 1)
+    outcome = OutcomeKind.CHANGED if changed else OutcomeKind.UNCHANGED
+    after = SiteMemory(
+        memory.site_id,
+        memory.url,
+        Validators('"e"', "Sat, 21 Nov 2026 12:00:00 GMT"),
+        baseline,
+        polls_since_full=memory.polls_since_full + 1,
+        content_type="text/html",
+    )
+    values: dict[str, Any] = {"elapsed": 10.0, "status": 200, "duration": 0.1, "bytes": 100, **poll}
+    return PollRecord(
+        Poll(site_id=memory.site_id, at=at, outcome=outcome, changed=changed, **values),
+        after,
+        SiteState.ACTIVE,
+        last_seen_at=at,
+        content=content,
+        change=ChangeDraft(Media.HTML, f"at {at}", at - 10) if changed else None,
+        learned=learned,
+    )
+
+
+async def poll_all(
+    store: Store, sites: Sequence[int], at: float, content: bytes | None = None, *, changed: bool = False
+) -> Batch:
+    """Commit one poll of each site; the batch."""
+    memories = await store.load_memories(sites)
+    batch = Batch([record(memories[s], at, content, changed=changed) for s in sites])
+    await store.commit(batch)
+    return batch
+
+
+async def query(url: str, sql: str) -> list[tuple[Any, ...]]:
+    """Rows of a database, read without pollerd."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        connection = sqlite3.connect(str(parsed.database))
+        try:
+            rows = connection.execute(sql).fetchall()
+            connection.commit()
+            return rows
+        finally:
+            connection.close()
+    server = await asyncpg.connect(parsed.set(drivername="postgresql").render_as_string(hide_password=False))
+    try:
+        return [tuple(row) for row in await server.fetch(sql)]
+    finally:
+        await server.close()
+
+
+def file_of(url: str) -> Path:
+    return Path(str(make_url(url).database))

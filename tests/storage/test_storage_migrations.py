@@ -1,0 +1,123 @@
+"""One linear tree of migrations, up and down with rows, on both databases."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
+from pollerd.storage import StorageSettings, Store, migrate
+from pollerd.storage.engine import Database, database_url
+from pollerd.storage.schema import metadata
+from storage.samples import add, poll_all, query
+
+
+async def test_the_tree_is_linear() -> None:
+    scripts = ScriptDirectory.from_config(migrate._config())
+    assert scripts.get_heads() == [migrate.head()]
+    assert scripts.get_bases() == ["0001"]
+    assert all(not isinstance(s.down_revision, tuple) for s in scripts.walk_revisions())
+
+
+async def test_the_migrated_schema_is_the_declared_one(store: Store) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
+
+    assert await store._database.read(differences) == []
+
+
+async def test_up_down_and_up_with_rows(url: str, settings: StorageSettings) -> None:
+    store = await Store.open(url, settings=settings)
+    sites = await add(store, 3, tags=("a",))
+    await poll_all(store, sites, 10.0, b"one")
+    await poll_all(store, sites, 20.0, b"two", changed=True)
+    await store.start_run("1", 1.0)
+    await store.close()
+    database = Database(database_url(url), settings, create=False)
+    await database.write(lambda c: migrate.migrate_down(c, "base"))
+    assert await database.read(migrate.read_revision) is None
+    assert await database.read(lambda c: c.dialect.get_table_names(c)) == ["alembic_version"]
+    await database.close()
+    assert await migrate.upgrade(url) == migrate.head() == await migrate.current(url)
+    store = await Store.open(url, settings=settings)
+    assert await add(store, 2) == [1, 2]
+    await store.check()
+    await store.close()
+
+
+async def test_a_newer_schema_is_refused(url: str, settings: StorageSettings) -> None:
+    await migrate.upgrade(url)
+    await query(url, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaError, match="9999"):
+        await Store.open(url, settings=settings)
+    with pytest.raises(SchemaError, match="9999"):
+        await migrate.upgrade(url)
+    assert await migrate.current(url) == "9999"
+
+
+async def test_a_schema_that_changed_under_us_is_noticed(store: Store, url: str) -> None:
+    await store.check()
+    await query(url, "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(SchemaError, match="9999"):
+        await store.check()
+
+
+async def test_no_upgrade_under_a_running_daemon(store: Store, url: str) -> None:
+    assert await migrate.upgrade(url) == migrate.head()  # nothing to do, nothing to lock
+    await query(url, "DELETE FROM alembic_version")
+    with pytest.raises(DatabaseInUseError):
+        await migrate.upgrade(url)
+
+
+@pytest.mark.parametrize("text", ["mysql://x/y", "nonsense", "sqlite+pysqlite:///x", "postgresql+psycopg://u:pw@h/d"])
+def test_only_two_databases_are_known(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="database") as caught:
+        database_url(text)
+    assert "pw" not in str(caught.value)
+
+
+def test_plain_urls_get_their_driver() -> None:
+    for text in ("postgres://u@h/d", "postgresql://u@h/d", "postgresql+asyncpg://u@h/d"):
+        assert database_url(text).drivername == "postgresql+asyncpg"
+    assert database_url("sqlite:///x.db").drivername == "sqlite+aiosqlite"
+
+
+async def test_a_reader_creates_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/none.db"
+    with pytest.raises(DatabaseUnavailableError):
+        await migrate.current(url)
+    with pytest.raises(DatabaseUnavailableError):
+        await Store.open(url, exclusive=False)
+    with pytest.raises(DatabaseUnavailableError):
+        await Store.open(f"sqlite:///{tmp_path}/no/such/folder/x.db")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_bytes(b"This is a text, and a long one at that. " * 200)
+    with pytest.raises(SchemaError, match="not a database"):
+        await Store.open(f"sqlite:///{tmp_path}/x.db")
+
+
+def test_migrations_are_found_beside_an_installed_package(tmp_path: Path) -> None:
+    """A wheel holds them as pollerd/storage/migrations."""
+    checkout = Path(migrate.__file__).parents[2]
+    shutil.copytree(checkout / "pollerd", tmp_path / "pollerd")
+    shutil.copytree(checkout / "migrations", tmp_path / "pollerd" / "storage" / "migrations")
+    script = (
+        "import asyncio; from pollerd.storage import migrate; "
+        f"assert migrate.__file__.startswith({str(tmp_path)!r}); "
+        "print(asyncio.run(migrate.upgrade('sqlite:///x.db')))"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True)
+    assert (done.stdout.decode().strip(), done.stderr) == (migrate.head(), b"")

@@ -1,0 +1,171 @@
+"""Adding, finding, changing and deleting sites."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
+from pollerd.model import SiteSpec, SiteState
+from pollerd.storage import SiteChanges, Store
+from storage.samples import add, poll_all, query
+
+
+async def test_what_became_of_every_spec(store: Store) -> None:
+    await add(store, 2)
+    await store.delete_site(1, 5.0)
+    specs = [SiteSpec(f"http://h/{p}") for p in "aba"] + [SiteSpec("http://h1/1"), SiteSpec("http://h0/0")]
+    result = await store.add_sites(specs, ["h:80"] * 5, 6.0, respect_deleted=True)
+    assert [(site, i) for site, i, _ in result.added] == [(3, 0), (4, 1)]
+    assert result.existing == [(3, 2), (2, 3)]
+    assert result.deleted == [4]
+    assert len({host for _, _, host in result.added}) == 1
+
+
+async def test_adding_a_deleted_url_on_purpose_restores_it(store: Store, url: str) -> None:
+    [site] = await add(store)
+    await store.delete_site(site, 5.0)
+    assert await query(url, "SELECT url, deleted_at FROM deleted_url") == [("http://h0/0", 5.0)]
+    result = await store.add_sites([SiteSpec("http://h0/0")], ["h0:80"], 6.0, respect_deleted=False)
+    assert result.added[0][0] > site, "an id is never used again"
+    assert await query(url, "SELECT * FROM deleted_url") == []
+    assert await add(store) == []
+
+
+async def test_a_site_comes_back_as_it_was_given(store: Store) -> None:
+    spec = SiteSpec("http://h/é", 2.0, 3.0, ("b", "a", "b"), 10.0, 20.0, 30.0)
+    await store.add_sites([spec], ["h:80"], 7.5, respect_deleted=True)
+    site = await store.find_site("http://h/é")
+    assert site is not None
+    assert site == await store.get_site(site.id)
+    assert site.spec == SiteSpec("http://h/é", 2.0, 3.0, ("a", "b"), 10.0, 20.0, 30.0)
+    assert (site.host, site.state, site.created_at, site.polls) == ("h:80", SiteState.ACTIVE, 7.5, 0)
+    assert await store.find_site("http://h/e") is None
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("weight", {"weight": float("nan")}),
+        ("cost", {"cost": 0.0}),
+        ("half_life", {"half_life": -1.0}),
+        ("max_interval", {"min_interval": 5.0, "max_interval": 4.0}),
+        ("tags", {"tags": ("",)}),
+        ("url", {"url": "http://h/\0"}),
+    ],
+)
+async def test_a_spec_that_cannot_be_kept_is_named(store: Store, field: str, values: dict[str, Any]) -> None:
+    spec = SiteSpec(**{"url": "http://h/", **values})
+    with pytest.raises(InvalidValueError) as caught:
+        await store.add_sites([SiteSpec("http://good/"), spec], ["a:80", "h:80"], 1.0, respect_deleted=True)
+    assert caught.value.field == field
+    assert len(await store.load_schedule()) == 0
+
+
+async def test_hosts_and_specs_must_match(store: Store) -> None:
+    with pytest.raises(InvalidValueError, match="hosts"):
+        await store.add_sites([SiteSpec("http://h/")], [], 1.0, respect_deleted=True)
+
+
+async def test_pages_of_sites_go_through_all_of_them_once(store: Store) -> None:
+    sites = await add(store, 7)
+    found: list[int] = []
+    cursor: str | None = None
+    while True:
+        page = await store.list_sites(limit=3, cursor=cursor)
+        found += [s.id for s in page.items]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert found == sites == [s.id async for s in store.iter_sites()]
+
+
+async def test_filters(store: Store) -> None:
+    sites = await add(store, 4, tags=("x",))
+    await store.add_sites([SiteSpec("http://other/50%_A", tags=("y",))], ["other:80"], 1.0, respect_deleted=True)
+    await store.update_site(sites[0], {"paused": True}, 2.0)
+
+    async def ids(**filters: Any) -> list[int]:
+        return [s.id for s in (await store.list_sites(**filters)).items]
+
+    assert await ids(tag="x") == sites
+    assert await ids(host="h1:80") == [sites[1], sites[3]]
+    assert await ids(q="%_a") == [sites[3] + 1]
+    assert await ids(state=SiteState.PAUSED) == [sites[0]]
+    assert await ids(state=SiteState.ACTIVE, tag="x") == sites[1:]
+    assert await ids(state=SiteState.GONE) == []
+    counts = await store.counts_by_state()
+    assert (counts[SiteState.ACTIVE], counts[SiteState.PAUSED], counts[SiteState.GONE]) == (4, 1, 0)
+
+
+async def test_changed_settings_are_kept_and_the_rest_stays(store: Store) -> None:
+    [site] = await add(store, weight=2.0, tags=("a",))
+    await poll_all(store, [site], 10.0, b"one")
+    changes: SiteChanges = {"cost": 3.0, "tags": ["b", "c"], "min_interval": 60.0, "paused": True}
+    after = await store.update_site(site, changes, 20.0)
+    assert after.spec == SiteSpec("http://h0/0", 2.0, 3.0, ("b", "c"), 60.0)
+    assert (after.state, after.polls) == (SiteState.PAUSED, 1)
+    memory = (await store.load_memories([site]))[site]
+    assert (memory.settings_changed_at, memory.baseline.fingerprint is None) == (20.0, False)
+    after = await store.update_site(site, {"min_interval": None, "paused": False}, 30.0)
+    assert (after.spec.min_interval, after.state, after.spec.tags) == (None, SiteState.ACTIVE, ("b", "c"))
+
+
+async def test_a_new_url_forgets_the_old_page(store: Store) -> None:
+    sites = await add(store, 2)
+    await poll_all(store, sites, 10.0, b"one")
+    after = await store.update_site(sites[0], {"url": "http://new/", "host": "new:80"}, 20.0)
+    assert (after.spec.url, after.host, after.polls) == ("http://new/", "new:80", 1)
+    memory = (await store.load_memories(sites))[sites[0]]
+    assert (memory.baseline.fingerprint, memory.content_id, bool(memory.validators)) == (None, None, False)
+    with pytest.raises(DuplicateError) as caught:
+        await store.update_site(sites[0], {"url": "http://h1/1", "host": "h1:80"}, 30.0)
+    assert caught.value.existing_id == sites[1]
+    assert (await store.get_site(sites[0])).spec.url == "http://new/"
+
+
+async def test_bad_changes_are_refused(store: Store) -> None:
+    [site] = await add(store)
+    numbers = [{"weight": -1.0}, {"min_interval": -1.0}, {"cost": 0.0}]
+    bad: list[Any] = [*numbers, {"url": "http://no-host/"}, {"colour": "red"}]
+    for changes in bad:
+        with pytest.raises(InvalidValueError):
+            await store.update_site(site, changes, 2.0)
+    assert (await store.load_memories([site]))[site].settings_changed_at is None
+
+
+async def test_a_deleted_site_leaves_nothing(store: Store, url: str) -> None:
+    sites = await add(store, 2, tags=("a",))
+    await poll_all(store, sites, 10.0, b"one")
+    await poll_all(store, sites, 20.0, b"two", changed=True)
+    await store.delete_site(sites[0], 30.0)
+    for table in ("site_tag", "site_state", "poll", "content", "change"):
+        assert await query(url, f"SELECT DISTINCT site_id FROM {table}") == [(sites[1],)]
+    for call in (store.get_site(sites[0]), store.delete_site(sites[0], 1.0), store.update_site(sites[0], {}, 1.0)):
+        with pytest.raises(NotFoundError):
+            await call
+
+
+async def test_sync_deletes_what_is_not_listed_and_lets_it_come_back(store: Store) -> None:
+    sites = await add(store, 4)
+    assert await store.delete_missing(["http://h0/0", "http://h1/3", "http://unknown/"]) == sites[1:3]
+    assert (await store.load_schedule()).site_id.tolist() == [sites[0], sites[3]]
+    assert len(await add(store, 4)) == 2
+
+
+async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
+    count = 100_000
+    specs = [
+        SiteSpec(f"http://host{i % 2000}.example/page/{i}", tags=("all",) if i % 10 == 0 else ()) for i in range(count)
+    ]
+    hosts = [f"host{i % 2000}.example:80" for i in range(count)]
+    result = await store.add_sites(specs, hosts, 1.0, respect_deleted=True)
+    assert len(result.added) == count
+    rows = await store.load_schedule()
+    assert len(rows) == count
+    assert rows.site_id.tolist() == [site for site, _, _ in result.added]
+    assert rows.host_id.tolist() == [host for _, _, host in result.added]
+    assert len(await store.load_hosts()) == 2000
+    again = await store.add_sites(specs[-7000:], hosts[-7000:], 2.0, respect_deleted=True)
+    assert (len(again.added), len(again.existing)) == (0, 7000)

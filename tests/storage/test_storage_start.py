@@ -1,0 +1,81 @@
+"""What the daemon reads at its start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pollerd.errors import SchemaError
+from pollerd.model import SiteState
+from pollerd.storage import STATE_CODES, Batch, RunInfo, StorageSettings, Store
+from storage.samples import add, poll_all, record
+
+
+async def test_an_empty_database(store: Store) -> None:
+    rows = await store.load_schedule()
+    assert (len(rows), rows.weight.dtype, rows.paused.dtype) == (0, np.float64, np.bool_)
+    assert await store.load_hosts() == []
+    ids, states = await store.load_learned("whittle")
+    assert (ids.shape, states.shape) == ((0,), (0, 0))
+    assert await store.load_allocation() is None
+    assert (await store.load_memories([1]), await store.load_contents([1])) == ({}, {})
+
+
+async def test_the_schedule_has_what_polls_left(store: Store) -> None:
+    sites = await add(store, 3, min_interval=30.0, weight=2.0)
+    memories = await store.load_memories(sites)
+    failed = replace(
+        record(memories[sites[0]], 50.0),
+        state=SiteState.BACKING_OFF,
+        not_before=80.0,
+        failures=2,
+        last_seen_at=None,
+    )
+    await store.commit(Batch([failed, record(memories[sites[1]], 60.0, b"x", changed=True)]))
+    await store.update_site(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
+    rows = await store.load_schedule()
+    assert rows.site_id.tolist() == sites
+    assert sorted(await store.load_memories(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
+    assert [STATE_CODES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
+    assert rows.paused.tolist() == [False, False, True]
+    np.testing.assert_array_equal(rows.last_poll_at, [50.0, 60.0, np.nan])
+    np.testing.assert_array_equal(rows.last_seen_at, [np.nan, 60.0, np.nan])
+    np.testing.assert_array_equal(rows.not_before, [80.0, np.nan, np.nan])
+    np.testing.assert_array_equal(rows.max_interval, [np.nan, np.nan, 90.0])
+    np.testing.assert_array_equal(rows.half_life, [np.nan] * 3)
+    assert (rows.failures.tolist(), rows.polls.tolist(), rows.changes.tolist()) == ([2, 0, 0], [1, 1, 0], [0, 1, 0])
+    assert (rows.weight.tolist(), rows.min_interval.tolist()) == ([2.0] * 3, [30.0] * 3)
+
+
+async def test_runs_tell_a_clean_stop_from_a_crash(url: str, settings: StorageSettings) -> None:
+    first = await Store.open(url, settings=settings)
+    assert await first.start_run("1", 1.0) == RunInfo(1, True, None)
+    await poll_all(first, await add(first), 10.0)
+    await first.close()
+    second = await Store.open(url, settings=settings)
+    assert await second.start_run("2", 20.0) == RunInfo(2, False, 10.0)
+    await second.end_run(30.0)
+    await second.close()
+    third = await Store.open(url, settings=settings)
+    assert await third.start_run("2", 40.0) == RunInfo(3, True, 10.0)
+    await third.close()
+    await third.close()
+
+
+async def test_hosts_without_sites_go_at_the_start(store: Store) -> None:
+    sites = await add(store, 2)
+    await store.delete_site(sites[0], 2.0)
+    assert [h.name for h in await store.load_hosts()] == ["h0:80", "h1:80"]
+    await store.start_run("1", 3.0)
+    assert [h.name for h in await store.load_hosts()] == ["h1:80"]
+
+
+async def test_learned_states_of_two_widths_are_not_mixed(store: Store) -> None:
+    sites = await add(store, 2)
+    memories = await store.load_memories(sites)
+    records = [record(memories[s], 1.0, learned=b"x" * s) for s in sites]
+    await store.commit(Batch(records, allocator="whittle"))
+    with pytest.raises(SchemaError, match="width"):
+        await store.load_learned("whittle")
