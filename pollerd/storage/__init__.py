@@ -1,5 +1,6 @@
 """Everything that outlives the process: SQLite or PostgreSQL behind one `Store`."""
 
+from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import (
@@ -29,8 +30,11 @@ __all__ = [
     "AllocationRow",
     "Batch",
     "ChangeDraft",
+    "ChangeFilter",
+    "ChangesRead",
     "CommitResult",
     "CommittedChange",
+    "Content",
     "HostRobots",
     "HostRow",
     "HostUpdate",

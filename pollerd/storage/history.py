@@ -1,4 +1,4 @@
-"""Reading what was recorded: polls, changes, contents."""
+"""Reading the polls that were recorded."""
 
 from __future__ import annotations
 
@@ -9,94 +9,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Select, func, select
 
-from pollerd.errors import NotFoundError
-from pollerd.model import Change, Media, OutcomeKind, Poll, Redirect
+from pollerd.model import OutcomeKind, Poll, Redirect
 from pollerd.storage import cursors
-from pollerd.storage.compression import unpack
-from pollerd.storage.schema import change, content, poll, site
+from pollerd.storage.schema import poll
 from pollerd.storage.values import Page, PollColumns
-
-_BEFORE, _AFTER = content.alias("before"), content.alias("after")
-
-
-def _changes() -> Select[Any]:
-    c = change.c
-    return (
-        # Ids from the joined contents: a pruned one is None.
-        select(
-            c.id,
-            c.site_id,
-            site.c.url,
-            c.detected_at,
-            c.previous_poll_at,
-            c.kind,
-            c.summary,
-            _BEFORE.c.id.label("before_id"),
-            _AFTER.c.id.label("after_id"),
-        )
-        .join_from(change, site)
-        .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
-        .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
-    )
-
-
-def list_changes(
-    connection: Connection,
-    since: float | None = None,
-    site_id: int | None = None,
-    limit: int = 100,
-    cursor: str | None = None,
-) -> Page[Change]:
-    """Changes detected at or after `since`, oldest first; no cursor after the last."""
-    last = cursors.decode("c", cursor) or 0
-    statement = _changes().where(change.c.id > last).order_by(change.c.id).limit(cursors.check_limit(limit) + 1)
-    if since is not None:
-        statement = statement.where(change.c.detected_at >= since)
-    if site_id is not None:
-        statement = statement.where(change.c.site_id == site_id)
-    items = [_change(*row) for row in connection.execute(statement)]
-    more = len(items) > limit
-    return Page(items[:limit], cursors.encode("c", items[limit - 1].id or 0) if more else None)
-
-
-def get_change(connection: Connection, change_id: int) -> Change:
-    """Raises `NotFoundError`."""
-    row = connection.execute(_changes().where(change.c.id == change_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("change", change_id)
-    return _change(*row)
-
-
-def _change(
-    change_id: int,
-    site_id: int,
-    url: str,
-    detected_at: float,
-    previous_poll_at: float | None,
-    kind: str,
-    summary: str,
-    before_content_id: int | None,
-    after_content_id: int | None,
-) -> Change:
-    return Change(
-        id=change_id,
-        site_id=site_id,
-        url=url,
-        detected_at=detected_at,
-        previous_poll_at=previous_poll_at,
-        kind=Media(kind),
-        summary=summary,
-        before_content_id=before_content_id,
-        after_content_id=after_content_id,
-    )
-
-
-def get_content(connection: Connection, content_id: int) -> bytes:
-    """The content, decompressed. Raises `NotFoundError` where it was pruned."""
-    body = connection.execute(select(content.c.body).where(content.c.id == content_id)).scalar_one_or_none()
-    if body is None:
-        raise NotFoundError("content", content_id)
-    return unpack(body)
 
 
 def list_polls(connection: Connection, site_id: int, limit: int = 100, cursor: str | None = None) -> Page[Poll]:

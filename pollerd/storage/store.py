@@ -12,12 +12,14 @@ from sqlalchemy import Connection
 
 from pollerd.errors import SchemaError
 from pollerd.model import Change, Poll, Site, SiteSpec, SiteState
-from pollerd.storage import history, memories, migrate, retention, runs, schedule
+from pollerd.storage import changes, history, memories, migrate, retention, runs, schedule
+from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.commit import Commit, check_batch
 from pollerd.storage.compression import pack_all
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.lock import DaemonLock, take_lock
+from pollerd.storage.news import News
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.sites import Sites, counts_by_state
 from pollerd.storage.statements import Statements
@@ -51,6 +53,7 @@ class Store:
         self._sql = Statements(database.engine.dialect)
         self._import = SiteImport(self._sql)
         self._sites = Sites(self._sql)
+        self._news = News()
         self._run_id: int | None = None
         self._revision = migrate.head()
 
@@ -149,7 +152,11 @@ class Store:
         level = self._settings.zstd_level
         # Compression lets go of the interpreter: beside the loop it costs the loop nothing.
         bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
-        return await self._database.write(Commit(self._sql, batch, bodies, self._settings.keep_contents, self._run_id))
+        work = Commit(self._sql, batch, bodies, self._settings.keep_contents, self._run_id)
+        result = await self._database.write(work)
+        if result.changes:
+            self._news.announce(result.changes[-1].id)
+        return result
 
     # Sites.
 
@@ -240,19 +247,40 @@ class Store:
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Change]:
-        """Changes detected at or after `since`, oldest first; no cursor after the last.
+        """Changes that fit the filter, oldest first; no cursor after the last.
 
+        tag: str | None = None,
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
-        return await self._database.read(lambda c: history.list_changes(c, since, site_id, limit, cursor))
+        wanted = ChangeFilter(since, site_id, tag)
+        return await self._database.read(lambda c: changes.list_changes(c, wanted, limit, cursor))
+
+    async def newest_changes(self, wanted: ChangeFilter, limit: int = 100) -> list[Change]:
+        """Changes that fit the filter, newest first. Raises `InvalidValueError` for a bad limit (1 to 1000)."""
+        return await self._database.read(lambda c: changes.newest_changes(c, wanted, limit))
+
+    async def changes_after(self, wanted: ChangeFilter, after: int, limit: int = 100) -> ChangesRead:
+        """Changes that fit the filter and have larger ids than `after`, oldest first, `limit` (1 to 1000) at most.
+
+        To follow the changes without a gap, go on from `reached` each time, and wait with `news` once it is `whole`.
+        """
+        return await self._database.read(lambda c: changes.changes_after(c, wanted, after, limit))
+
+    async def last_change_id(self) -> int:
+        """The largest id of a change that is kept; 0 before the first."""
+        return await self._database.read(changes.last_change_id)
+
+    async def news(self, after: int) -> None:
+        """Returns once this store committed a change with a larger id than `after`."""
+        await self._news.after(after)
 
     async def get_change(self, change_id: int) -> Change:
         """Raises `NotFoundError`."""
-        return await self._database.read(lambda c: history.get_change(c, change_id))
+        return await self._database.read(lambda c: changes.get_change(c, change_id))
 
-    async def get_content(self, content_id: int) -> bytes:
+    async def get_content(self, content_id: int) -> Content:
         """The content, decompressed. Raises `NotFoundError` where it was pruned."""
-        return await self._database.read(lambda c: history.get_content(c, content_id))
+        return await self._database.read(lambda c: changes.get_content(c, content_id))
 
     async def recent_polls(self, per_site: int = 64, piece: int = 10_000) -> AsyncIterator[PollColumns]:
         """The last `per_site` informative polls of every site, in time order, `piece` at a time."""

@@ -60,7 +60,7 @@ def url_list(origin: Origin, tmp_path: Path) -> str:
 
 async def version(store: Store, content_id: int | None) -> int:
     assert content_id is not None
-    return int((await store.get_content(content_id)).removeprefix(b"version "))
+    return int((await store.get_content(content_id)).body.removeprefix(b"version "))
 
 
 async def assert_an_unbroken_chain(store: Store, changes: list[Change], last: int) -> None:

@@ -64,7 +64,7 @@ async def assert_resumes(running: Running, origin: Origin) -> None:
 async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, site_id: int, path: str) -> None:
     """The versions that the page showed stand in the changes once each, in order."""
     changes = [change for change in await running.changes() if change.site_id == site_id]
-    texts = [await running.store.get_content(change.after_content_id or 0) for change in changes]
+    texts = [(await running.store.get_content(change.after_content_id or 0)).body for change in changes]
     assert texts == [b"two", b"three"]
     before = [change.before_content_id for change in changes]
     assert before[1:] == [change.after_content_id for change in changes[:-1]]

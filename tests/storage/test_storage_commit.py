@@ -104,7 +104,7 @@ async def test_only_the_newest_contents_are_kept(store: Store, url: str) -> None
     changes = (await store.list_changes(site_id=sites[0])).items
     kept = [(c.before_content_id is not None, c.after_content_id is not None) for c in changes]
     assert kept == [(False, False), (False, False), (False, True), (True, True), (True, True)]
-    assert await store.get_content(changes[-1].after_content_id or 0) == b"content 5"
+    assert (await store.get_content(changes[-1].after_content_id or 0)).body == b"content 5"
 
 
 async def test_the_current_content_is_never_pruned(store: Store) -> None:
@@ -113,7 +113,7 @@ async def test_the_current_content_is_never_pruned(store: Store) -> None:
     for at, content in ((100.0, b"a"), (101.0, b"b"), (102.0, b"c"), (5.0, b"d")):
         await poll_all(store, [site], at, content)
     memory = (await store.load_memories([site]))[site]
-    assert await store.get_content(memory.content_id or 0) == b"d"
+    assert (await store.get_content(memory.content_id or 0)).body == b"d"
 
 
 async def test_a_site_deleted_meanwhile_is_skipped(store: Store, url: str) -> None:

@@ -1,0 +1,154 @@
+"""Reading the changes that were recorded, and the contents they lie between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, select
+
+from pollerd.errors import NotFoundError
+from pollerd.model import Change, Media
+from pollerd.storage import cursors
+from pollerd.storage.compression import unpack
+from pollerd.storage.schema import change, content, site, site_tag
+from pollerd.storage.values import Page
+
+_BEFORE, _AFTER = content.alias("before"), content.alias("after")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFilter:
+    """Which changes are wanted: those that fit all that is not None."""
+
+    since: float | None = None
+    """Detected at or after this moment, epoch s."""
+    site_id: int | None = None
+    tag: str | None = None
+    """Of sites that have this tag now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesRead:
+    """Changes read after an id, oldest first."""
+
+    items: list[Change]
+    reached: int
+    """No wanted change up to this id is left unread: where to go on."""
+    whole: bool
+    """Whether these are all there were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A normalised content as kept: UTF-8 text, or the bytes as they came where `media` is binary."""
+
+    id: int
+    media: Media
+    body: bytes
+
+
+def _changes(wanted: ChangeFilter) -> Select[Any]:
+    c = change.c
+    statement = (
+        # Ids from the joined contents: a pruned one is None.
+        select(
+            c.id,
+            c.site_id,
+            site.c.url,
+            c.detected_at,
+            c.previous_poll_at,
+            c.kind,
+            c.summary,
+            _BEFORE.c.id.label("before_id"),
+            _AFTER.c.id.label("after_id"),
+        )
+        .join_from(change, site)
+        .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
+        .outerjoin(_AFTER, _AFTER.c.id == c.after_content_id)
+    )
+    if wanted.since is not None:
+        statement = statement.where(c.detected_at >= wanted.since)
+    if wanted.site_id is not None:
+        statement = statement.where(c.site_id == wanted.site_id)
+    if wanted.tag is not None:
+        statement = statement.where(c.site_id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == wanted.tag)))
+    return statement
+
+
+def list_changes(connection: Connection, wanted: ChangeFilter, limit: int, cursor: str | None) -> Page[Change]:
+    """Oldest first; no cursor after the last."""
+    last = cursors.decode("c", cursor) or 0
+    found = _first_after(connection, wanted, last, cursors.check_limit(limit) + 1)
+    more = len(found) > limit
+    return Page(found[:limit], cursors.encode("c", found[limit - 1].id or 0) if more else None)
+
+
+def newest_changes(connection: Connection, wanted: ChangeFilter, limit: int) -> list[Change]:
+    """Newest first, at most `limit` (1 to 1000)."""
+    statement = _changes(wanted).order_by(change.c.id.desc()).limit(cursors.check_limit(limit))
+    return [_change(*row) for row in connection.execute(statement)]
+
+
+def changes_after(connection: Connection, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
+    """Those with larger ids than `after`, oldest first, and up to which id nothing wanted is left unread."""
+    # First how far, then what: a change that is committed in between belongs to the next reading.
+    newest = last_change_id(connection)
+    found = _first_after(connection, wanted, after, cursors.check_limit(limit), newest)
+    whole = len(found) < limit
+    return ChangesRead(found, max(after, newest) if whole else found[-1].id or 0, whole)
+
+
+def _first_after(
+    connection: Connection, wanted: ChangeFilter, after: int, limit: int, newest: int | None = None
+) -> list[Change]:
+    statement = _changes(wanted).where(change.c.id > after).order_by(change.c.id).limit(limit)
+    if newest is not None:
+        statement = statement.where(change.c.id <= newest)
+    return [_change(*row) for row in connection.execute(statement)]
+
+
+def last_change_id(connection: Connection) -> int:
+    """The largest id of a change that is kept; 0 before the first."""
+    return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
+
+
+def get_change(connection: Connection, change_id: int) -> Change:
+    """Raises `NotFoundError`."""
+    row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("change", change_id)
+    return _change(*row)
+
+
+def _change(
+    change_id: int,
+    site_id: int,
+    url: str,
+    detected_at: float,
+    previous_poll_at: float | None,
+    kind: str,
+    summary: str,
+    before_content_id: int | None,
+    after_content_id: int | None,
+) -> Change:
+    return Change(
+        id=change_id,
+        site_id=site_id,
+        url=url,
+        detected_at=detected_at,
+        previous_poll_at=previous_poll_at,
+        kind=Media(kind),
+        summary=summary,
+        before_content_id=before_content_id,
+        after_content_id=after_content_id,
+    )
+
+
+def get_content(connection: Connection, content_id: int) -> Content:
+    """The content, decompressed. Raises `NotFoundError` where it was pruned."""
+    c = content.c
+    row = connection.execute(select(c.id, c.media, c.body).where(c.id == content_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("content", content_id)
+    return Content(row.id, Media(row.media), unpack(row.body))
