@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
+from typing import Literal
 
 from pollerd.detection import json
 from pollerd.model import Media
@@ -47,24 +48,32 @@ def _lines(before: bytes, after: bytes) -> str:
 
 def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
     """Both without the lines that they begin and end with alike: those say nothing, and are most of a page."""
-    head = before.rfind(b"\n", 0, _alike(before, after)) + 1
+    head = before.rfind(b"\n", 0, _alike(before, after, 1)) + 1
     old, new = before[head:], after[head:]
-    tail = _alike(old[::-1], new[::-1])
+    tail = _alike(old, new, -1)
     start = old.find(b"\n", len(old) - tail) if tail else -1
     kept = len(old) - start - 1 if start >= 0 else 0
     return old[: len(old) - kept], new[: len(new) - kept]
 
 
-def _alike(a: bytes, b: bytes) -> int:
-    """How many bytes both begin with, found by halving: comparing is far cheaper than splitting."""
+def _alike(a: bytes, b: bytes, end: Literal[1, -1]) -> int:
+    """How many bytes both begin (1) or end (-1) with, found by halving: comparing is far cheaper than splitting."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
+        same = (
+            a[low:middle] == b[low:middle] if end == 1 else _slice_back(a, low, middle) == _slice_back(b, low, middle)
+        )
+        if same:
             low = middle
         else:
             high = middle - 1
     return low
+
+
+def _slice_back(text: bytes, near: int, far: int) -> bytes:
+    """The bytes from `far` to `near` places before the end."""
+    return text[len(text) - far : len(text) - near]
 
 
 def _entries(before: bytes, after: bytes) -> str:
