@@ -14,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import structlog
-import uvicorn
 import uvloop
 from prometheus_client import CollectorRegistry
 
 import pollerd
-from pollerd.api import ApiSettings, create_api, parse_list
+from pollerd.api import ApiServer, ApiSettings, create_api, parse_list
 from pollerd.config import Config
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError
@@ -64,15 +63,7 @@ async def serve(config: Config, watch: Watch | None = None) -> None:
                 clock,
             )
             api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
-            server = _Server(
-                uvicorn.Config(
-                    api,
-                    log_config=None,
-                    access_log=False,
-                    lifespan="off",
-                    timeout_graceful_shutdown=_API_DRAIN_SECONDS,
-                )
-            )
+            server = ApiServer(api, _API_DRAIN_SECONDS)
             _tune_gc()
             host, port = listener.getsockname()[:2]
             budget = daemon.control.status().budget
@@ -85,7 +76,7 @@ async def serve(config: Config, watch: Watch | None = None) -> None:
 
 
 async def _run_all(
-    config: Config, daemon: Daemon, server: _Server, listener: socket.socket, watch: Watch | None
+    config: Config, daemon: Daemon, server: ApiServer, listener: socket.socket, watch: Watch | None
 ) -> None:
     def stop() -> None:
         daemon.stop()
@@ -123,15 +114,6 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn without hands on the signals: they are the daemon's."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leaves the handlers as they are."""
-        yield
 
 
 def _bind(settings: ApiSettings) -> socket.socket:

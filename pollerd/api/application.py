@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import allocation, changes, health, imports, problems, sites
+from pollerd.api import allocation, changes, events, health, imports, problems, sites
+from pollerd.api.events import Streams
 from pollerd.api.gatekeeper import Gatekeeper
 from pollerd.api.parameters import known_query
 from pollerd.api.ports import ControlPort, Ports
@@ -32,8 +33,9 @@ def create_api(
     )
     app.state.ports = Ports(control, store)
     app.state.registry = registry
+    app.state.streams = Streams()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    for part in (imports, sites, changes, allocation):
+    for part in (imports, sites, changes, events, allocation):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import HTTPException, Path, Query, Request
+from fastapi import Depends, HTTPException, Path, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from pollerd.api.lists import media_type
+from pollerd.api.times import parse_moment
 from pollerd.errors import InvalidValueError
+from pollerd.storage import ChangeFilter
 
-_MAX_ID = 2**63 - 1
+MAX_ID = 2**63 - 1
 _MAX_LIMIT = 1000
 
 
@@ -23,22 +27,42 @@ def _storable(text: str) -> str:
     return text
 
 
-SiteId = Annotated[int, Path(ge=1, le=_MAX_ID, description="the site's id")]
-ChangeId = Annotated[int, Path(ge=1, le=_MAX_ID, description="the change's id")]
+SiteId = Annotated[int, Path(ge=1, le=MAX_ID, description="the site's id")]
+ChangeId = Annotated[int, Path(ge=1, le=MAX_ID, description="the change's id")]
 Limit = Annotated[int, Query(ge=1, le=_MAX_LIMIT, description="most items to return")]
 Cursor = Annotated[str | None, Query(max_length=100, description="next_cursor of the page before")]
 Words = Annotated[str, AfterValidator(_storable)]
+
+
+async def _wanted(
+    since: Annotated[str | None, Query(description="RFC 3339 or epoch seconds", max_length=100)] = None,
+    site: Annotated[int | None, Query(ge=1, le=MAX_ID, description="a site's id")] = None,
+    tag: Annotated[Words | None, Query(description="of sites with this tag", max_length=100)] = None,
+) -> ChangeFilter:
+    moment = None if since is None else parse_moment("since", since)
+    return ChangeFilter(moment, site, tag)
+
+
+Wanted = Annotated[ChangeFilter, Depends(_wanted)]
+"""Which changes a call is about: query parameters since, site and tag."""
 
 
 async def known_query(request: Request) -> None:
     """Refuses query parameters that the call does not know: a misspelt filter must not pass for none."""
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
-    known = [parameter.alias for parameter in route.dependant.query_params]
+    known = list(_query_names(route.dependant))
     for name, value in request.query_params.items():
         if name not in known:
             allowed = f"left out; known are {', '.join(known)}" if known else "left out"
             raise InvalidValueError(name, allowed, value)
+
+
+def _query_names(dependant: Dependant) -> Iterator[str]:
+    for parameter in dependant.query_params:
+        yield parameter.alias
+    for part in dependant.dependencies:
+        yield from _query_names(part)
 
 
 async def json_body(request: Request) -> None:

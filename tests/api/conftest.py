@@ -8,7 +8,7 @@ import io
 import json
 import shutil
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,11 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-import uvicorn
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
 
-from pollerd.api import ApiSettings, create_api
+from pollerd.api import ApiServer, ApiSettings, create_api
+from pollerd.api.events import Streams
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.scheduling import SchedulingSettings
@@ -29,22 +29,13 @@ from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
 
 
-class Server(uvicorn.Server):
-    """uvicorn that leaves the signals to pytest."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Installs nothing."""
-        yield
-
-
 @contextlib.asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[str]:
+async def served(app: FastAPI) -> AsyncIterator[str]:
     """The app on a loopback port of its own: its root URL."""
     # Named as TCP, so that asyncio sends answers at once instead of waiting for acknowledgements (TCP_NODELAY).
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))
-        server = Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        server = ApiServer(app, drain_seconds=5)
         task = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started:
             await asyncio.sleep(0.005)
@@ -76,6 +67,7 @@ class Api:
     store: Store
     control: Control
     session: aiohttp.ClientSession
+    streams: Streams
 
     async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Calls `path` below /api/v1 (or from the root where it starts with //); `body` goes as JSON."""
@@ -138,7 +130,7 @@ async def new_api(store: Store) -> AsyncIterator[NewApi]:
             app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")
             root = await stack.enter_async_context(served(app))
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            return Api(root, store, daemon.control, session)
+            return Api(root, store, daemon.control, session, app.state.streams)
 
         yield start
 
