@@ -160,6 +160,42 @@ class Detection:
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """Who asks: a user name and a password, or a bearer token. Secret: `repr` tells nothing of them."""
+
+    username: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a site is asked where that differs from others. Secret: `repr` tells the names of headers only."""
+
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """(name, value), sent to the origin of the site's URL only."""
+    credentials: Credentials | None = field(default=None, repr=False)
+    """Sent to the origin of the site's URL only."""
+    proxy: str | None = field(default=None, repr=False)
+    """The proxy's URL, perhaps with user name and password: all requests for the site go through it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.headers) or self.credentials is not None or self.proxy is not None
+
+    @property
+    def header_names(self) -> tuple[str, ...]:
+        """The names of the headers, which are no secret."""
+        return tuple(name for name, _ in self.headers)
+
+    def elsewhere(self) -> Access:
+        """What of it holds for another origin: the proxy."""
+        return Access(proxy=self.proxy) if self.headers or self.credentials is not None else self
+
+
+NO_ACCESS = Access()
+
+
+@dataclass(frozen=True, slots=True)
 class SiteSpec:
     """What defines a site: all a user says of it, nothing that was learned."""
 
@@ -170,6 +206,7 @@ class SiteSpec:
     min_interval: float | None = None
     max_interval: float | None = None
     half_life: float | None = None
+    access: Access = NO_ACCESS
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from pollerd.api import access
 from pollerd.api.specs import check_spec
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
@@ -27,6 +28,8 @@ _MEDIA = {
 }
 FIELDS = ("url", "weight", "cost", "tags", "min_interval", "max_interval", "half_life")
 """The columns of CSV and the keys of JSON lines. Only url is required."""
+KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
+"""What is read. Headers, credentials and proxies are never written: they are secret."""
 _COMMENT = re.compile(r"(?:^|\s)#")
 _GIVEN_SHOWN = 200
 
@@ -85,23 +88,24 @@ def _without_comment(text: str) -> str:
 
 
 def _header(line: str) -> list[str]:
-    names = [name.strip().lower() for name in _cells(line, "header")]
-    if "url" not in names or len(set(names)) < len(names) or not set(names) <= set(FIELDS):
-        allowed = f"url and any of {', '.join(FIELDS[1:])}, none twice"
+    names = [name.strip().lower() for name in _cells(line, "header", line)]
+    if "url" not in names or len(set(names)) < len(names) or not set(names) <= set(KNOWN_FIELDS):
+        allowed = f"url and any of {', '.join(KNOWN_FIELDS[1:])}, none twice"
         raise InvalidValueError("header", allowed, line[:_GIVEN_SHOWN])
     return names
 
 
-def _cells(line: str, field: str = "line") -> list[str]:
+def _cells(line: str, field: str, shown: str) -> list[str]:
     """One record is one line: a quote left open spoils its own line, not the rest."""
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error as error:
-        raise InvalidValueError(field, f"readable CSV ({error})", line[:_GIVEN_SHOWN]) from error
+        raise InvalidValueError(field, f"readable CSV ({error})", shown[:_GIVEN_SHOWN]) from error
 
 
 def _from_csv(header: list[str], line: str) -> SiteSpec:
-    cells = _cells(line)
+    secret = set(header) & set(access.FIELDS)
+    cells = _cells(line, "line", "(not shown)" if secret else line)
     if len(cells) > len(header):
         raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
     values: dict[str, Any] = {}
@@ -110,8 +114,20 @@ def _from_csv(header: list[str], line: str) -> SiteSpec:
         if text and name == "tags":
             values[name] = tuple(tag for tag in text.split(";") if tag.strip())
         elif text:
-            values[name] = text if name == "url" else _number(name, text)
+            values[name] = _cell(name, text)
     return _spec(values)
+
+
+def _cell(field: str, text: str) -> object:
+    """Texts as they are, headers and credentials as JSON objects, else numbers."""
+    if field in ("url", "proxy"):
+        return text
+    if field not in access.FIELDS:
+        return _number(field, text)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidValueError(field, "a JSON object", "(not shown)") from error
 
 
 def _number(field: str, text: str) -> float:
@@ -128,17 +144,22 @@ def _from_json(line: bytes) -> SiteSpec:
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        shown = line[:_GIVEN_SHOWN].decode("utf-8", "replace")
+        secret = any(name.encode() in line for name in access.FIELDS)
+        shown = "(not shown)" if secret else line[:_GIVEN_SHOWN].decode("utf-8", "replace")
         raise InvalidValueError("line", "a JSON object", shown) from error
     if not isinstance(found, dict):
         raise InvalidValueError("line", "a JSON object", type(found).__name__)
-    unknown = found.keys() - set(FIELDS)
+    unknown = found.keys() - set(KNOWN_FIELDS)
     if unknown:
-        raise InvalidValueError(min(unknown)[:_GIVEN_SHOWN], f"left out; known are {', '.join(FIELDS)}", "(not shown)")
+        raise InvalidValueError(
+            min(unknown)[:_GIVEN_SHOWN], f"left out; known are {', '.join(KNOWN_FIELDS)}", "(not shown)"
+        )
     return _spec({name: _typed(name, value) for name, value in found.items() if value is not None})
 
 
 def _typed(field: str, value: object) -> object:
+    if field in access.FIELDS:
+        return value
     if field == "url":
         if isinstance(value, str):
             return value
@@ -155,4 +176,5 @@ def _typed(field: str, value: object) -> object:
 def _spec(values: dict[str, Any]) -> SiteSpec:
     if "url" not in values:
         raise InvalidValueError("url", "given", None)
-    return SiteSpec(**values)
+    secret = {name: values.pop(name) for name in access.FIELDS if name in values}
+    return SiteSpec(**values, access=access.access_of(secret)) if secret else SiteSpec(**values)

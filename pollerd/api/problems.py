@@ -25,6 +25,8 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 _GIVEN_SHOWN = 200
 _EXACT = 2**53
+_NOT_SHOWN = "(not shown)"
+_SECRET_WORDS = ("auth", "cookie", "cred", "header", "key", "pass", "proxy", "pwd", "secret", "token", "user")
 
 
 class ProblemResponse(JSONResponse):
@@ -117,14 +119,21 @@ async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """One of pydantic's errors in our words."""
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
+    given = _NOT_SHOWN if _perhaps_secret(field, entry["input"]) else entry["input"]
     if entry["type"] == "extra_forbidden":
-        return field_error(field, "left out: it is not known", entry["input"])
+        return field_error(field, "left out: it is not known", given)
     if entry["type"] == "missing":
         return field_error(field, "given", None)
     if entry["type"] == "json_invalid":
         return field_error("body", "JSON", entry["ctx"]["error"])
     allowed = str(entry["msg"]).removeprefix("Input should be ").removeprefix("Value error, ")
-    return field_error(field, allowed, entry["input"])
+    return field_error(field, allowed, given)
+
+
+def _perhaps_secret(field: str, given: object) -> bool:
+    """Whether a value may hold a secret: by the name of its field, misspelt or misplaced too, or by what is in it."""
+    name = field.lower()
+    return isinstance(given, dict | list) or any(word in name for word in _SECRET_WORDS)
 
 
 def _shown(given: object) -> object:

@@ -8,9 +8,10 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from pollerd import model
-from pollerd.api import specs
+from pollerd.api import access, specs
 from pollerd.api.ports import LiveView
 from pollerd.api.times import rfc3339
+from pollerd.fetching import without_userinfo
 from pollerd.model import Media, OutcomeKind, SiteState
 
 REDIRECT_CONFIRMATIONS = 3
@@ -27,6 +28,21 @@ Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": spec
 Cost = Annotated[float, Field(json_schema_extra={"minimum": specs.MIN_COST, "maximum": specs.MAX_COST})]
 MinInterval = Annotated[float, Field(json_schema_extra={**_POSITIVE_SECONDS, "minimum": 0})]
 Seconds = Annotated[float, Field(json_schema_extra=_POSITIVE_SECONDS)]
+_PROXY = (
+    "http:// or https:// URL of a proxy for all requests of this site, perhaps with user:password@; null: the daemon's"
+)
+Secret = Annotated[str, Field(json_schema_extra={"maxLength": access.MAX_SECRET_LENGTH, "writeOnly": True})]
+Headers = Annotated[
+    dict[str, str],
+    Field(
+        json_schema_extra={
+            "maxProperties": access.MAX_HEADERS,
+            "propertyNames": {"pattern": access.HEADER_NAME},
+            "additionalProperties": {"type": "string", "pattern": access.HEADER_VALUE},
+            "writeOnly": True,
+        }
+    ),
+]
 Tags = Annotated[list[str], Field(json_schema_extra={"maxItems": specs.MAX_TAGS})]
 
 
@@ -36,10 +52,51 @@ class _Given(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class NewSite(_Given):
+class Credentials(_Given):
+    """A user name and a password, or a bearer token. Kept sealed, never given out."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"username": "reader", "password": "example"}],
+            "oneOf": [{"required": ["username", "password"]}, {"required": ["token"]}],
+        }
+    )
+
+    username: Secret | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+
+
+class _Reached(_Given):
+    """How the site is asked. Kept sealed; of it answers tell the headers' names and the proxy's place only."""
+
+    headers: Headers = Field({}, description="sent to the origin of the URL only, never across a redirect to another")
+    credentials: Credentials | None = Field(None, description="sent to the origin of the URL only, as headers are")
+    proxy: str | None = Field(None, description=_PROXY, examples=["http://proxy.example.org:3128"])
+
+    def access(self, base: model.Access) -> model.Access:
+        """The access that was given, unchecked; what was left out is that of `base`."""
+        given = {name: getattr(self, name) for name in access.FIELDS if name in self.model_fields_set}
+        if self.credentials is not None:
+            given["credentials"] = self.credentials.model_dump(exclude_none=True)
+        return access.access_of(given, base)
+
+
+class NewSite(_Reached):
     """A site to poll."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"url": "https://example.org/news", "weight": 2.0}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"url": "https://example.org/news", "weight": 2.0},
+                {
+                    "url": "https://example.org/members",
+                    "headers": {"Accept-Language": "en"},
+                    "credentials": {"username": "reader", "password": "example"},
+                },
+            ]
+        }
+    )
 
     url: str
     weight: Weight = 1.0
@@ -51,11 +108,16 @@ class NewSite(_Given):
 
     def spec(self) -> model.SiteSpec:
         """The checked spec. Raises `InvalidValueError`."""
-        return specs.check_spec(model.SiteSpec(**{**self.model_dump(), "tags": tuple(self.tags)}))
+        settings = self.model_dump(exclude=set(access.FIELDS))
+        reached = self.access(model.NO_ACCESS)
+        return specs.check_spec(model.SiteSpec(**{**settings, "tags": tuple(self.tags), "access": reached}))
 
 
-class SitePatch(_Given):
-    """New values for a site; what is left out stays. null takes an interval or a half-life away."""
+class SitePatch(_Reached):
+    """New values for a site; what is left out stays. null takes an interval, a half-life, credentials or proxy away.
+
+    `headers` replaces all of them. A URL at another origin takes headers and credentials away where none are given.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"weight": 5.0, "tags": ["news"]}]})
 
@@ -80,6 +142,9 @@ class Site(BaseModel):
     min_interval: float | None
     max_interval: float | None
     half_life: float | None
+    header_names: tuple[str, ...] = Field(description="of the site's own request headers; their values are secret")
+    has_credentials: bool
+    proxy: str | None = Field(description="the site's own proxy, without user name and password")
     created_at: Moment
     last_poll_at: Moment | None
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
@@ -105,6 +170,9 @@ class Site(BaseModel):
             min_interval=spec.min_interval,
             max_interval=spec.max_interval,
             half_life=spec.half_life,
+            header_names=spec.access.header_names,
+            has_credentials=spec.access.credentials is not None,
+            proxy=None if spec.access.proxy is None else without_userinfo(spec.access.proxy),
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,
             next_poll_at=site.next_poll_at if live is None else live.next_poll_at,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 
 from pollerd import model
+from pollerd.api import access
 from pollerd.api.parameters import Cursor, Limit, SiteId, Words, json_body
 from pollerd.api.ports import Daemon, Ports
 from pollerd.api.problems import problem
@@ -66,7 +68,10 @@ async def get_site(daemon: Daemon, site_id: SiteId) -> Site:
 async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site:
     """What was learned of the site stays, unless it gets another URL."""
     site = await daemon.store.get_site(site_id)
-    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set}
+    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set - set(access.FIELDS)}
+    if patch.model_fields_set & set(access.FIELDS):
+        url = normalise_url(given.get("url", site.spec.url))
+        given["access"] = patch.access(access.base_of(site.spec, url))
     if not given:
         return _one(daemon, site)
     checked = check_spec(_merged(site.spec, given))
@@ -75,8 +80,7 @@ async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site
 
 
 def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:
-    values = {name: getattr(spec, name) for name in SiteSpec.__dataclass_fields__} | given
-    return SiteSpec(**{**values, "tags": tuple(values["tags"])})
+    return replace(spec, **{**given, "tags": tuple(given.get("tags", spec.tags))})
 
 
 @router.delete("/{site_id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Delete a site")

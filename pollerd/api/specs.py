@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pollerd.api.access import check_access
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import normalise_url
 from pollerd.model import SiteSpec
@@ -22,7 +23,8 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     """The spec with its URL normalised and its tags trimmed, none twice.
 
     weight 0 (never more urgent than any other) to 1e9; cost 0.01 to 10,000; min_interval 0 to 1e9 s; max_interval
-    and half_life 0.001 to 1e9 s; min_interval at most max_interval; 64 tags of 64 characters.
+    and half_life 0.001 to 1e9 s; min_interval at most max_interval; 64 tags of 64 characters; access as
+    `check_access` says.
     Raises `InvalidValueError`, naming the field.
     """
     _within("weight", spec.weight, 0.0, MAX_WEIGHT)
@@ -38,7 +40,8 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     if spec.half_life is not None:
         _within("half_life", spec.half_life, MIN_SECONDS, MAX_SECONDS, " s")
     tags = _tags(spec.tags) if spec.tags else ()
-    return replace(spec, url=normalise_url(spec.url), tags=tags)
+    access = check_access(spec.access) if spec.access else spec.access
+    return replace(spec, url=normalise_url(spec.url), tags=tags, access=access)
 
 
 def _within(field: str, value: float, least: float, most: float, unit: str = "") -> None:

@@ -23,7 +23,7 @@ from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
-from pollerd.fetching import host_of
+from pollerd.fetching import host_of, origin_of
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import AddResult, AllocationRow, SiteChanges, Store
 
@@ -93,6 +93,7 @@ class Control:
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
             before = await self._store.get_site(site_id)
+            changes = _without_leak(before.spec, changes)
             site = await self._store.update_site(site_id, changes, self._clock())
             self._memories.forget(site_id)
             if site.spec.url != before.spec.url:
@@ -231,3 +232,10 @@ class Control:
             offline=self._intake.offline,
             storage_failure=self._journal.failure,
         )
+
+
+def _without_leak(spec: SiteSpec, changes: SiteChanges) -> SiteChanges:
+    """The changes, with headers and credentials dropped where the site moves to another origin without new ones."""
+    if "url" not in changes or "access" in changes or origin_of(changes["url"]) == origin_of(spec.url):
+        return changes
+    return {**changes, "access": spec.access.elsewhere()}

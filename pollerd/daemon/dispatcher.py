@@ -266,7 +266,7 @@ class Dispatcher:
     async def _ask_robots(self, slot: int, host: int, memory: SiteMemory) -> None:
         outcome = None
         try:
-            outcome = await self._robots.ask(host, memory.url)
+            outcome = await self._robots.ask(host, memory.url, memory.access.proxy)
         finally:
             self._asking.discard(slot)
             self._fleet.hosts.finish(host)

@@ -22,14 +22,24 @@ class Hops:
     that host's robots.txt.
     """
 
-    __slots__ = ("_clock", "_fleet", "_held", "_own", "_robots", "_unknown_since", "put_off")
+    __slots__ = ("_clock", "_fleet", "_held", "_own", "_proxy", "_robots", "_unknown_since", "put_off")
 
     def __init__(
-        self, fleet: Fleet, robots: RobotsKeeper, own: int, unknown_since: float, clock: Callable[[], float]
+        self,
+        fleet: Fleet,
+        robots: RobotsKeeper,
+        own: int,
+        unknown_since: float,
+        clock: Callable[[], float],
+        proxy: str | None,
     ) -> None:
-        """`own`: the host slot of the poll. `unknown_since`: hosts met first now may have been asked until then."""
+        """`own`: the host slot of the poll. `unknown_since`: hosts met first now may have been asked until then.
+
+        `proxy`: the site's own, through which other hosts are asked, too.
+        """
         self._fleet, self._robots, self._own = fleet, robots, own
         self._unknown_since, self._clock = unknown_since, clock
+        self._proxy = proxy
         self._held: list[int] = []
         self.put_off: float | None = None
 
@@ -66,7 +76,7 @@ class Hops:
                 break
             hosts.busy[host] = True
             try:
-                await self._robots.ask(host, url)
+                await self._robots.ask(host, url, self._proxy)
             finally:  # also where the poll's time ran out before its turn came
                 hosts.finish(host)
         if hosts.allows(host, url):

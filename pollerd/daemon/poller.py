@@ -14,8 +14,8 @@ from pollerd.daemon.hops import Hops
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.detection import detect, heavy
-from pollerd.fetching import Fetcher, Request
-from pollerd.model import Detection, Outcome, OutcomeKind, Validators
+from pollerd.fetching import Fetcher, Request, own_headers
+from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators
 from pollerd.storage import SiteMemory
 
 
@@ -38,7 +38,7 @@ class Poller:
     async def poll(self, slot: int, memory: SiteMemory) -> Finding:
         """Polls the site in `slot`. A site's faults come back in the finding; only our own raise."""
         own = int(self._fleet.sites.host[slot])
-        hops = Hops(self._fleet, self._robots, own, self._began_at, self._clock)
+        hops = Hops(self._fleet, self._robots, own, self._began_at, self._clock, memory.access.proxy)
         try:
             outcome = await self._fetcher.fetch(self._request(slot, memory), hops.may_follow)
         finally:
@@ -56,7 +56,10 @@ class Poller:
             or memory.baseline.fingerprint is None
             or (changed_at is not None and changed_at > last_seen)
         )
-        return Request(memory.url, Validators() if full else memory.validators)
+        validators = Validators() if full else memory.validators
+        if memory.access is NO_ACCESS:
+            return Request(memory.url, validators)
+        return Request(memory.url, validators, own_headers(memory.access), memory.access.proxy)
 
     async def _detect(self, slot: int, memory: SiteMemory, outcome: Outcome) -> Detection | None:
         if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):

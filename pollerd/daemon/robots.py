@@ -54,8 +54,10 @@ class RobotsKeeper:
         """Follows a change of the budget."""
         self._gate.budget = robots_allowance(budget)
 
-    async def ask(self, host: int, page_url: str) -> Outcome:
+    async def ask(self, host: int, page_url: str, proxy: str | None) -> Outcome:
         """Asks the host slot for the robots.txt that rules `page_url`; the caller has marked the host busy.
+
+        `proxy`: that of the site that is to be polled; nothing else of the site is sent.
 
         Returns what a poll would say of the same answer (`kind` is BODY where the host answered usefully).
         """
@@ -65,7 +67,7 @@ class RobotsKeeper:
         started_at = self._clock()
         hosts.start(host, started_at)
         try:
-            response = await self._fetcher.fetch_robots(robots_url(page_url))
+            response = await self._fetcher.fetch_robots(robots_url(page_url), proxy)
             rules = await self._read(response)
         finally:
             hosts.finish(host)

@@ -3,7 +3,8 @@
 from pollerd.fetching.fetcher import Fetcher, MayFollow
 from pollerd.fetching.guard import BlockedAddressError, Guard, denial
 from pollerd.fetching.headers import http_date, retry_after_seconds
-from pollerd.fetching.request import Request
+from pollerd.fetching.proxy import normalise_proxy, without_userinfo
+from pollerd.fetching.request import Request, own_headers
 from pollerd.fetching.robots import RobotsKind, RobotsResponse
 from pollerd.fetching.settings import FetchSettings
 from pollerd.fetching.urls import host_of, normalise_url, origin_of, robots_url
@@ -20,8 +21,11 @@ __all__ = [
     "denial",
     "host_of",
     "http_date",
+    "normalise_proxy",
     "normalise_url",
     "origin_of",
+    "own_headers",
     "retry_after_seconds",
     "robots_url",
+    "without_userinfo",
 ]

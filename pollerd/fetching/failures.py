@@ -47,6 +47,8 @@ def _kind_of(error: BaseException) -> OutcomeKind:
             return _kind_of_connect(error.os_error)
         case aiohttp.ClientOSError():
             return _kind_of_lost(error)
+        case aiohttp.ClientHttpProxyError():
+            return OutcomeKind.CONNECT_ERROR
         case aiohttp.ClientError():
             return OutcomeKind.PROTOCOL_ERROR
         case _:
@@ -82,10 +84,17 @@ def _detail_of(kind: OutcomeKind, error: BaseException) -> str:
             return error.strerror or str(error.os_error) or "connection failed"
         case aiohttp.ServerDisconnectedError():
             return "the server closed the connection without a complete response"
+        case aiohttp.ClientHttpProxyError():
+            return proxy_refusal(error.status)
         case aiohttp.ClientResponseError():
             return f"not readable as HTTP: {error.message}"
         case _:
             return str(error) or kind.value
+
+
+def proxy_refusal(status: int) -> str:
+    """The detail of a request that a proxy did not pass on."""
+    return f"the proxy refuses: HTTP status {status}"
 
 
 def one_line(text: str) -> str:

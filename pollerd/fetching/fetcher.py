@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import aiohttp
 from aiohttp import hdrs
@@ -18,11 +19,12 @@ from yarl import URL
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
-from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, refusal
+from pollerd.fetching.egress import Egress, Way
+from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
 from pollerd.fetching.headers import clean_content_type, http_date, retry_after_seconds, validators_of
 from pollerd.fetching.request import NO_VALIDATORS, Request
 from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsKind, RobotsResponse, robots_kind
-from pollerd.fetching.session import new_session, timeout
+from pollerd.fetching.session import timeout
 from pollerd.fetching.settings import FetchSettings
 from pollerd.fetching.urls import origin_of, redirect_target
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
@@ -37,10 +39,11 @@ _EMPTY_STATUSES = frozenset({204, 205})
 class _Journey:
     """Where one fetch has come to; known also when it fails on the way."""
 
-    __slots__ = ("endless", "redirects", "started_at", "started_mono", "status", "url")
+    __slots__ = ("endless", "redirects", "started_at", "started_mono", "status", "url", "way")
 
-    def __init__(self, url: str, started_at: float, started_mono: float) -> None:
+    def __init__(self, url: str, way: Way, started_at: float, started_mono: float) -> None:
         self.url = url
+        self.way = way
         self.started_at = started_at
         self.started_mono = started_mono
         self.status: int | None = None
@@ -57,19 +60,19 @@ class Fetcher:
     def __init__(self, settings: FetchSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
-        self._session: aiohttp.ClientSession
+        self._egress: Egress
         self._mono: Callable[[], float]
 
     async def __aenter__(self) -> Self:
         """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
         self._mono = asyncio.get_running_loop().time
-        self._session = new_session(self._settings)
+        self._egress = Egress(self._settings)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._session.close()
+        await self._egress.close()
 
     async def fetch(self, request: Request, may_follow: MayFollow | None = None) -> Outcome:
         """Get a page, conditionally where the request has validators. Never raises for a site's fault.
@@ -79,7 +82,7 @@ class Fetcher:
         304, the validators are those sent, as far as the response did not renew them. `bytes` is the body's size:
         decoded for BODY, else what was read and thrown away.
         """
-        journey = _Journey(request.url, self._clock(), self._mono())
+        journey = _Journey(request.url, self._egress.way(request.proxy), self._clock(), self._mono())
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
         try:
@@ -91,13 +94,13 @@ class Fetcher:
         except RefusedError as refused:
             return self._outcome(journey, refused.kind, detail=refused.detail)
 
-    async def fetch_robots(self, url: str) -> RobotsResponse:
+    async def fetch_robots(self, url: str, proxy: str | None = None) -> RobotsResponse:
         """Get a robots.txt, across up to five redirects to wherever they lead. Never raises for a site's fault.
 
-        A chain that is longer counts as absent (RFC 9309, section 2.3.1.2); a broken one, 429, 5xx, time-outs and
-        network errors as unreachable; any other 4xx as absent.
+        `proxy`: as `Request` has it. A chain that is longer counts as absent (RFC 9309, section 2.3.1.2); a broken
+        one, 429, 5xx, time-outs and network errors as unreachable; any other 4xx as absent.
         """
-        journey = _Journey(url, self._clock(), self._mono())
+        journey = _Journey(url, self._egress.way(proxy), self._clock(), self._mono())
         try:
             response = await self._get(journey, {}, None)
             if response.status in _REDIRECT_STATUSES:
@@ -118,18 +121,27 @@ class Fetcher:
     ) -> aiohttp.ClientResponse:
         """One request, without redirects. Raises `RefusedError`."""
         journey.status = None
+        way = journey.way
+        more: dict[str, Any] = {}
         try:
-            response = await self._session.request(
+            if way.proxy is not None:
+                await self._egress.check(journey.url)
+                headers, more = way.through(journey.url, headers)
+            response = await way.session.request(
                 "GET",
                 URL(journey.url, encoded=True),
                 headers=headers,
                 allow_redirects=False,
-                timeout=self._session.timeout if limit is None else limit,
+                timeout=way.session.timeout if limit is None else limit,
+                **more,
             )
         except SITE_FAULTS as error:
-            if self._session.closed:
+            if way.session.closed:
                 raise
             raise refusal(error) from error
+        if way.proxy is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+            response.close()
+            raise RefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(response.status))
         journey.status = response.status
         return response
 

@@ -149,6 +149,12 @@ def _listed(ip: IPv4Address | IPv6Address, table: dict[_Network, str]) -> str | 
     return next((reason for network, reason in table.items() if ip in network), None)
 
 
+def open_socket(target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
+    """A socket factory without a guard, for the way to the operator's own proxy only."""
+    family, kind, protocol, _, _ = target
+    return socket.socket(family, kind, protocol)
+
+
 class Guard:
     """A socket factory for the connector that refuses denied addresses before a socket exists."""
 
@@ -161,8 +167,7 @@ class Guard:
 
     def __call__(self, target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
         """A new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""
-        family, kind, protocol, _, address = target
-        reason = self._denial(address[0])
+        reason = self._denial(target[4][0])
         if reason is not None:
             raise BlockedAddressError(reason)
-        return socket.socket(family, kind, protocol)
+        return open_socket(target)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+from collections.abc import Callable
+from typing import Any
 
 import aiohttp
 
 from pollerd import __version__
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.decoding import ACCEPT_ENCODING
-from pollerd.fetching.guard import Guard
 from pollerd.fetching.settings import FetchSettings
 
 _ACCEPT = (
@@ -21,6 +23,9 @@ _MAX_LINE_BYTES = 16 * 1024
 _MAX_FIELD_BYTES = 32 * 1024
 _MAX_HEADERS = 256
 
+SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.socket]
+"""A new socket for an entry of `getaddrinfo`."""
+
 
 def user_agent(contact: str | None) -> str:
     """The User-Agent: name and version, and where its owner can be reached."""
@@ -28,8 +33,8 @@ def user_agent(contact: str | None) -> str:
     return name if contact is None else f"{name} (+{contact})"
 
 
-def new_session(settings: FetchSettings) -> aiohttp.ClientSession:
-    """A client session for `settings`; must be called inside the running loop, and closed.
+def new_session(settings: FetchSettings, dial: SocketFactory) -> aiohttp.ClientSession:
+    """A client session that dials by `dial`; must be called inside the running loop, and closed.
 
     Decompression is left to `decoding`, redirects to the fetcher; cookies are neither kept nor parsed; proxies and
     .netrc of the environment are not used. Raises `InvalidValueError` for a `ca_file` that cannot be loaded.
@@ -39,7 +44,7 @@ def new_session(settings: FetchSettings) -> aiohttp.ClientSession:
         limit_per_host=0,
         ttl_dns_cache=_DNS_CACHE_SECONDS,
         keepalive_timeout=settings.keepalive_seconds,
-        socket_factory=Guard(settings.allow_private),
+        socket_factory=dial,
         ssl=_tls(settings.ca_file),
     )
     return aiohttp.ClientSession(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pollerd.errors import InvalidValueError
+from pollerd.fetching.proxy import normalise_proxy
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class FetchSettings:
     """How much of a robots.txt is read; the rest is ignored. RFC 9309 asks for 500 KiB at least."""
     ca_file: str | None = None
     """PEM file of certificate authorities trusted besides the system's own."""
+    proxy: str | None = field(default=None, repr=False)
+    """URL of the proxy that every request goes through, but those of sites with one of their own. Its address is
+    trusted: it may be a private one."""
 
     def __post_init__(self) -> None:
         for name in ("total_timeout_seconds", "connect_timeout_seconds", "keepalive_seconds"):
@@ -41,6 +45,8 @@ class FetchSettings:
             ("robots_max_bytes", 1),
         ):
             _require_count(name, getattr(self, name), least)
+        if self.proxy is not None:
+            normalise_proxy(self.proxy)
         contact = self.contact
         if contact is not None and not (
             0 < len(contact) <= 200 and contact.isascii() and contact.isprintable() and contact.strip() == contact

@@ -11,6 +11,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.checks import check_spec
 from pollerd.storage.schema import deleted_url, host, site
+from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements, run_each
 from pollerd.storage.values import AddResult
 
@@ -21,8 +22,8 @@ PIECE = 2_000
 class SiteImport:
     """Adds sites and says what became of each."""
 
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
+    def __init__(self, sql: Statements, seal: Seal) -> None:
+        self._sql, self._seal = sql, seal
         self._hosts_named = select(host.c.name, host.c.id).where(sql.among(host.c.name, "names"))
         self._sites_at = select(site.c.url, site.c.id).where(sql.among(site.c.url, "urls"))
         self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
@@ -106,7 +107,8 @@ class SiteImport:
         return {row[0]: row[1] for row in connection.execute(statement, parameters)}
 
     def _insert(self, connection: Connection, specs: list[tuple[SiteSpec, int]], now: float) -> None:
-        run_each(connection, self._sql.insert_site, [_site_row(spec, host_id, now) for spec, host_id in specs])
+        rows = [_site_row(spec, host_id, now, self._seal) for spec, host_id in specs]
+        run_each(connection, self._sql.insert_site, rows)
 
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
         run_each(connection, self._sql.insert_state, [(site_id,) for site_id, _ in sites])
@@ -114,6 +116,7 @@ class SiteImport:
         run_each(connection, self._sql.insert_tag, tags)
 
 
-def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
+def _site_row(spec: SiteSpec, host_id: int, now: float, seal: Seal) -> tuple[Any, ...]:
     intervals = (spec.min_interval, spec.max_interval, spec.half_life)
-    return (spec.url, host_id, now, spec.weight, spec.cost, *intervals)
+    sealed = seal.close(spec.access) if spec.access else None
+    return (spec.url, host_id, now, spec.weight, spec.cost, *intervals, sealed)

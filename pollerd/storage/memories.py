@@ -7,23 +7,28 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from pollerd.model import Baseline, Media, OutcomeKind, Validators
-from pollerd.storage.compression import unpack
+from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
+from pollerd.storage.compression import unpack_all
+from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.texts import spoken
 from pollerd.storage.values import SiteMemory
 
 
-def load_memories(connection: Connection, sql: Statements, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+def load_memories(
+    connection: Connection, sql: Statements, seal: Seal, site_ids: Sequence[int]
+) -> dict[int, SiteMemory]:
     """Memories by site id; a site that was deleted is missing."""
     rows = run(connection, sql.memories, sql.many(site_ids))
-    return {row[0]: _memory(*row) for row in rows}
+    return {row[0]: _memory(NO_ACCESS if row[3] is None else seal.open(row[3]), *row) for row in rows}
 
 
 def _memory(
+    access: Access,
     site_id: int,
     url: str,
     settings_changed_at: float | None,
+    sealed: bytes | None,
     etag: bytes | None,
     last_modified: bytes | None,
     fingerprint: bytes | None,
@@ -61,10 +66,11 @@ def _memory(
         redirect_count=redirect_count,
         settings_changed_at=settings_changed_at,
         last_outcome=None if last_outcome is None else OutcomeKind(last_outcome),
+        access=access,
     )
 
 
 def load_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> dict[int, bytes]:
     """Contents by id, decompressed; a pruned one is missing."""
     rows: list[tuple[Any, ...]] = run(connection, sql.contents, sql.many(content_ids))
-    return {content_id: unpack(body) for content_id, body in rows}
+    return unpack_all((content_id, body) for content_id, body in rows)

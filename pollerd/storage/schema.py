@@ -81,6 +81,8 @@ site = Table(
     Column("max_interval", Double),
     Column("half_life", Double),
     Column("settings_changed_at", Double),
+    # Headers, credentials and proxy, sealed (see `sealing`); NULL: none.
+    Column("access", LargeBinary),
     Index(None, "host_id"),
     sqlite_autoincrement=True,
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pollerd.errors import InvalidValueError
+from pollerd.storage.sealing import check_key
 
 DAY_SECONDS = 86_400.0
 
@@ -30,6 +31,9 @@ class StorageSettings:
     """PostgreSQL: how long a connection may take; above 0, at most 600."""
     statement_timeout_seconds: float = 120.0
     """PostgreSQL: how long an answer may take before the server counts as gone; above 0."""
+    secret_key: str | None = field(default=None, repr=False)
+    """What sites' headers, credentials and proxies are sealed with: Fernet keys (32 bytes in URL-safe base64) parted
+    by commas. The first seals, all open. None: SQLite keeps a key of its own beside the database."""
 
     def __post_init__(self) -> None:
         _require("keep_contents", self.keep_contents >= 2, "at least 2", self.keep_contents)
@@ -41,6 +45,8 @@ class StorageSettings:
         _require("busy_timeout_seconds", 0 <= busy <= 600, "0 to 600", busy)
         connect = self.connect_timeout_seconds
         _require("connect_timeout_seconds", 0 < connect <= 600, "above 0, at most 600", connect)
+        if self.secret_key is not None:
+            check_key(self.secret_key)
         statement = self.statement_timeout_seconds
         _require("statement_timeout_seconds", statement > 0, "above 0", statement)
 

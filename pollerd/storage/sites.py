@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import OutcomeKind, Site, SiteSpec, SiteState
+from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
 from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
 from pollerd.storage.schema import deleted_url, host, learned, site, site_state, site_tag
+from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import Page, SiteChanges
 
@@ -47,8 +48,8 @@ _FORGOTTEN: dict[str, Any] = {
 class Sites:
     """The site table and what belongs to it."""
 
-    def __init__(self, sql: Statements) -> None:
-        self._sql = sql
+    def __init__(self, sql: Statements, seal: Seal) -> None:
+        self._sql, self._seal = sql, seal
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
             .where(sql.among(site_tag.c.site_id, "sites"))
@@ -105,7 +106,7 @@ class Sites:
             sites = self._sql.many(row[0] for row in rows)
             for site_id, tag in connection.execute(self._tags_of, {"sites": sites}):
                 tags[site_id].append(tag)
-        return [_site(row, tuple(tags[row[0]])) for row in rows]
+        return [_site(row, tuple(tags[row[0]]), self._seal) for row in rows]
 
     def update(
         self, connection: Connection, host_id_of: Callable[[str], int], site_id: int, changes: SiteChanges, now: float
@@ -116,11 +117,13 @@ class Sites:
         if unknown or ("url" in changes) != ("host" in changes):
             allowed = "among " + ", ".join(SiteChanges.__annotations__) + "; url and host together"
             raise InvalidValueError("changes", allowed, sorted(changes))
-        given: dict[str, Any] = dict(changes)
-        spec = SiteSpec(**{**asdict(before.spec), **{k: v for k, v in given.items() if k in asdict(before.spec)}})
+        given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__dataclass_fields__}
+        spec = replace(before.spec, **given)
         check_spec(spec)
         values: dict[str, Any] = {name: getattr(spec, name) for name in _SETTINGS}
         values["settings_changed_at"] = now
+        if "access" in changes:
+            values["access"] = self._seal.close(spec.access) if spec.access else None
         if "paused" in changes:
             values["paused"] = bool(changes["paused"])
             if not values["paused"]:
@@ -190,6 +193,7 @@ def _sites() -> Select[Any]:
             s.created_at,
             s.paused,
             *(s[name] for name in _SETTINGS),
+            s.access,
             t.state,
             t.last_poll_at,
             t.not_before,
@@ -206,10 +210,11 @@ def _sites() -> Select[Any]:
     )
 
 
-def _site(row: Any, tags: tuple[str, ...]) -> Site:
+def _site(row: Any, tags: tuple[str, ...], seal: Seal) -> Site:
+    access = NO_ACCESS if row.access is None else seal.open(row.access)
     return Site(
         id=row.id,
-        spec=SiteSpec(url=row.url, tags=tags, **{name: getattr(row, name) for name in _SETTINGS}),
+        spec=SiteSpec(url=row.url, tags=tags, access=access, **{name: getattr(row, name) for name in _SETTINGS}),
         host=row.host,
         state=SiteState.PAUSED if row.paused else SiteState(row.state),
         created_at=row.created_at,

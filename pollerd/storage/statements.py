@@ -109,6 +109,7 @@ SITE = [
     "min_interval",
     "max_interval",
     "half_life",
+    "access",
 ]
 MEMORY = [
     "etag",
@@ -178,7 +179,13 @@ class Statements:
         )
         self.delete_contents = self._compile(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
         self.memories = self._compile(
-            select(site.c.id, site.c.url, site.c.settings_changed_at, *(site_state.c[name] for name in MEMORY))
+            select(
+                site.c.id,
+                site.c.url,
+                site.c.settings_changed_at,
+                site.c.access,
+                *(site_state.c[name] for name in MEMORY),
+            )
             .join_from(site, site_state)
             .where(self.among(site.c.id, "sites")),
             ["sites"],

@@ -20,6 +20,7 @@ from pollerd.storage.engine import Database, database_url
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.lock import DaemonLock, take_lock
 from pollerd.storage.news import News
+from pollerd.storage.sealing import Seal, check_seals, seal_of
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.sites import Sites, counts_by_state
 from pollerd.storage.statements import Statements
@@ -46,13 +47,14 @@ class Store:
     nothing was written then, and the same call may be made again.
     """
 
-    def __init__(self, database: Database, settings: StorageSettings, lock: DaemonLock | None) -> None:
+    def __init__(self, database: Database, settings: StorageSettings, lock: DaemonLock | None, seal: Seal) -> None:
         self._database = database
         self._settings = settings
         self._lock = lock
         self._sql = Statements(database.engine.dialect)
-        self._import = SiteImport(self._sql)
-        self._sites = Sites(self._sql)
+        self._seal = seal
+        self._import = SiteImport(self._sql, seal)
+        self._sites = Sites(self._sql, seal)
         self._news = News()
         self._run_id: int | None = None
         self._revision = migrate.head()
@@ -64,7 +66,8 @@ class Store:
         exclusive: hold the daemon's lock until `close`. Only then is a missing file created.
 
         Raises `InvalidValueError` for a URL that is not SQLite's or PostgreSQL's, `DatabaseInUseError` where
-        another daemon holds it, `SchemaError` where it is newer than this program, `DatabaseUnavailableError`.
+        another daemon holds it, `SchemaError` where it is newer than this program, `ConfigError` where it holds
+        secrets that the key of `settings` does not open, `DatabaseUnavailableError`.
         """
         settings = settings or StorageSettings()
         database = Database(database_url(url), settings, create=exclusive)
@@ -72,12 +75,14 @@ class Store:
         try:
             lock = await take_lock(database) if exclusive else None
             await migrate.bring_up(database, locked=exclusive)
+            seal = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
+            await database.read(lambda c: check_seals(c, seal))
         except BaseException:
             await database.close()
             if lock is not None:
                 await lock.release()
             raise
-        return cls(database, settings, lock)
+        return cls(database, settings, lock, seal)
 
     async def close(self) -> None:
         """Close the connections, then let go of the lock. May be called twice."""
@@ -132,7 +137,7 @@ class Store:
 
     async def load_memories(self, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
         """Memories by site id, in one query; a site that was deleted is missing."""
-        return await self._database.read(lambda c: memories.load_memories(c, self._sql, site_ids))
+        return await self._database.read(lambda c: memories.load_memories(c, self._sql, self._seal, site_ids))
 
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
         """Contents by id, decompressed; a pruned one is missing."""
@@ -244,12 +249,12 @@ class Store:
         self,
         since: float | None = None,
         site_id: int | None = None,
+        tag: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Page[Change]:
         """Changes that fit the filter, oldest first; no cursor after the last.
 
-        tag: str | None = None,
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
         wanted = ChangeFilter(since, site_id, tag)

@@ -10,7 +10,7 @@ from typing import Generic, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteState, Validators
+from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Poll, SiteState, Validators
 
 T = TypeVar("T")
 
@@ -57,8 +57,8 @@ _NO_BASELINE = Baseline()
 class SiteMemory:
     """What a poll needs of its site, and what it leaves behind for the next.
 
-    In a `PollRecord`, `content_id`, `last_outcome` and `settings_changed_at` are not read: the first follows from
-    the record's content, the second from its poll, the third is the user's.
+    In a `PollRecord`, `content_id`, `last_outcome`, `settings_changed_at` and `access` are not read: the first follows
+    from the record's content, the second from its poll, the others are the user's.
     """
 
     site_id: int
@@ -72,6 +72,7 @@ class SiteMemory:
     redirect_count: int = 0
     settings_changed_at: float | None = None
     last_outcome: OutcomeKind | None = None
+    access: Access = NO_ACCESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,7 @@ class SiteChanges(TypedDict, total=False):
     min_interval: float | None
     max_interval: float | None
     half_life: float | None
+    access: Access
     paused: bool
 
 

@@ -51,7 +51,9 @@ def _shared() -> Sequence[Processor]:
 
 def _rendering(format_name: str) -> Sequence[Processor]:
     if format_name == "json":
-        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        # Without local variables: they hold passwords and tokens.
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
     return [
         structlog.processors.format_exc_info,
         structlog.processors.LogfmtRenderer(key_order=["at", "level", "event"], drop_missing=True, bool_as_flag=False),

@@ -9,8 +9,9 @@ from .conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (
-    "id url state weight cost tags min_interval max_interval half_life created_at last_poll_at next_poll_at "
-    "rate_per_day polls changes failures last_outcome last_detail redirect_proposal"
+    "id url state weight cost tags min_interval max_interval half_life header_names has_credentials proxy "
+    "created_at last_poll_at next_poll_at rate_per_day polls changes failures "
+    "last_outcome last_detail redirect_proposal"
 )
 
 

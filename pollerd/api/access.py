@@ -1,0 +1,145 @@
+"""What may be said of how a site is asked: its own headers, credentials and proxy. All secret: nothing is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pollerd.errors import InvalidValueError
+from pollerd.fetching import normalise_proxy, origin_of
+from pollerd.model import NO_ACCESS, Access, Credentials, SiteSpec
+
+FIELDS = ("headers", "credentials", "proxy")
+"""The fields of a site that make its `Access`. They are taken, and never given out."""
+MAX_HEADERS = 32
+MAX_HEADERS_SIZE = 8192
+MAX_SECRET_LENGTH = 4096
+HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$"
+HEADER_VALUE = r"^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$"
+_NAME = re.compile(HEADER_NAME.removesuffix("$") + r"\Z")
+_VALUE = re.compile(HEADER_VALUE.removesuffix("$") + r"\Z")
+_BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+_NOT_SHOWN = "(not shown)"
+_OURS = frozenset(
+    {
+        # The connection's, not the page's (RFC 9110, section 7.6.1).
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        # Follow from the URL and the empty body.
+        "host",
+        "content-length",
+        "expect",
+        # Say what is known already, or ask for a part: the daemon's own business.
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "range",
+        # What can be decoded, and who asks, told honestly.
+        "accept-encoding",
+        "user-agent",
+    }
+)
+
+
+def check_access(access: Access) -> Access:
+    """The access with its proxy's URL normalised.
+
+    Up to 32 headers of 8,192 characters together, none twice and none that the daemon sets itself; printable ASCII.
+    Credentials are a user name without ':' and a password, or a bearer token, of 4,096 characters at most. Raises
+    `InvalidValueError`, naming the field and never a value.
+    """
+    _check_headers(access.headers)
+    if access.credentials is not None:
+        _check_credentials(access.credentials)
+        if any(name.lower() == "authorization" for name in access.header_names):
+            raise InvalidValueError("headers.Authorization", "left out where credentials are given", _NOT_SHOWN)
+    if access.proxy is None:
+        return access
+    return replace(access, proxy=normalise_proxy(access.proxy))
+
+
+def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
+    """`base` with what is given of `FIELDS` in its place; `headers` as a mapping, `credentials` too; null: none.
+
+    Raises `InvalidValueError` for what is not of the right kind.
+    """
+    headers, credentials, proxy = base.headers, base.credentials, base.proxy
+    if "headers" in given:
+        headers = tuple(_texts("headers", given["headers"]).items())
+    if "credentials" in given:
+        credentials = _credentials(given["credentials"])
+    if "proxy" in given:
+        proxy = given["proxy"]
+        if not (proxy is None or isinstance(proxy, str)):
+            raise InvalidValueError("proxy", "a text", type(proxy).__name__)
+    return Access(headers, credentials, proxy)
+
+
+def base_of(spec: SiteSpec, url: str) -> Access:
+    """What stays of a site's access where its URL becomes `url`: at another origin the proxy only."""
+    return spec.access if origin_of(url) == origin_of(spec.url) else spec.access.elsewhere()
+
+
+def _credentials(given: object) -> Credentials | None:
+    if given is None:
+        return None
+    found = _texts("credentials", given)
+    unknown = found.keys() - set(Credentials.__dataclass_fields__)
+    if unknown:
+        raise InvalidValueError("credentials", "username and password, or token, and nothing else", _NOT_SHOWN)
+    return Credentials(**found)
+
+
+def _texts(field: str, given: object) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidValueError(field, "an object of texts", type(given).__name__)
+    for value in given.values():
+        if not isinstance(value, str):
+            raise InvalidValueError(field, "an object of texts", f"a value of type {type(value).__name__}")
+    return dict(given)
+
+
+def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
+    if len(headers) > MAX_HEADERS:
+        raise InvalidValueError("headers", f"at most {MAX_HEADERS}", f"{len(headers)} headers")
+    size = sum(len(name) + len(value) for name, value in headers)
+    if size > MAX_HEADERS_SIZE:
+        raise InvalidValueError("headers", f"at most {MAX_HEADERS_SIZE} characters together", f"{size} characters")
+    if len({name.lower() for name, _ in headers}) < len(headers):
+        raise InvalidValueError("headers", "free of names that differ in case only", _NOT_SHOWN)
+    for name, value in headers:
+        if not _NAME.match(name):
+            # What stands where a name should may be the whole header.
+            raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", _NOT_SHOWN)
+        if name.lower() in _OURS:
+            raise InvalidValueError(f"headers.{name}", "left out: the daemon sets it itself", _NOT_SHOWN)
+        if not _VALUE.match(value):
+            allowed = "printable ASCII without line breaks and spaces around it"
+            raise InvalidValueError(f"headers.{name}", allowed, _NOT_SHOWN)
+
+
+def _check_credentials(credentials: Credentials) -> None:
+    basic = (credentials.username, credentials.password)
+    if (credentials.token is None) == (basic == (None, None)) or (credentials.token is None and None in basic):
+        raise InvalidValueError("credentials", "username and password, or token", _NOT_SHOWN)
+    for field, text in (("token", credentials.token), ("username", basic[0]), ("password", basic[1])):
+        if text is not None and not (len(text) <= MAX_SECRET_LENGTH and (text.isprintable() or not text)):
+            allowed = f"at most {MAX_SECRET_LENGTH} printable characters"
+            raise InvalidValueError(f"credentials.{field}", allowed, _NOT_SHOWN)
+    if credentials.token is not None and not _BEARER.fullmatch(credentials.token):
+        raise InvalidValueError("credentials.token", "letters, digits and -._~+/, perhaps = at the end", _NOT_SHOWN)
+    if credentials.username is not None and ":" in credentials.username:
+        raise InvalidValueError("credentials.username", "free of ':'", _NOT_SHOWN)

@@ -1,0 +1,91 @@
+"""The ways out: straight, through the daemon's proxy, through a site's own; the guard stands before each.
+
+Who dials whom differs: straight, and on the way to a site's own proxy, the guard judges the address dialled. The
+daemon's own proxy was set by the operator and is dialled wherever it is, by a session that dials nothing else. What a
+proxy dials in its turn is out of reach: the target is judged beforehand, as far as its addresses can be known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from aiohttp import hdrs
+from yarl import URL
+
+from pollerd.fetching.failures import RefusedError
+from pollerd.fetching.guard import Guard, open_socket
+from pollerd.fetching.proxy import Proxy, normalise_proxy, parse_proxy
+from pollerd.fetching.session import new_session
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import OutcomeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way out: the session that dials, and the proxy it dials, if any."""
+
+    session: aiohttp.ClientSession
+    proxy: Proxy | None = None
+
+    def through(self, url: str, headers: Mapping[str, str]) -> tuple[Mapping[str, str], dict[str, Any]]:
+        """The headers of a request for `url` through the proxy, and the client's further arguments.
+
+        Of an https page the proxy sees the CONNECT only, and the page must not see who asked the proxy.
+        """
+        assert self.proxy is not None
+        if self.proxy.authorization is None:
+            return headers, {"proxy": self.proxy.url}
+        authorization: dict[str, str] = {hdrs.PROXY_AUTHORIZATION: self.proxy.authorization}
+        if url.startswith("https:"):
+            return headers, {"proxy": self.proxy.url, "proxy_headers": authorization}
+        return {**headers, **authorization}, {"proxy": self.proxy.url}
+
+
+class Egress:
+    """All ways out of one fetcher; made inside the running loop, to be closed."""
+
+    def __init__(self, settings: FetchSettings) -> None:
+        """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+        self._guard = Guard(settings.allow_private)
+        self._resolving_seconds = settings.connect_timeout_seconds
+        self._guarded = new_session(settings, self._guard)
+        self._usual = Way(self._guarded)
+        if settings.proxy is not None:
+            proxy = parse_proxy(normalise_proxy(settings.proxy))
+            self._usual = Way(new_session(settings, open_socket), proxy)
+
+    def way(self, proxy: str | None) -> Way:
+        """The way through a site's own proxy; None: the daemon's way."""
+        return self._usual if proxy is None else Way(self._guarded, parse_proxy(proxy))
+
+    async def check(self, url: str) -> None:
+        """Judges the target of a request that a proxy will dial. Raises `RefusedError`, and OSErrors of time-outs.
+
+        Every address that the name has here must be allowed. A name that has none here is left to the proxy, which
+        may know more names than we do.
+        """
+        host = URL(url, encoded=True).raw_host or ""
+        for address in await self._addresses(host):
+            reason = self._guard.denial(address)
+            if reason is not None:
+                raise RefusedError(OutcomeKind.BLOCKED_ADDRESS, reason)
+
+    async def _addresses(self, host: str) -> list[str]:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._resolving_seconds):
+                found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            return []
+        return [str(entry[4][0]) for entry in found]
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._guarded.close()
+        if self._usual.session is not self._guarded:
+            await self._usual.session.close()

@@ -1,0 +1,132 @@
+"""Secrets at rest: what a user says of headers, credentials and proxies is sealed before it goes into a row.
+
+Sealed is the JSON of an `Access` under Fernet (AES-128-CBC with HMAC-SHA256). Why the key lies where it does is in
+docs/adr/0006-secrets-at-rest.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from sqlalchemy import Connection, select
+
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
+from pollerd.model import Access, Credentials
+from pollerd.storage.schema import site
+
+_ALLOWED_KEY = "Fernet keys (32 bytes in URL-safe base64 each), parted by commas"
+_SHOWN = 5
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class Seal:
+    """Closes and opens what is secret. A key file is made when the first secret is closed."""
+
+    def __init__(self, keys: MultiFernet | None, file: Path | None) -> None:
+        """`file`: where the key is, or will be; None with no keys: nothing can be closed."""
+        self._keys, self._file = keys, file
+
+    def close(self, access: Access) -> bytes:
+        """The access, sealed. Raises `InvalidValueError` where there is no key."""
+        if self._keys is None and self._file is not None:
+            self._keys = _keys(_made(self._file))
+        if self._keys is None:
+            field = "headers" if access.headers else "credentials" if access.credentials else "proxy"
+            allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
+            raise InvalidValueError(field, allowed, "(not shown)")
+        return self._keys.encrypt(json.dumps(asdict(access)).encode())
+
+    def open(self, sealed: bytes) -> Access:
+        """What was closed. Raises `ConfigError` where the key is missing or another one."""
+        if self._keys is None:
+            raise ConfigError("secret_key: the database holds secrets of sites, but no key is set")
+        try:
+            found = json.loads(self._keys.decrypt(sealed))
+        except InvalidToken as error:
+            raise ConfigError("secret_key: is not the one that secrets of sites were sealed with") from error
+        credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
+        return Access(tuple((name, value) for name, value in found["headers"]), credentials, found["proxy"])
+
+
+def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Seal:
+    """The seal of a database: by `key`, else by the key file beside an SQLite file, else by none.
+
+    A database in memory gets a key that dies with it. Raises `ConfigError` for a key file that cannot be used.
+    """
+    if key is not None:
+        return Seal(_keys(key), None)
+    if is_server:
+        return Seal(None, None)
+    if database is None:
+        return Seal(_keys(Fernet.generate_key().decode()), None)
+    file = key_file(database)
+    return Seal(_read(file) if file.exists() else None, file)
+
+
+def key_file(database: Path) -> Path:
+    """Where the key of an SQLite file lies that was not given one: `pollerd.db.key` beside `pollerd.db`."""
+    return database.with_name(f"{database.name}.key")
+
+
+def check_key(text: str) -> None:
+    """Raises `InvalidValueError` (field `secret_key`) where `text` holds no usable keys."""
+    _keys(text)
+
+
+def check_seals(connection: Connection, seal: Seal) -> None:
+    """Opens every secret once. Raises `ConfigError`, naming sites, where one cannot be opened."""
+    rows = connection.execute(select(site.c.id, site.c.access).where(site.c.access.is_not(None)).order_by(site.c.id))
+    closed: list[int] = []
+    why = ""
+    for site_id, sealed in rows:
+        try:
+            seal.open(sealed)
+        except ConfigError as error:
+            closed.append(site_id)
+            why = str(error)
+    if closed:
+        more = f" and {len(closed) - _SHOWN} more" if len(closed) > _SHOWN else ""
+        raise ConfigError(f"{why} (sites {', '.join(map(str, closed[:_SHOWN]))}{more})")
+
+
+def _keys(text: str) -> MultiFernet:
+    try:
+        return MultiFernet([Fernet(one.strip()) for one in text.split(",")])
+    except ValueError as error:
+        raise InvalidValueError("secret_key", _ALLOWED_KEY, "(not shown)") from error
+
+
+def _read(file: Path) -> MultiFernet:
+    try:
+        return _keys(file.read_text(encoding="ascii"))
+    except (OSError, UnicodeDecodeError, InvalidValueError) as error:
+        raise ConfigError(f"key file {file} cannot be used: {error}") from error
+
+
+def _made(file: Path) -> str:
+    """A new key, on disk before anything is sealed with it, readable by its owner only."""
+    key = Fernet.generate_key().decode()
+    partial = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(partial, _NEW, 0o600), "w", encoding="ascii") as out:
+            out.write(f"{key}\n")
+            out.flush()
+            os.fsync(out.fileno())
+        # The daemon's lock is held: nobody else makes a key for this database.
+        partial.rename(file)
+        _sync_folder(file.parent)
+    except OSError as error:
+        raise DatabaseUnavailableError(f"key file {file} cannot be written: {error.strerror}") from error
+    return key
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
