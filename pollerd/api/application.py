@@ -5,7 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import allocation, changes, events, health, imports, problems, sites
+from pollerd.api import allocation, changes, diffs, events, health, imports, problems, sites
+from pollerd.api.diffs import Comparer
 from pollerd.api.events import Streams
 from pollerd.api.gatekeeper import Gatekeeper
 from pollerd.api.parameters import known_query
@@ -34,8 +35,9 @@ def create_api(
     app.state.ports = Ports(control, store)
     app.state.registry = registry
     app.state.streams = Streams()
+    app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    for part in (imports, sites, changes, events, allocation):
+    for part in (imports, sites, changes, diffs, events, allocation):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -1,0 +1,118 @@
+"""The call that shows what differs between the contents a change lies between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from pollerd.api.parameters import ChangeId
+from pollerd.api.ports import Daemon
+from pollerd.api.problems import RETRY_SECONDS, problem
+from pollerd.api.rendering import Difference, Form, Pair, describe, plain
+from pollerd.errors import NotFoundError
+from pollerd.model import Change
+from pollerd.storage import Store
+
+router = APIRouter(prefix="/changes", tags=["changes"])
+MAX_CONTEXT = 100_000
+MAX_WAITING = 16
+_SAFE = {"Vary": "Accept", "X-Content-Type-Options": "nosniff"}
+_EXAMPLE = "--- https://example.org/\t2026-01-31T12:00:00.000Z\n+++ …\n@@ -1 +1 @@\n-old words\n+new words\n"
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"model": Difference, "content": {"text/plain": {"schema": {"type": "string"}, "example": _EXAMPLE}}},
+}
+Context = Annotated[int, Query(ge=0, le=MAX_CONTEXT, description="equal lines around what differs")]
+
+
+class Comparer:
+    """Compares beside the event loop, one pair at a time: polling comes before it."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether too many wait already."""
+        return self._waiting >= MAX_WAITING
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits until no other compares. Contents are best loaded within: they are large."""
+        self._waiting += 1
+        try:
+            async with self._turn:
+                yield
+        finally:
+            self._waiting -= 1
+
+
+@router.get("/{change_id}/diff", response_class=Response, responses=_ANSWERS, summary="What changed")
+async def diff_change(
+    request: Request,
+    daemon: Daemon,
+    change_id: ChangeId,
+    form: Annotated[Form, Query(alias="format")] = Form.UNIFIED,
+    context: Context = 3,
+) -> Response:
+    """The difference between what a reader saw before and after, line by line.
+
+    `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 where retention has pruned one
+    of the contents; of binary contents only kind and size are told.
+    """
+    change = await daemon.store.get_change(change_id)
+    comparer: Comparer = request.app.state.comparer
+    if comparer.full:
+        why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
+        return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="busy", headers=headers)
+    as_json = form is Form.SIDE_BY_SIDE or _prefers_json(request.headers.get("accept", ""))
+    async with comparer.turn():
+        pair = await _pair(daemon.store, change)
+        if pair is None:
+            return _pruned(change)
+        shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
+    return Response(shown, media_type="application/json" if as_json else "text/plain", headers=_SAFE)
+
+
+def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
+    difference = describe(pair, form, context)
+    text = difference.model_dump_json() if as_json else plain(pair, difference)
+    return text.encode("utf-8", "replace")
+
+
+async def _pair(store: Store, change: Change) -> Pair | None:
+    """The contents on either side; None where one is gone, if only since we looked."""
+    if change.before_content_id is None or change.after_content_id is None:
+        return None
+    try:
+        before = await store.get_content(change.before_content_id)
+        return Pair(change, before, await store.get_content(change.after_content_id))
+    except NotFoundError:
+        return None
+
+
+def _pruned(change: Change) -> Response:
+    contents = {"before": change.before_content_id, "after": change.after_content_id}
+    return problem(
+        HTTPStatus.GONE,
+        "a content of this change was pruned (keep_contents, content_cap_bytes); its summary is kept",
+        kind="content-pruned",
+        pruned=[side for side, content in contents.items() if content is None],
+        summary=change.summary,
+    )
+
+
+def _prefers_json(accept: str) -> bool:
+    """Whether the `Accept` header would rather have JSON than plain text."""
+    weights = {"application/json": 0.0, "text/plain": 0.0}
+    for part in accept.lower().split(","):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        weight = next((p.removeprefix("q=") for p in parameters if p.startswith("q=")), "1")
+        if media in weights and weight.replace(".", "", 1).isdecimal():
+            weights[media] = float(weight)
+    return weights["application/json"] > weights["text/plain"]

@@ -1,0 +1,211 @@
+"""What differs between two contents, as unified text or as rows side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd.api.difference import Block, Kind, Purse, Span, compare, hunks, marks
+from pollerd.api.shapes import Moment
+from pollerd.api.times import rfc3339
+from pollerd.model import Change, Media
+from pollerd.storage import Content
+
+MAX_LINES = 100_000
+"""Of either content; what comes after is not compared."""
+MAX_SHOWN = 20_000
+"""Lines of text, or rows, in one answer."""
+T = TypeVar("T")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Form(StrEnum):
+    """How a difference is shown."""
+
+    UNIFIED = "unified"
+    SIDE_BY_SIDE = "side-by-side"
+
+
+class Side(BaseModel):
+    """One of the two contents."""
+
+    at: Moment | None = Field(description="when it was seen: the change lies between the two moments")
+    kind: Media
+    bytes: int
+    lines: int | None = Field(description="null: it is binary")
+
+
+class Row(BaseModel):
+    """One row of two columns; a side that has no line here is null. Lines count from 1.
+
+    Marks are parts [from, to) of the text, in characters, that differ in a line that was replaced.
+    """
+
+    model_config = ConfigDict(from_attributes=True)
+
+    kind: Kind
+    left_line: int | None
+    left_text: str | None
+    left_marks: list[Span]
+    right_line: int | None
+    right_text: str | None
+    right_marks: list[Span]
+
+
+class Difference(BaseModel):
+    """What differs. `text` is given for format unified, `rows` for side-by-side; neither where a side is binary."""
+
+    change_id: int
+    format: Form
+    before: Side
+    after: Side
+    added: int | None = Field(description="lines inserted, or put in place of others; null: a side is binary")
+    removed: int | None = Field(description="lines deleted, or put out of place; null: a side is binary")
+    coarse: bool = Field(description="in places too much differs to be compared line by line: shown as replaced")
+    truncated: bool = Field(description=f"only {MAX_LINES} lines a side are compared and {MAX_SHOWN} are shown")
+    text: str | None
+    rows: list[Row] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A change with the contents on either side of it."""
+
+    change: Change
+    before: Content
+    after: Content
+
+    @property
+    def binary(self) -> bool:
+        """Whether there are no lines to compare."""
+        return Media.BINARY in (self.before.media, self.after.media)
+
+
+def describe(pair: Pair, form: Form, context: int) -> Difference:
+    """The difference with `context` equal lines around. CPU-bound: a second or two for the largest contents."""
+    before, cut_before = _lines(pair.before)
+    after, cut_after = _lines(pair.after)
+    change, binary, purse = pair.change, pair.binary, Purse()
+    found = compare([], [], purse) if binary else compare(before, after, purse)
+    groups = hunks(found.blocks, context)
+    text: list[str] | None = None
+    rows: list[Row] | None = None
+    cut_shown = False
+    if not binary and form is Form.UNIFIED:
+        text, cut_shown = _first(_unified(groups, before, after))
+    elif not binary:
+        rows, cut_shown = _first(_rows(groups, before, after, purse))
+    different = [block for block in found.blocks if block.kind != "equal"]
+    return Difference(
+        change_id=change.id or 0,
+        format=form,
+        before=_side(pair.before, change.previous_poll_at),
+        after=_side(pair.after, change.detected_at),
+        added=None if binary else sum(block.right[1] - block.right[0] for block in different),
+        removed=None if binary else sum(block.left[1] - block.left[0] for block in different),
+        coarse=found.coarse,
+        truncated=cut_before or cut_after or cut_shown,
+        text=None if text is None else _header(pair) + "".join(f"{line}\n" for line in text),
+        rows=rows,
+    )
+
+
+def plain(pair: Pair, difference: Difference) -> str:
+    """The unified difference as text for people. Characters that would steer a terminal are replaced."""
+    if difference.text is None:
+        sides = [f"{s.kind.value}, {s.bytes} bytes" for s in (difference.before, difference.after)]
+        return f"{_header(pair)}Binary contents differ: {sides[0]}, then {sides[1]}\n"
+    notes = []
+    if difference.coarse:
+        notes.append("\\ In places too much differs to be compared line by line\n")
+    if difference.truncated:
+        notes.append(f"\\ Cut: {MAX_LINES} lines a side are compared, {MAX_SHOWN} are shown\n")
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", difference.text) + "".join(notes)
+
+
+def _lines(content: Content) -> tuple[list[str], bool]:
+    """The content's lines, and whether some were left out."""
+    if content.media is Media.BINARY or not content.body:
+        return [], False
+    lines = content.body.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    return lines[:MAX_LINES], len(lines) > MAX_LINES
+
+
+def _side(content: Content, at: float | None) -> Side:
+    count = content.body.removesuffix(b"\n").count(b"\n") + 1 if content.body else 0
+    lines = None if content.media is Media.BINARY else count
+    return Side(at=at, kind=content.media, bytes=len(content.body), lines=lines)
+
+
+def _first(items: Iterator[T]) -> tuple[list[T], bool]:
+    """As many as may be shown, and whether there are more."""
+    found = [item for _, item in zip(range(MAX_SHOWN), items, strict=False)]
+    return found, next(items, None) is not None
+
+
+def _header(pair: Pair) -> str:
+    moments = (pair.change.previous_poll_at, pair.change.detected_at)
+    before, after = ("unknown" if at is None else rfc3339(at) for at in moments)
+    return f"--- {pair.change.url}\t{before}\n+++ {pair.change.url}\t{after}\n"
+
+
+def _unified(groups: Iterator[list[Block]], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for group in groups:
+        left, right = (group[0].left[0], group[-1].left[1]), (group[0].right[0], group[-1].right[1])
+        yield f"@@ -{_range(left)} +{_range(right)} @@"
+        for block in group:
+            if block.kind == "equal":
+                yield from (f" {line}" for line in before[slice(*block.left)])
+            else:
+                yield from (f"-{line}" for line in before[slice(*block.left)])
+                yield from (f"+{line}" for line in after[slice(*block.right)])
+
+
+def _range(span: Span) -> str:
+    """As in unified diffs: an empty range names the line before it."""
+    length = span[1] - span[0]
+    if length == 1:
+        return str(span[0] + 1)
+    return f"{span[0] + (length > 0)},{length}"
+
+
+def _rows(groups: Iterator[list[Block]], before: Sequence[str], after: Sequence[str], purse: Purse) -> Iterator[Row]:
+    for group in groups:
+        for block in group:
+            both = min(block.left[1] - block.left[0], block.right[1] - block.right[0])
+            for n in range(both):
+                yield _paired(block, before, after, n, purse)
+            yield from (_alone("delete", i, before[i]) for i in range(block.left[0] + both, block.left[1]))
+            yield from (_alone("insert", j, after[j]) for j in range(block.right[0] + both, block.right[1]))
+
+
+def _paired(block: Block, before: Sequence[str], after: Sequence[str], n: int, purse: Purse) -> Row:
+    i, j = block.left[0] + n, block.right[0] + n
+    left, right = ([], []) if block.kind == "equal" else marks(before[i], after[j], purse)
+    return Row.model_construct(
+        kind=block.kind,
+        left_line=i + 1,
+        left_text=before[i],
+        left_marks=left,
+        right_line=j + 1,
+        right_text=after[j],
+        right_marks=right,
+    )
+
+
+def _alone(kind: Literal["insert", "delete"], n: int, text: str) -> Row:
+    deleted = kind == "delete"
+    return Row.model_construct(
+        kind=kind,
+        left_line=n + 1 if deleted else None,
+        left_text=text if deleted else None,
+        left_marks=[],
+        right_line=None if deleted else n + 1,
+        right_text=None if deleted else text,
+        right_marks=[],
+    )

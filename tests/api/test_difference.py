@@ -1,0 +1,84 @@
+"""Comparing lines: every block is right, whatever the texts, and the work is bounded."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollerd.api.difference import Block, Purse, compare, hunks, marks
+
+LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "longer"]), max_size=30)
+
+
+def check(left: list[str], right: list[str], purse: Purse | None = None) -> tuple[Block, ...]:
+    """The blocks, after checking that they are true and cover both texts."""
+    blocks = compare(left, right, purse or Purse()).blocks
+    i = j = 0
+    for block in blocks:
+        assert (block.left[0], block.right[0]) == (i, j)
+        i, j = block.left[1], block.right[1]
+        ours, theirs = left[slice(*block.left)], right[slice(*block.right)]
+        kind = "equal" if ours == theirs else "replace" if ours and theirs else "delete" if ours else "insert"
+        assert (block.kind, bool(ours or theirs)) == (kind, True)
+    assert (i, j) == (len(left), len(right))
+    return blocks
+
+
+@settings(deadline=None)
+@given(LINES, LINES)
+def test_blocks_cover_both_texts_and_say_what_is_so(left: list[str], right: list[str]) -> None:
+    blocks = check(left, right)
+    assert all((a.kind == "equal") != (b.kind == "equal") for a, b in pairwise(blocks))
+
+
+@settings(deadline=None)
+@given(LINES, LINES)
+def test_without_work_to_spend_the_blocks_are_coarse_but_true(left: list[str], right: list[str]) -> None:
+    check(left, right, Purse(0))
+
+
+@settings(deadline=None)
+@given(LINES, LINES, st.integers(0, 4))
+def test_hunks_hold_all_that_differs_with_its_context(left: list[str], right: list[str], context: int) -> None:
+    blocks = check(left, right)
+    groups = list(hunks(blocks, context))
+    different = [block for block in blocks if block.kind != "equal"]
+    assert [block for group in groups for block in group if block.kind != "equal"] == different
+    for group in groups:
+        for block, following in pairwise(group):
+            assert (block.left[1], block.right[1]) == (following.left[0], following.right[0])
+        for edge in (group[0], group[-1]):
+            assert edge.kind != "equal" or 0 < edge.left[1] - edge.left[0] <= context
+
+
+def test_one_line_among_equal_ones() -> None:
+    left = ["same"] * 5 + ["old"] + ["same"] * 5
+    right = ["same"] * 5 + ["new"] + ["same"] * 5
+    assert check(left, right) == (
+        Block("equal", (0, 5), (0, 5)),
+        Block("replace", (5, 6), (5, 6)),
+        Block("equal", (6, 11), (6, 11)),
+    )
+
+
+def test_a_moved_part_does_not_spoil_the_rest() -> None:
+    left = [f"line {n}" for n in range(100)]
+    right = left[50:60] + left[:50] + left[60:]
+    assert [block.kind for block in check(left, right)] == ["insert", "equal", "delete", "equal"]
+
+
+def test_texts_without_a_line_of_their_own_are_given_up() -> None:
+    left, right = ["a", "b"] * 20_000, ["b", "b", "a"] * 15_000
+    assert compare(left, right, Purse()).coarse
+    check(left, right)
+
+
+def test_the_parts_of_a_line_that_differ() -> None:
+    left, right = "price: 12.50 euro", "price: 9.50 euro today"
+    at_left, at_right = marks(left, right, Purse())
+    assert [left[slice(*span)] for span in at_left] == ["12"]
+    assert [right[slice(*span)] for span in at_right] == ["9", " today"]
+    assert marks("x " * 5_000, "y", Purse()) == ([], [])
+    assert marks("a b", "a c", Purse(0)) == ([], [])
