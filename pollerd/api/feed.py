@@ -1,0 +1,102 @@
+"""Changes as an Atom feed (RFC 4287), newest first."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Sequence
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import Any
+from xml.etree import ElementTree
+
+from fastapi import APIRouter, Request, Response
+
+from pollerd.api.parameters import Limit, Wanted
+from pollerd.api.ports import Daemon
+from pollerd.api.times import rfc3339
+from pollerd.model import Change
+
+router = APIRouter(tags=["changes"])
+MEDIA_TYPE = "application/atom+xml"
+_NAMESPACE = "http://www.w3.org/2005/Atom"
+_IDS = uuid.UUID("0c1f3a52-6f0e-4d4b-9a53-5b6d3c1c7a10")
+"""Names the space that entries' ids come from: never to change."""
+_TITLE_CHARACTERS = 120
+# What XML 1.0 cannot hold, not even escaped.
+_UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_EXAMPLE = f'<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="{_NAMESPACE}">…</feed>'
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE}}},
+    304: {"description": "nothing new since the answer with this ETag or Last-Modified"},
+}
+
+
+@router.get("/changes.atom", response_class=Response, responses=_ANSWERS, summary="Changes as a feed")
+async def changes_feed(request: Request, daemon: Daemon, wanted: Wanted, limit: Limit = 100) -> Response:
+    """Atom, newest first. Readers that send `If-None-Match` or `If-Modified-Since` get 304 while nothing is new."""
+    found = await daemon.store.newest_changes(wanted, limit)
+    body = _document(found, str(request.url), str(request.base_url), request.app.version)
+    headers = {"Cache-Control": "private, no-cache", "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
+    if found:
+        headers["Last-Modified"] = formatdate(found[0].detected_at, usegmt=True)
+    if _known(request, headers):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(body, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _known(request: Request, headers: dict[str, str]) -> bool:
+    """Whether the reader has this very answer.
+
+    A date counts only where it is ours to the letter: a change that is committed late may be older than the last.
+    """
+    tags = request.headers.get("if-none-match")
+    if tags is not None:
+        given = {tag.strip().removeprefix("W/") for tag in tags.split(",")}
+        return "*" in given or headers["ETag"] in given
+    return "Last-Modified" in headers and request.headers.get("if-modified-since") == headers["Last-Modified"]
+
+
+def _document(changes: Sequence[Change], url: str, root: str, version: str) -> bytes:
+    feed = ElementTree.Element("feed", {"xmlns": _NAMESPACE})
+    _add(feed, "id", url)
+    _add(feed, "title", "Changes")
+    _add(feed, "updated", rfc3339(changes[0].detected_at if changes else 0.0))
+    _add(feed, "link", rel="self", type=MEDIA_TYPE, href=url)
+    _add(feed, "generator", "pollerd", version=version)
+    _add(ElementTree.SubElement(feed, "author"), "name", "pollerd")
+    for change in changes:
+        _add_entry(feed, change, root)
+    document: bytes = ElementTree.tostring(feed, encoding="utf-8", xml_declaration=True)
+    return document
+
+
+def _add_entry(feed: ElementTree.Element, change: Change, root: str) -> None:
+    entry = ElementTree.SubElement(feed, "entry")
+    # The moment tells entries of different databases apart; a site's URL may change, an entry's id may not.
+    name = f"{change.id}/{change.site_id}/{change.detected_at!r}"
+    _add(entry, "id", uuid.uuid5(_IDS, name).urn)
+    _add(entry, "title", _title(change))
+    _add(entry, "updated", rfc3339(change.detected_at))
+    _add(entry, "published", rfc3339(change.detected_at))
+    _add(entry, "link", rel="alternate", href=change.url)
+    _add(entry, "link", rel="related", type="text/plain", href=f"{root}api/v1/changes/{change.id}/diff")
+    _add(entry, "category", term=change.kind.value)
+    _add(entry, "summary", change.summary)
+
+
+def _title(change: Change) -> str:
+    told = change.summary.strip().partition("\n")[0]
+    short = told if len(told) <= _TITLE_CHARACTERS else told[:_TITLE_CHARACTERS] + "…"
+    return f"{change.url}: {short}" if short else change.url
+
+
+def _add(parent: ElementTree.Element, tag: str, text: str | None = None, **attributes: str) -> None:
+    plain = {name: _speakable(value) for name, value in attributes.items()}
+    child = ElementTree.SubElement(parent, tag, plain)
+    child.text = None if text is None else _speakable(text)
+
+
+def _speakable(text: str) -> str:
+    return _UNSPEAKABLE.sub("\N{REPLACEMENT CHARACTER}", text)
