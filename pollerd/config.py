@@ -1,7 +1,7 @@
 """Settings from flags, environment and TOML, in this order of strength. The only reader of the environment.
 
 Every setting is one field of `Options`: `--host-interval` is `POLLERD_HOST_INTERVAL` and the TOML key
-`host_interval`. Secrets may also come from a file: `POLLERD_TOKEN_FILE`, `POLLERD_DATABASE_FILE`.
+`host_interval`. Secrets may also come from a file: `--token-file`, `POLLERD_TOKEN_FILE`, `token_file`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,23 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pollerd.api import ApiSettings
+from pollerd.api import ApiSettings, is_hash
 from pollerd.daemon import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.fetching import FetchSettings
+from pollerd.fetching import FetchSettings, normalise_proxy, without_userinfo
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import StorageSettings
 
 PREFIX = "POLLERD_"
-SECRETS = frozenset({"token", "read_token", "database"})
+SECRETS = frozenset({"token", "read_token", "secret_key", "proxy", "database"})
+_SECRET_FILES = frozenset(f"{name}_file" for name in SECRETS)
 _CLIENT_ONLY = frozenset({"url"})
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DURATION = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([smhd]?)")
@@ -55,7 +56,7 @@ class Options(BaseModel):
     budget: float = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
     objective: Literal["changes", "freshness", "interest"] = "changes"
-    database: str = "sqlite+aiosqlite:///pollerd.db"
+    database: str = Field("sqlite+aiosqlite:///pollerd.db", repr=False)
     listen: str = "127.0.0.1:8080"
     host_interval: Seconds = SchedulingSettings.host_interval_seconds
     min_interval: Seconds = SchedulingSettings.min_interval_seconds
@@ -63,8 +64,10 @@ class Options(BaseModel):
     contact: str | None = None
     allow_private: bool = False
     sync: bool = False
-    token: str | None = None
-    read_token: str | None = None
+    token: str | None = Field(None, repr=False)
+    read_token: str | None = Field(None, repr=False)
+    secret_key: str | None = Field(None, repr=False)
+    proxy: str | None = Field(None, repr=False)
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     total_timeout: Seconds = FetchSettings.total_timeout_seconds
@@ -107,7 +110,8 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
     """
     env = os.environ if environ is None else environ
     values, sources = _from_file(_file(file, env))
-    for layer, name in ((_from_environment(env), "environment"), (_given(flags), "flag")):
+    given = _with_secrets_read(_given(flags), lambda name: f"--{name.replace('_', '-')}")
+    for layer, name in ((_from_environment(env), "environment"), (given, "flag")):
         values.update(layer)
         sources.update(dict.fromkeys(layer, name))
     options = _validated(values)
@@ -119,10 +123,13 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
 
 
 def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str | None]:
-    """(URL of the daemon, token) that client commands start from."""
+    """(URL of the daemon, token) that client commands start from. Raises as `load` does."""
     env = os.environ if environ is None else environ
-    values = _from_environment(env)
-    return env.get(PREFIX + "URL", DEFAULT_URL), values.get("token")
+    token = _from_environment(env).get("token")
+    if token is not None and is_hash(token):
+        allowed = "the token itself: its hash is enough for the daemon, not for commands that call it"
+        raise InvalidValueError("token", allowed, "(not shown)")
+    return env.get(PREFIX + "URL", DEFAULT_URL), token
 
 
 def _file(file: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -145,33 +152,47 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
         raise ConfigError(f"config file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {path}: {error}") from error
-    _refuse_unknown(values, f"config file {path}", str)
+    _refuse_unknown(values, f"config file {path}", str, _SECRET_FILES)
+    values = _with_secrets_read(values, str)
     return values, dict.fromkeys(values, f"file {path}")
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for variable, value in sorted(env.items()):
-        if not variable.startswith(PREFIX) or variable == PREFIX + "CONFIG":
-            continue
-        name = variable.removeprefix(PREFIX).lower()
-        if name.endswith("_file") and name.removesuffix("_file") in SECRETS:
-            name, value = name.removesuffix("_file"), _secret(variable, value)
-        if name in found:
-            raise ConfigError(f"{PREFIX}{name.upper()} and {PREFIX}{name.upper()}_FILE are both set; one is allowed")
-        found[name] = value
-    _refuse_unknown(found, "environment", lambda name: PREFIX + name.upper(), _CLIENT_ONLY)
+    found: dict[str, Any] = {
+        variable.removeprefix(PREFIX).lower(): value
+        for variable, value in sorted(env.items())
+        if variable.startswith(PREFIX) and variable != PREFIX + "CONFIG"
+    }
+    _refuse_unknown(found, "environment", _variable, _CLIENT_ONLY | _SECRET_FILES)
+    found = _with_secrets_read(found, _variable)
     return {name: value for name, value in found.items() if name not in _CLIENT_ONLY}
 
 
-def _secret(variable: str, path: str) -> str:
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _with_secrets_read(values: Mapping[str, Any], spelled: Callable[[str], str]) -> dict[str, Any]:
+    """The values with what secret files hold in place of their names."""
+    found = {name: value for name, value in values.items() if name not in _SECRET_FILES}
+    for name in sorted(_SECRET_FILES & values.keys()):
+        secret = name.removesuffix("_file")
+        if secret in found:
+            raise ConfigError(f"{spelled(secret)} and {spelled(name)} are both set; one is allowed")
+        found[secret] = _secret(spelled(name), values[name])
+    return found
+
+
+def _secret(spelled: str, path: object) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return Path(str(path)).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{variable}: {path} cannot be read: {error}") from error
+        raise ConfigError(f"{spelled}: {path} cannot be read: {error}") from error
 
 
-def _refuse_unknown(values: Mapping[str, Any], where: str, spelled: Any, also: frozenset[str] = frozenset()) -> None:
+def _refuse_unknown(
+    values: Mapping[str, Any], where: str, spelled: Callable[[str], str], also: frozenset[str] = frozenset()
+) -> None:
     unknown = sorted(set(values) - set(Options.model_fields) - also)
     if unknown:
         known = ", ".join(spelled(name) for name in Options.model_fields)
@@ -224,11 +245,13 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             max_connections=max(options.max_inflight, FetchSettings.max_connections),
             allow_private=options.allow_private,
             ca_file=options.ca_file,
+            proxy=options.proxy,
         ),
         storage=StorageSettings(
             keep_contents=options.keep_contents,
             content_cap_bytes=options.content_cap_bytes,
             poll_retention_seconds=options.poll_retention,
+            secret_key=options.secret_key,
         ),
         api=ApiSettings.listening(options.listen, token=options.token, read_token=options.read_token),
     )
@@ -239,6 +262,8 @@ def _shown(name: str, value: object) -> str:
         return ""
     if name == "database":
         return _without_password(str(value))
+    if name == "proxy":
+        return without_userinfo(normalise_proxy(str(value)))
     return "***" if name in SECRETS else str(value)
 
 

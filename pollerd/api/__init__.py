@@ -4,7 +4,18 @@ from pollerd.api.application import create_api
 from pollerd.api.lists import parse_list
 from pollerd.api.ports import ControlPort
 from pollerd.api.server import ApiServer
-from pollerd.api.settings import ApiSettings, Scope, Token
+from pollerd.api.settings import ApiSettings, Scope, Token, hash_of, is_hash
 from pollerd.api.specs import check_spec
 
-__all__ = ["ApiServer", "ApiSettings", "ControlPort", "Scope", "Token", "check_spec", "create_api", "parse_list"]
+__all__ = [
+    "ApiServer",
+    "ApiSettings",
+    "ControlPort",
+    "Scope",
+    "Token",
+    "check_spec",
+    "create_api",
+    "hash_of",
+    "is_hash",
+    "parse_list",
+]

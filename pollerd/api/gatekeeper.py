@@ -57,16 +57,20 @@ class Gatekeeper:
         return _refused_size(most) if length.isdecimal() and int(length[:20]) > most else None
 
     def _stranger(self, headers: Headers, needed: Scope) -> ProblemResponse | None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="pollerd"'}
+        realm = 'Bearer realm="pollerd"'
+        challenge = {"WWW-Authenticate": realm}
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secret.strip():
             return problem(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", headers=challenge)
         token = self._token(secret.strip())
         if token is None:
-            challenge = {"WWW-Authenticate": challenge["WWW-Authenticate"] + ', error="invalid_token"'}
+            challenge = {"WWW-Authenticate": f'{realm}, error="invalid_token"'}
             return problem(HTTPStatus.UNAUTHORIZED, "the bearer token is not known", headers=challenge)
         if needed not in token.scopes:
-            return problem(HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {needed.value}")
+            challenge = {"WWW-Authenticate": f'{realm}, error="insufficient_scope", scope="{needed.value}"'}
+            return problem(
+                HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {needed.value}", headers=challenge
+            )
         return None
 
     def _token(self, secret: str) -> Token | None:

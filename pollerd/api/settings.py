@@ -12,6 +12,8 @@ from pollerd.errors import InvalidValueError
 
 _TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
 _LISTEN = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<plain>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
+_HASHED = "sha256:"
+_HASH = re.compile(r"sha256:(?P<digest>[0-9a-f]{64})")
 _MAX_PORT = 65_535
 
 
@@ -32,10 +34,28 @@ class Token:
 
     @classmethod
     def of(cls, name: str, secret: str, *scopes: Scope) -> Token:
-        """Raises `InvalidValueError` (field `name`) unless `secret` is 1 to 512 printable ASCII characters."""
+        """From the token itself, or from its hash as `hash_of` writes it.
+
+        Raises `InvalidValueError` (field `name`) unless `secret` is 1 to 512 printable ASCII characters.
+        """
+        hashed = _HASH.fullmatch(secret)
+        if hashed is not None:
+            return cls(name, bytes.fromhex(hashed["digest"]), frozenset(scopes))
+        if secret.startswith(_HASHED):
+            raise InvalidValueError(name, "a token, or sha256: and 64 hexadecimal digits", "(not shown)")
         if not _TOKEN.fullmatch(secret):
             raise InvalidValueError(name, "1 to 512 printable ASCII characters without spaces", "(not shown)")
         return cls(name, digest_of(secret), frozenset(scopes))
+
+
+def hash_of(secret: str) -> str:
+    """What of a token is enough to recognise it: it may stand in a configuration, and is no token itself."""
+    return _HASHED + digest_of(secret).hex()
+
+
+def is_hash(text: str) -> bool:
+    """Whether `text` is what `hash_of` writes."""
+    return _HASH.fullmatch(text) is not None
 
 
 def digest_of(secret: str) -> bytes:

@@ -45,6 +45,13 @@ def run(
         bool | None,
         typer.Option("--allow-private", help="Also poll loopback and private addresses.", rich_help_panel=_POLLING),
     ] = None,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            help="http:// or https:// proxy for every request; with a password better as POLLERD_PROXY_FILE.",
+            rich_help_panel=_POLLING,
+        ),
+    ] = None,
     sync: Annotated[
         bool | None,
         typer.Option(
@@ -56,6 +63,20 @@ def run(
     ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Holds the token, or its hash, that allows everything.", rich_help_panel=_DAEMON),
+    ] = None,
+    read_token_file: Annotated[
+        Path | None, typer.Option(help="Holds the token that allows reading.", rich_help_panel=_DAEMON)
+    ] = None,
+    secret_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Holds the key that sites' credentials are sealed with. [default: beside an SQLite file]",
+            rich_help_panel=_DAEMON,
+        ),
     ] = None,
     log_format: Annotated[str | None, typer.Option(help="text (key=value) or json.", rich_help_panel=_DAEMON)] = None,
     log_level: Annotated[
@@ -79,9 +100,13 @@ def run(
         "max_interval": max_interval,
         "contact": contact,
         "allow_private": allow_private,
+        "proxy": proxy,
         "sync": sync,
         "database": database,
         "listen": listen,
+        "token_file": token_file,
+        "read_token_file": read_token_file,
+        "secret_key_file": secret_key_file,
         "log_format": log_format,
         "log_level": log_level,
     }

@@ -1,6 +1,7 @@
 """Everything that outlives the process: SQLite or PostgreSQL behind one `Store`."""
 
 from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
+from pollerd.storage.sealing import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import (
@@ -48,4 +49,5 @@ __all__ = [
     "SiteMemory",
     "StorageSettings",
     "Store",
+    "new_key",
 ]

@@ -62,7 +62,7 @@ def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Seal:
     if is_server:
         return Seal(None, None)
     if database is None:
-        return Seal(_keys(Fernet.generate_key().decode()), None)
+        return Seal(_keys(new_key()), None)
     file = key_file(database)
     return Seal(_read(file) if file.exists() else None, file)
 
@@ -70,6 +70,11 @@ def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Seal:
 def key_file(database: Path) -> Path:
     """Where the key of an SQLite file lies that was not given one: `pollerd.db.key` beside `pollerd.db`."""
     return database.with_name(f"{database.name}.key")
+
+
+def new_key() -> str:
+    """A random key, as `StorageSettings.secret_key` takes it."""
+    return Fernet.generate_key().decode()
 
 
 def check_key(text: str) -> None:
@@ -109,7 +114,7 @@ def _read(file: Path) -> MultiFernet:
 
 def _made(file: Path) -> str:
     """A new key, on disk before anything is sealed with it, readable by its owner only."""
-    key = Fernet.generate_key().decode()
+    key = new_key()
     partial = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         with os.fdopen(os.open(partial, _NEW, 0o600), "w", encoding="ascii") as out:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pollerd.api import ApiSettings, Scope
+from pollerd.api import ApiSettings, Scope, hash_of
 from pollerd.api.gatekeeper import MAX_BODY_BYTES
 from pollerd.errors import InvalidValueError
 
@@ -41,6 +41,16 @@ async def test_scopes(guarded: Api) -> None:
     assert (await guarded("DELETE", "/sites/1", **bearer(READ))).status == 403
     assert (await guarded("PUT", "/allocation", {"budget": 1}, **bearer(READ))).status == 403
     assert (await guarded("GET", "/sites", headers={"Authorization": f"bearer {FULL}"})).status == 200
+
+
+async def test_a_token_kept_as_its_hash_lets_in_who_has_it(new_api: NewApi) -> None:
+    api = await new_api(ApiSettings.listening("127.0.0.1:0", token=hash_of(FULL), read_token=hash_of(READ)))
+    assert (await api("GET", "/sites", **bearer(FULL))).status == 200
+    assert (await api("GET", "/sites", **bearer(READ))).status == 200
+    refused = await api("POST", "/sites", {"url": "https://example.org/"}, **bearer(READ))
+    assert refused.status == 403
+    assert refused.headers["WWW-Authenticate"] == 'Bearer realm="pollerd", error="insufficient_scope", scope="write"'
+    assert (await api("GET", "/sites", **bearer(hash_of(FULL)))).status == 401
 
 
 async def test_health_and_metrics_need_no_token(guarded: Api) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.storage import migrate
+from pollerd.api import hash_of
+from pollerd.storage import StorageSettings, migrate
 from tests.support.origin import Origin, Page, until
 from tests.support.process import Ended, command, daemon_process
 
@@ -130,3 +131,11 @@ async def test_help() -> None:
     assert helped.code == 0
     for name in ("run", "sites", "db", "config", "demo"):
         assert name in helped.out
+
+
+async def test_tokens_and_keys_are_made() -> None:
+    made, key = await command("config", "token"), await command("config", "key")
+    token, hashed = made.out.split()
+    assert hashed == hash_of(token)
+    assert len(token) >= 43
+    StorageSettings(secret_key=key.out.strip())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pollerd.api import ApiSettings
+from pollerd.api import ApiSettings, hash_of
 from pollerd.config import Config, Options, client_defaults, load
 from pollerd.errors import ConfigError, InvalidValueError
 
@@ -63,6 +63,7 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
     samples = {"allow_private": "true", "sync": "1", "objective": "freshness", "listen": "127.0.0.1:99"}
     samples |= {"log_format": "json", "log_level": "debug", "token": "t", "read_token": "r", "urls": "u.txt"}
     samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
+    samples |= {"proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
     assert config.sources[name] == "environment"
     assert getattr(config.options, name) != getattr(Options(), name)
@@ -126,12 +127,48 @@ def test_secrets_from_files(loading: Loading, tmp_path: Path) -> None:
         loading(POLLERD_BUDGET_FILE=str(token))
 
 
+def test_secrets_from_files_named_by_flags_and_toml(loading: Loading, tmp_path: Path) -> None:
+    token, proxy = tmp_path / "token", tmp_path / "proxy"
+    token.write_text("sesame\n")
+    proxy.write_text("http://me:pw@proxy.example:3128\n")
+    config = loading(f'proxy_file = "{proxy}"\ntoken = "other"', {"token_file": token})
+    assert (config.options.token, config.sources["token"]) == ("sesame", "flag")
+    assert config.fetching.proxy == "http://me:pw@proxy.example:3128"
+    with pytest.raises(ConfigError, match=r"^token and token_file are both set"):
+        loading(f'token = "x"\ntoken_file = "{token}"')
+    with pytest.raises(ConfigError, match=r"--read-token-file: .*absent cannot be read"):
+        loading(flags={"read_token_file": tmp_path / "absent"})
+
+
+def test_a_token_may_be_given_as_its_hash(loading: Loading) -> None:
+    config = loading(POLLERD_TOKEN=hash_of("sesame"), POLLERD_LISTEN="0.0.0.0:80")
+    assert config.api.tokens == ApiSettings.listening("127.0.0.1:0", token="sesame").tokens
+    for wrong in ("sha256:", "sha256:" + "0" * 63, "sha256:" + "G" * 64):
+        with pytest.raises(InvalidValueError, match=r"token: must be .*64 hexadecimal digits; given: '\(not shown\)'"):
+            loading(POLLERD_TOKEN=wrong)
+    with pytest.raises(InvalidValueError, match="token: must be the token itself"):
+        client_defaults({"POLLERD_TOKEN": hash_of("sesame")})
+
+
+def test_the_proxy_and_the_key_are_secret(loading: Loading) -> None:
+    config = loading(POLLERD_PROXY="http://me:sesame@P.example:3128", POLLERD_SECRET_KEY="A" * 43 + "=")
+    assert config.shown()["proxy"] == ("http://p.example:3128", "environment")
+    assert config.shown()["secret_key"] == ("***", "environment")
+    assert "sesame" not in repr(config)
+    assert "AAAA" not in repr(config)
+    for name, value in (("PROXY", "ftp://me:sesame@p"), ("SECRET_KEY", "sesame")):
+        with pytest.raises(InvalidValueError, match=f"{name.lower()}: must be") as caught:
+            loading(**{f"POLLERD_{name}": value})
+        assert "sesame" not in str(caught.value)
+
+
 def test_secrets_are_never_shown(loading: Loading) -> None:
     config = loading(
         POLLERD_TOKEN="open-sesame", POLLERD_READ_TOKEN="peek-sesame", POLLERD_DATABASE="postgresql://me:sesame@db/x"
     )
     shown = config.shown()
     assert "sesame" not in str(shown)
+    assert "sesame" not in repr(config)
     assert shown["token"] == ("***", "environment")
     assert shown["database"][0] == "postgresql://me:***@db/x"
     assert "sesame" not in repr(config.api)
