@@ -207,6 +207,7 @@ class SiteSpec:
     max_interval: float | None = None
     half_life: float | None = None
     access: Access = NO_ACCESS
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

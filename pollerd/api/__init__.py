@@ -1,7 +1,7 @@
 """REST, metrics and health on FastAPI. It sees the daemon through `ControlPort` only."""
 
 from pollerd.api.application import create_api
-from pollerd.api.lists import parse_list
+from pollerd.api.lists import Format, parse_list
 from pollerd.api.ports import ControlPort
 from pollerd.api.server import ApiServer
 from pollerd.api.settings import ApiSettings, Scope, Token, hash_of, is_hash
@@ -11,6 +11,7 @@ __all__ = [
     "ApiServer",
     "ApiSettings",
     "ControlPort",
+    "Format",
     "Scope",
     "Token",
     "check_spec",

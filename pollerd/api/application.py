@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import allocation, changes, diffs, events, feed, health, imports, problems, sites
+from pollerd.api import allocation, changes, diffs, events, exports, feed, health, imports, problems, sites
 from pollerd.api.diffs import Comparer
 from pollerd.api.events import Streams
 from pollerd.api.gatekeeper import Gatekeeper
@@ -37,7 +37,7 @@ def create_api(
     app.state.streams = Streams()
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    for part in (imports, sites, changes, diffs, feed, events, allocation):
+    for part in (imports, exports, sites, changes, diffs, feed, events, allocation):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
 
-from pollerd.api.lists import CSV, JSON_LINES, TEXT, Line, parse_list
+from pollerd.api.lists import Format, Line, parse_list
 from pollerd.api.ports import ControlPort, Daemon
 from pollerd.api.shapes import ImportResult, Rejection
 from pollerd.errors import InvalidValueError
@@ -20,9 +20,12 @@ MAX_REJECTED_SHOWN = 100_000
 _CHUNK = 5_000
 _STRIDE = 250
 _EXAMPLES: dict[str, Any] = {
-    TEXT: {"example": "# news\nhttps://example.org/news\nhttps://example.org/blog\n"},
-    CSV: {"example": "url,weight,tags\nhttps://example.org/news,2,news;daily\n"},
-    JSON_LINES: {"example": '{"url": "https://example.org/news", "weight": 2, "tags": ["news"]}\n'},
+    Format.TEXT.media: {"example": "# news\nhttps://example.org/news\nhttps://example.org/blog\n"},
+    Format.CSV.media: {"example": "url,weight,tags\nhttps://example.org/news,2,news;daily\n"},
+    Format.JSON_LINES.media: {"example": '{"url": "https://example.org/news", "weight": 2, "tags": ["news"]}\n'},
+    Format.OPML.media: {
+        "example": '<opml version="2.0"><body><outline text="News" xmlUrl="https://example.org/feed"/></body></opml>'
+    },
 }
 _BODY = {
     "requestBody": {"required": True, "content": {k: {"schema": {"type": "string"}, **v} for k, v in _EXAMPLES.items()}}
@@ -31,7 +34,7 @@ _BODY = {
 
 @router.post("/import", openapi_extra=_BODY, summary="Add many sites")
 async def import_sites(daemon: Daemon, request: Request) -> ImportResult:
-    """Plain text (one URL a line), CSV or JSON lines, by Content-Type, up to 64 MiB.
+    """Plain text (one URL a line), CSV, JSON lines or OPML, by Content-Type, up to 64 MiB.
 
     A line that cannot be used is named with its reason and stops no other. Repeating an import adds nothing twice.
     """

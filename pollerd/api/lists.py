@@ -1,33 +1,59 @@
-"""Lists of sites as text, CSV or JSON lines: bytes in, specs and refusals out, line by line."""
+"""Lists of sites as text, CSV, JSON lines or OPML: bytes in, specs and refusals out, line by line."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
 from typing import Any
 
 import orjson
 
-from pollerd.api import access
+from pollerd.api import access, opml
 from pollerd.api.specs import check_spec
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 
-TEXT = "text/plain"
-CSV = "text/csv"
-JSON_LINES = "application/x-ndjson"
+
+class Format(StrEnum):
+    """How a list of sites is written."""
+
+    TEXT = "text"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    OPML = "opml"
+
+    @property
+    def media(self) -> str:
+        """Its media type."""
+        return _MEDIA[self]
+
+    @property
+    def suffix(self) -> str:
+        """What names of such files end with."""
+        return "txt" if self is Format.TEXT else self.value
+
+
 _MEDIA = {
-    TEXT: TEXT,
-    CSV: CSV,
-    JSON_LINES: JSON_LINES,
-    "application/csv": CSV,
-    "application/jsonl": JSON_LINES,
-    "application/ndjson": JSON_LINES,
-    "application/json-lines": JSON_LINES,
+    Format.TEXT: "text/plain",
+    Format.CSV: "text/csv",
+    Format.JSON_LINES: "application/x-ndjson",
+    Format.OPML: "text/x-opml",
 }
-FIELDS = ("url", "weight", "cost", "tags", "min_interval", "max_interval", "half_life")
-"""The columns of CSV and the keys of JSON lines. Only url is required."""
+_FORMATS = {
+    **{media: form for form, media in _MEDIA.items()},
+    "application/csv": Format.CSV,
+    "application/jsonl": Format.JSON_LINES,
+    "application/ndjson": Format.JSON_LINES,
+    "application/json-lines": Format.JSON_LINES,
+    "application/opml+xml": Format.OPML,
+    "application/xml": Format.OPML,
+    "text/opml": Format.OPML,
+    "text/xml": Format.OPML,
+}
+FIELDS = ("url", "weight", "cost", "tags", "min_interval", "max_interval", "half_life", "paused")
+"""The columns of CSV, the keys of JSON lines and the attributes of OPML. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
 """What is read. Headers, credentials and proxies are never written: they are secret."""
 _COMMENT = re.compile(r"(?:^|\s)#")
@@ -41,21 +67,25 @@ def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
     """The sites a list names, one `Line` for each line that is neither empty nor a comment.
 
     content_type: `text/plain` (one URL a line, `#` starts a comment at the start of a line or after a space),
-    `text/csv` (a header that names some of `FIELDS`, one line a site, tags parted by `;`) or `application/x-ndjson`
-    (one JSON object with some of `FIELDS` a line). All in UTF-8. Bad lines never raise: they come as refusals.
+    `text/csv` (a header that names some of `FIELDS`, one line a site, tags parted by `;`), `application/x-ndjson`
+    (one JSON object with some of `FIELDS` a line), all in UTF-8, or `text/x-opml` (see `opml`). Bad lines never
+    raise: they come as refusals.
 
-    Raises `InvalidValueError`: field `content_type` for another type, field `header` for a CSV header that cannot
-    be used.
+    Raises `InvalidValueError`: field `content_type` for another type, `header` for a CSV header that cannot be used,
+    `document` for what is no OPML.
     """
-    media = _MEDIA.get(media_type(content_type))
-    if media is None:
-        raise InvalidValueError("content_type", f"{TEXT}, {CSV} or {JSON_LINES}", content_type[:_GIVEN_SHOWN])
+    form = _FORMATS.get(media_type(content_type))
+    if form is None:
+        allowed = f"one of {', '.join(_MEDIA.values())}"
+        raise InvalidValueError("content_type", allowed, content_type[:_GIVEN_SHOWN])
+    if form is Format.OPML:
+        return _parse(opml.read_outlines(data), _from_outline)
     lines = data.removeprefix(b"\xef\xbb\xbf").splitlines()
-    if media == JSON_LINES:
+    if form is Format.JSON_LINES:
         return _parse(((n, line) for n, line in enumerate(lines, 1) if line.strip()), _from_json)
     # Bytes that are not UTF-8 become lone surrogates, which no check lets through: they spoil their line alone.
     texts = ((n, line.decode("utf-8", "surrogateescape")) for n, line in enumerate(lines, 1))
-    if media == TEXT:
+    if form is Format.TEXT:
         stripped = ((n, _without_comment(text)) for n, text in texts)
         return _parse(((n, text) for n, text in stripped if text), SiteSpec)
     rows = ((n, text) for n, text in texts if text.strip())
@@ -108,20 +138,25 @@ def _from_csv(header: list[str], line: str) -> SiteSpec:
     cells = _cells(line, "line", "(not shown)" if secret else line)
     if len(cells) > len(header):
         raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
-    values: dict[str, Any] = {}
-    for name, cell in zip(header, cells, strict=False):
-        text = cell.strip()
-        if text and name == "tags":
-            values[name] = tuple(tag for tag in text.split(";") if tag.strip())
-        elif text:
-            values[name] = _cell(name, text)
-    return _spec(values)
+    return _from_texts(zip(header, cells, strict=False))
+
+
+def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
+    """Fields as texts; an empty one is not given."""
+    stripped = ((name, text.strip()) for name, text in fields)
+    return _spec({name: _cell(name, text) for name, text in stripped if text})
 
 
 def _cell(field: str, text: str) -> object:
-    """Texts as they are, headers and credentials as JSON objects, else numbers."""
+    """Texts as they are, tags parted by `;`, headers and credentials as JSON objects, true or false, else numbers."""
     if field in ("url", "proxy"):
         return text
+    if field == "tags":
+        return tuple(tag for tag in text.split(";") if tag.strip())
+    if field == "paused":
+        if text.lower() not in ("true", "false"):
+            raise InvalidValueError(field, "true or false", text[:_GIVEN_SHOWN])
+        return text.lower() == "true"
     if field not in access.FIELDS:
         return _number(field, text)
     try:
@@ -137,6 +172,13 @@ def _number(field: str, text: str) -> float:
         raise InvalidValueError(field, "a number", text[:_GIVEN_SHOWN]) from error
 
 
+def _from_outline(found: dict[str, str] | InvalidValueError) -> SiteSpec:
+    if isinstance(found, InvalidValueError):
+        raise found
+    _check_known(found)
+    return _from_texts(found.items())
+
+
 # --- JSON lines ------------------------------------------------------------------------------------------------------
 
 
@@ -149,11 +191,7 @@ def _from_json(line: bytes) -> SiteSpec:
         raise InvalidValueError("line", "a JSON object", shown) from error
     if not isinstance(found, dict):
         raise InvalidValueError("line", "a JSON object", type(found).__name__)
-    unknown = found.keys() - set(KNOWN_FIELDS)
-    if unknown:
-        raise InvalidValueError(
-            min(unknown)[:_GIVEN_SHOWN], f"left out; known are {', '.join(KNOWN_FIELDS)}", "(not shown)"
-        )
+    _check_known(found)
     return _spec({name: _typed(name, value) for name, value in found.items() if value is not None})
 
 
@@ -168,9 +206,20 @@ def _typed(field: str, value: object) -> object:
         if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
             return tuple(value)
         raise InvalidValueError(field, "a list of texts", type(value).__name__)
+    if field == "paused":
+        if isinstance(value, bool):
+            return value
+        raise InvalidValueError(field, "true or false", type(value).__name__)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValueError(field, "a number", type(value).__name__)
     return float(value)
+
+
+def _check_known(fields: Iterable[str]) -> None:
+    unknown = set(fields) - set(KNOWN_FIELDS)
+    if unknown:
+        allowed = f"left out; known are {', '.join(KNOWN_FIELDS)}"
+        raise InvalidValueError(min(unknown)[:_GIVEN_SHOWN], allowed, "(not shown)")
 
 
 def _spec(values: dict[str, Any]) -> SiteSpec:

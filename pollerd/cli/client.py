@@ -7,6 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from email.message import Message
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from pollerd.errors import InvalidValueError, PollerdError
 
 _PAGE = 1000
+_PIECE = 64 * 1024
 _TIMEOUT_SECONDS = 600.0
 _UNAUTHORIZED = 401
 
@@ -62,6 +64,12 @@ class Client:
         """Posts `data` as it is."""
         return self._send("POST", path, data, {"Content-Type": content_type})
 
+    def download(self, path: str) -> Iterator[bytes]:
+        """The body of a GET, piece by piece. Raises `CallError` also where it breaks off."""
+        with self._opened("GET", path, None, {}) as response:
+            while piece := response.read1(_PIECE):
+                yield piece
+
     def pages(self, path: str, query: Mapping[str, str | None]) -> Iterator[Any]:
         """The items of a list, page by page."""
         given = {name: value for name, value in query.items() if value is not None}
@@ -75,21 +83,28 @@ class Client:
                 return
 
     def _send(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Any:
+        with self._opened(method, path, data, headers) as response:
+            answer = response.read()
+        try:
+            return json.loads(answer) if answer else None
+        except ValueError as error:
+            raise CallError(f"what answers at {self.url} is not pollerd") from error
+
+    @contextmanager
+    def _opened(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Iterator[Any]:
+        """The answer, open for reading. What fails while it is read is a `CallError`, too."""
         request = urllib.request.Request(
             f"{self.url}/api/v1{path}", data=data, method=method, headers={**self._headers, **headers}
         )
         try:
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-                answer = response.read()
-            return json.loads(answer) if answer else None
+                yield response
         except urllib.error.HTTPError as error:
             with error:
                 raise CallError(_refusal(error)) from error
         except (OSError, http.client.HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise CallError(f"no daemon answers at {self.url}: {reason}") from error
-        except ValueError as error:
-            raise CallError(f"what answers at {self.url} is not pollerd") from error
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.api import lists
+from pollerd.api import Format
 from pollerd.cli.client import CallError, Client
 from pollerd.config import client_defaults
 from pollerd.errors import InvalidValueError
@@ -38,16 +35,7 @@ _COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outc
 _REJECTED_SHOWN = 20
 
 
-class Format(StrEnum):
-    """How a list of sites is written."""
-
-    TEXT = "text"
-    CSV = "csv"
-    JSON_LINES = "jsonl"
-
-
-_MEDIA = {Format.TEXT: lists.TEXT, Format.CSV: lists.CSV, Format.JSON_LINES: lists.JSON_LINES}
-_SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSON_LINES, ".ndjson": Format.JSON_LINES}
+_SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSON_LINES, ".ndjson": Format.JSON_LINES, ".opml": Format.OPML}
 FormatOption = Annotated[Format | None, typer.Option("--format", help="By the file's name where left out, else text.")]
 
 
@@ -125,13 +113,13 @@ def import_(
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Adds the sites of a file: one URL a line, CSV with a header, or JSON lines.
+    """Adds the sites of a file: one URL a line, CSV with a header, JSON lines, or OPML.
 
     Exit code 1 where a line was rejected; the others are added all the same.
     """
     chosen = format_ or _SUFFIXES.get(Path(getattr(file, "name", "")).suffix.lower(), Format.TEXT)
     with _daemon(url, token) as daemon:
-        result = daemon.upload("/sites/import", file.read(), _MEDIA[chosen])
+        result = daemon.upload("/sites/import", file.read(), chosen.media)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
@@ -152,13 +140,12 @@ def export(
     """Writes all sites with their settings, as `import` reads them. Plain text keeps the URLs only."""
     chosen = format_ or (_SUFFIXES.get(file.suffix.lower(), Format.TEXT) if file else Format.TEXT)
     with _daemon(url, token) as daemon:
-        lines = _exported(daemon.pages("/sites", {}), chosen)
+        pieces = daemon.download(f"/sites/export?format={chosen}")
         if file is None:
-            for line in lines:
-                typer.echo(line)
+            _write(pieces, sys.stdout.buffer)
             return
         with _opened(file) as out:
-            out.writelines(f"{line}\n" for line in lines)
+            _write(pieces, out)
 
 
 @contextmanager
@@ -173,9 +160,9 @@ def _daemon(url: str | None, token: str | None) -> Iterator[Client]:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[io.TextIOWrapper]:
+def _opened(file: Path) -> Iterator[IO[bytes]]:
     try:
-        with file.open("w", encoding="utf-8") as out:
+        with file.open("wb") as out:
             yield out
     except OSError as error:
         raise CallError(f"{file} cannot be written: {error.strerror}") from error
@@ -192,23 +179,10 @@ def _id(daemon: Client, site: str) -> int:
     raise CallError(f"no such site: {url}")
 
 
-def _exported(sites: Iterable[dict[str, Any]], chosen: Format) -> Iterator[str]:
-    if chosen is Format.CSV:
-        yield ",".join(lists.FIELDS)
-    for site in sites:
-        settings = {name: site[name] for name in lists.FIELDS if site[name] is not None}
-        if chosen is Format.TEXT:
-            yield site["url"]
-        elif chosen is Format.JSON_LINES:
-            yield json.dumps(settings)
-        else:
-            yield _csv_line(settings | {"tags": ";".join(site["tags"])})
-
-
-def _csv_line(settings: dict[str, Any]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow([settings.get(name, "") for name in lists.FIELDS])
-    return out.getvalue()
+def _write(pieces: Iterable[bytes], out: IO[bytes]) -> None:
+    for piece in pieces:
+        out.write(piece)
+    out.flush()
 
 
 # --- showing ---------------------------------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ class Fleet:
         table.min_interval[slots] = [_optional(s.min_interval) for s in specs]
         table.max_interval[slots] = [_optional(s.max_interval) for s in specs]
         table.half_life[slots] = [_optional(s.half_life) for s in specs]
+        table.paused[slots] = [s.paused for s in specs]
         self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
 
     def update(self, site_id: int, spec: SiteSpec) -> None:

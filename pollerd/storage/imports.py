@@ -119,4 +119,4 @@ class SiteImport:
 def _site_row(spec: SiteSpec, host_id: int, now: float, seal: Seal) -> tuple[Any, ...]:
     intervals = (spec.min_interval, spec.max_interval, spec.half_life)
     sealed = seal.close(spec.access) if spec.access else None
-    return (spec.url, host_id, now, spec.weight, spec.cost, *intervals, sealed)
+    return (spec.url, host_id, now, spec.paused, spec.weight, spec.cost, *intervals, sealed)

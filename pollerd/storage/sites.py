@@ -214,7 +214,9 @@ def _site(row: Any, tags: tuple[str, ...], seal: Seal) -> Site:
     access = NO_ACCESS if row.access is None else seal.open(row.access)
     return Site(
         id=row.id,
-        spec=SiteSpec(url=row.url, tags=tags, access=access, **{name: getattr(row, name) for name in _SETTINGS}),
+        spec=SiteSpec(
+            row.url, tags=tags, access=access, paused=row.paused, **{name: getattr(row, name) for name in _SETTINGS}
+        ),
         host=row.host,
         state=SiteState.PAUSED if row.paused else SiteState(row.state),
         created_at=row.created_at,

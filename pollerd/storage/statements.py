@@ -104,6 +104,7 @@ SITE = [
     "url",
     "host_id",
     "created_at",
+    "paused",
     "weight",
     "cost",
     "min_interval",

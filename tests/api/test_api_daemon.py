@@ -114,7 +114,7 @@ async def test_openapi_describes_every_call(api: Api) -> None:
     assert len(calls) >= 20
     assert all(call["summary"] and call["description"] for call in calls)
     content = found["paths"]["/api/v1/sites/import"]["post"]["requestBody"]["content"]
-    assert set(content) == {"text/plain", "text/csv", "application/x-ndjson"}
+    assert set(content) == {"text/plain", "text/csv", "application/x-ndjson", "text/x-opml"}
 
 
 async def test_a_locked_database_is_unavailable_for_now(api: Api, tmp_path: Path) -> None:

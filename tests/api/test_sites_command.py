@@ -51,7 +51,7 @@ async def test_sites_are_added_listed_shown_and_removed(run: Run, api: Api) -> N
     assert (await run("list")).stdout == ""
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "txt"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "opml", "txt"])
 async def test_what_is_exported_can_be_imported(run: Run, api: Api, tmp_path: Path, suffix: str) -> None:
     await run("add", URL, "--tag", "x", "--min-interval", "5", "--weight", "3")
     await run("add", "https://b.org/?a=1,2")

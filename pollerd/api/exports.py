@@ -1,0 +1,105 @@
+"""All sites as a list that the import reads: with all that defines them, but no secrets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from pollerd.api import opml
+from pollerd.api.lists import FIELDS, Format
+from pollerd.api.ports import Daemon
+from pollerd.model import Site, SiteSpec
+from pollerd.storage import Page, Store
+
+router = APIRouter(prefix="/sites", tags=["sites"])
+_PAGE = 1000
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "the list, in the type of its format",
+        "content": {
+            Format.TEXT.media: {"schema": {"type": "string"}, "example": "https://example.org/news\n"},
+            Format.CSV.media: {"schema": {"type": "string"}},
+            Format.JSON_LINES.media: {"schema": {"type": "string"}},
+            Format.OPML.media: {"schema": {"type": "string"}},
+        },
+    }
+}
+
+
+@router.get("/export", response_class=StreamingResponse, responses=_ANSWERS, summary="All sites as a list")
+async def export_sites(
+    daemon: Daemon,
+    form: Annotated[Format, Query(alias="format", description="text holds the URLs only")] = Format.JSON_LINES,
+) -> StreamingResponse:
+    """As `import` reads it: what defines a site, nothing that was learned, and no headers, credentials or proxies.
+
+    It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
+    """
+    # The first page before the answer begins: a database that is not there is a problem document.
+    first = await daemon.store.list_sites(limit=_PAGE)
+    headers = {"Content-Disposition": f'attachment; filename="sites.{form.suffix}"'}
+    return StreamingResponse(_written(daemon.store, first, form), media_type=form.media, headers=headers)
+
+
+async def _written(store: Store, page: Page[Site], form: Format) -> AsyncIterator[str]:
+    write = _WRITERS[form]
+    yield _HEADS.get(form, "")
+    while True:
+        yield "".join(write(site.spec) for site in page.items)
+        if page.next_cursor is None:
+            break
+        page = await store.list_sites(limit=_PAGE, cursor=page.next_cursor)
+    yield _TAILS.get(form, "")
+
+
+def settings(spec: SiteSpec) -> dict[str, Any]:
+    """What is set of `FIELDS`, in their order."""
+    values = {name: getattr(spec, name) for name in FIELDS}
+    return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def _texts(spec: SiteSpec) -> dict[str, str]:
+    """The same as texts, as the cells of CSV: tags parted by `;`, true for true, numbers to their last digit."""
+    given = settings(spec)
+    texts = {name: value if isinstance(value, str) else repr(value).lower() for name, value in given.items()}
+    return {**texts, "tags": ";".join(spec.tags)}
+
+
+def _text_line(spec: SiteSpec) -> str:
+    return f"{spec.url}\n"
+
+
+def _csv_line(spec: SiteSpec) -> str:
+    texts = _texts(spec)
+    return _csv([texts.get(name, "") for name in FIELDS])
+
+
+def _csv(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _json_line(spec: SiteSpec) -> str:
+    return orjson.dumps(settings(spec), option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _outline(spec: SiteSpec) -> str:
+    texts = _texts(spec)
+    return opml.outline(texts.pop("url"), texts)
+
+
+_WRITERS: Mapping[Format, Callable[[SiteSpec], str]] = {
+    Format.TEXT: _text_line,
+    Format.CSV: _csv_line,
+    Format.JSON_LINES: _json_line,
+    Format.OPML: _outline,
+}
+_HEADS = {Format.CSV: _csv(FIELDS), Format.OPML: opml.HEAD}
+_TAILS = {Format.OPML: opml.TAIL}

@@ -1,0 +1,152 @@
+"""OPML, the feed readers' lists: outlines in, the texts of their fields out. Safe for documents of strangers.
+
+Nothing is fetched, and a document that defines an entity is refused: without entities none can be blown up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from pollerd.api.specs import MAX_TAG_LENGTH, MAX_TAGS
+from pollerd.errors import InvalidValueError
+
+NAMESPACE = "urn:pollerd:opml"
+"""Of the attributes that hold what OPML has no word for."""
+HEAD = (
+    '<?xml version="1.0" encoding="utf-8"?>\n'
+    f'<opml version="2.0" xmlns:pollerd="{NAMESPACE}">\n<head><title>Sites</title></head>\n<body>\n'
+)
+TAIL = "</body>\n</opml>\n"
+_OURS = f"{NAMESPACE} "
+_URLS = ("xmlurl", "url", "htmlurl")
+_CHUNK = 64 * 1024
+_DEPTH = 100
+_SHOWN = 200
+
+Outline = tuple[int, dict[str, str] | InvalidValueError]
+"""Line number from 1, and the fields of a site as texts (tags parted by `;`), or why there is none."""
+
+
+def read_outlines(data: bytes) -> Iterator[Outline]:
+    """The outlines that name a URL: `xmlUrl`, else `url`, else `htmlUrl`.
+
+    Fields other than the URL come from attributes in `NAMESPACE`. An outline without any of those, as other programs
+    write them, has the names of its folders and its categories as tags. Where the document breaks off, the outlines
+    before stand, and the last `Outline` says where and why. Raises `InvalidValueError`, field `document`, where it is
+    no OPML from the start, or defines entities.
+    """
+    reader = _Reader()
+    chunks = (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
+    for chunk in chunks:
+        reader.feed(chunk)
+        if reader.begun:
+            return _rest(reader, chunks)
+        if reader.broken is not None:
+            raise reader.broken[1]
+    raise InvalidValueError("document", "OPML", "an empty document")
+
+
+def _rest(reader: _Reader, chunks: Iterator[bytes]) -> Iterator[Outline]:
+    yield from reader.taken()
+    for chunk in chunks:
+        reader.feed(chunk)
+        yield from reader.taken()
+        if reader.broken is not None:
+            break
+    else:
+        reader.feed(b"", last=True)
+    if reader.broken is not None:
+        yield reader.broken
+
+
+class _Reader:
+    """One document, read as it comes."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.broken: tuple[int, InvalidValueError] | None = None
+        self._found: list[Outline] = []
+        self._folders: list[str | None] = []
+        """Of each open outline its name, None where it is itself a site or out of use."""
+        self._unused = 0
+        """Depth of the outermost outline that is commented out; 0: none is."""
+        self._parser = expat.ParserCreate(namespace_separator=" ")
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.EntityDeclHandler = self._refuse_entities
+
+    def feed(self, data: bytes, last: bool = False) -> None:
+        """Reads on; `broken` says where that was not possible."""
+        if self.broken is not None:
+            return
+        try:
+            self._parser.Parse(data, last)
+        except InvalidValueError as error:
+            self.broken = (self._parser.CurrentLineNumber, error)
+        except (expat.ExpatError, ValueError, LookupError) as error:
+            self.broken = (self._parser.CurrentLineNumber, InvalidValueError("document", "readable XML", str(error)))
+
+    def taken(self) -> list[Outline]:
+        """What was found since the last time."""
+        found, self._found = self._found, []
+        return found
+
+    def _refuse_entities(self, name: str, *_: object) -> NoReturn:
+        raise InvalidValueError("document", "free of entity definitions", name[:_SHOWN])
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if not self.begun:
+            if name != "opml":
+                raise InvalidValueError("document", "OPML, its first element <opml>", name[:_SHOWN])
+            self.begun = True
+        if name != "outline":
+            return
+        if len(self._folders) == _DEPTH:
+            raise InvalidValueError("document", f"nested at most {_DEPTH} deep", "more")
+        folder: str | None = None
+        plain = {key.lower(): value for key, value in attributes.items() if " " not in key}
+        if not self._unused and plain.get("iscomment", "").lower() == "true":
+            self._unused = len(self._folders) + 1
+        if not self._unused:
+            folder = self._take(plain, attributes)
+        self._folders.append(folder)
+
+    def _end(self, name: str) -> None:
+        if name == "outline":
+            if self._unused == len(self._folders):
+                self._unused = 0
+            self._folders.pop()
+
+    def _take(self, plain: dict[str, str], attributes: dict[str, str]) -> str | None:
+        """Notes a site; returns the name of what is a folder instead."""
+        url = next((plain[name] for name in _URLS if plain.get(name, "").strip()), None)
+        if url is None:
+            return plain.get("text") or plain.get("title")
+        ours = {
+            key.removeprefix(f"{NAMESPACE} "): value for key, value in attributes.items() if key.startswith(NAMESPACE)
+        }
+        names = [folder for folder in self._folders if folder] + plain.get("category", "").split(",")
+        fields = ours or {"tags": ";".join(_tags(names))}
+        self._found.append((self._parser.CurrentLineNumber, {**fields, "url": url}))
+        return None
+
+
+def _tags(names: list[str]) -> list[str]:
+    """Names of folders and categories made fit for tags."""
+    tags: dict[str, None] = {}
+    for name in names:
+        printable = "".join(c if c.isprintable() else " " for c in name.replace(";", ","))
+        tag = printable.strip(" /")[:MAX_TAG_LENGTH].strip()
+        if tag:
+            tags[tag] = None
+    return list(tags)[:MAX_TAGS]
+
+
+def outline(url: str, fields: dict[str, str]) -> str:
+    """One line that `read_outlines` and feed readers understand."""
+    ours = "".join(f" pollerd:{name}={quoteattr(value)}" for name, value in fields.items())
+    quoted = quoteattr(url)
+    return f'<outline type="rss" text={quoted} xmlUrl={quoted}{ours}/>\n'
