@@ -19,7 +19,9 @@ from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.belief import Belief
 from pollerd.allocation.learning.settings import LearningSettings
+from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
+from pollerd.allocation.shortlist import Shortlist
 from pollerd.allocation.validation import positive
 from pollerd.errors import InvalidValueError
 
@@ -30,6 +32,11 @@ OVERDUE = 1e12
 LONGEST_GAP_S = 1e12
 """Gaps count as at most this: no index moves beyond it."""
 _ROWS_AT_A_TIME = 16_384
+_SAME_CYCLE = 0.002
+"""A cycle that changes by no more moves no index out of the shortlist's margin: 20 cycles times .15 times this."""
+
+Part = slice | NDArray[np.int64]
+"""Slots 0..n-1, or those named."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Whittle(Allocator):
         self._settings = settings or WhittleSettings()
         self._roster = Roster()
         self._belief = Belief(self._cycle(), self._settings)
+        self._shortlist = Shortlist()
+        self._looked = self._outlook()
         # for `freshness` times the amplitude 1 / λ, in units of the slowest rate's
         amplitude = np.exp(-grid.RATIO * np.arange(grid.CELLS)) if objective == "freshness" else np.ones(grid.CELLS)
         self._table = grid.TABLE * amplitude.astype(np.float32)
@@ -82,6 +91,8 @@ class Whittle(Allocator):
     ) -> None:
         slots = self._roster.add(slots, weight, cost, half_life)
         self._belief.grow(self._roster.capacity)
+        self._shortlist.grow(self._roster.capacity)
+        self._shortlist.look_again(slots)
         self._belief.forget(slots)
         self._belief.set_cycle(self._cycle())
 
@@ -94,40 +105,79 @@ class Whittle(Allocator):
         elapsed = roster.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
         n = roster.n
-        if not n:
-            return out
+        if n:
+            out[:n] = np.where(roster.used[:n], self._urgency(slice(0, n), elapsed[:n]), -np.inf)
+        return out
+
+    def select(
+        self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """The top k of `urgency`; of many slots only those are looked at that may have come so far.
+
+        Above 65,536 slots a lesson or a change of the cycle reaches all of them within 16 choices.
+        """
+        n = self._roster.n
+        elapsed = self._roster.check_elapsed(elapsed)[:n]
+        free = eligible[:n] & self._roster.used[:n]
+        number = int(np.count_nonzero(free))
+        if k <= 0 or not number:
+            return np.empty(0, np.int64)
+        self._sweep_where_all_has_changed()
+        if not self._shortlist.worth_it(number, k):
+            slots = np.flatnonzero(free)
+            return slots[top(self._urgency(slots, elapsed[slots]), k)]
+        slots = np.flatnonzero(self._shortlist.to_look_at(free, elapsed))
+        value = self._urgency(slots, elapsed[slots])
+        if len(slots) < number and not self._shortlist.enough(value, k):
+            slots = np.flatnonzero(free)
+            value = self._urgency(slots, elapsed[slots])
+        latest = self._settings.starvation_cycles * self._belief.cycle
+        self._shortlist.note(slots, elapsed[slots], value, latest, k, number)
+        return slots[top(value, k)]
+
+    def _sweep_where_all_has_changed(self) -> None:
+        version, cycle = outlook = self._outlook()
+        if version != self._looked[0] or abs(cycle / self._looked[1] - 1.0) > _SAME_CYCLE:
+            self._shortlist.sweep()
+            self._looked = outlook
+
+    def _outlook(self) -> tuple[int, float]:
+        """What the indices of all sites hang on."""
+        return self._belief.version, self._belief.cycle
+
+    def _urgency(self, part: Part, elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
         with np.errstate(invalid="ignore"):
-            gap = np.fmax(np.fmin(elapsed[:n], LONGEST_GAP_S), 0.0)
-        value = self._index(gap) * roster.worth[:n]
+            gap = np.fmax(np.fmin(elapsed, LONGEST_GAP_S), 0.0)
+        never = np.isposinf(elapsed)
+        value = self._index(part, gap) * self._roster.worth[part]
         late = gap > self._settings.starvation_cycles * self._belief.cycle
         if late.any():
             value[late] = OVERDUE + gap[late] / self._belief.cycle
-        never = np.isposinf(elapsed[:n])
         if never.any():
             value[never] = NEVER_POLLED
-        out[:n] = np.where(roster.used[:n], value, -np.inf)
-        return out
+        return value
 
-    def _index(self, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The index of slots 0..n-1 for weight and cost 1, float64[n]."""
+    def _index(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The index of the slots in `part` for weight and cost 1, float64[k]."""
         if self._objective != "interest":
-            return self._integrated(gap)
-        mean = self._belief.expected_rates(gap)
-        life = self._roster.half_life[: len(gap)]
+            return self._integrated(part, gap)
+        mean = self._belief.expected_rates(part, gap)
+        life = self._roster.half_life[part]
         decay = math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
         return np.asarray(mean / decay * g(decay * gap))
 
-    def _integrated(self, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expectation of `A(λ) g(λτ)` over the beliefs of slots 0..n-1, float64[n], from the table, some at a time."""
+    def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Expectation of `A(λ) g(λτ)` over the beliefs of the slots in `part`, float64[k], from the table."""
         belief, table = self._belief, self._table
         out = np.empty(len(gap))
         for at in range(0, len(gap), _ROWS_AT_A_TIME):
-            part = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
-            row, beyond = grid.locate(belief.rates[0], gap[part])
-            rows = belief.faded_rows(part, gap[part])
+            some = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
+            row, beyond = grid.locate(belief.rates[0], gap[some])
+            rows = belief.faded_rows(some if isinstance(part, slice) else part[some], gap[some])
             low = np.einsum("ij,ij->i", rows, table.take(row, 0))
             high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
-            out[part] = low + beyond * (high - low)
+            out[some] = low + beyond * (high - low)
         return out / belief.rates[0] if self._objective == "freshness" else out
 
     def observe(
@@ -141,9 +191,11 @@ class Whittle(Allocator):
             raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
         if len(slots) < 2 or np.unique(slots).size == len(slots):
             self._belief.observe(slots, elapsed, evidence, self._roster.size)
+            self._shortlist.look_again(slots)
             return
         for rows in _rounds(slots):
             self._belief.observe(slots[rows], elapsed[rows], evidence.take(rows), self._roster.size)
+        self._shortlist.look_again(slots)
 
     def rates(self) -> NDArray[np.float64]:
         n = self._roster.n
@@ -174,6 +226,7 @@ class Whittle(Allocator):
         slots = self._roster.known(slots)
         self._belief.put_shared("whittle", shared_state)
         self._belief.put_rows(slots, site_state)
+        self._shortlist.clear()
 
 
 def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64]]:

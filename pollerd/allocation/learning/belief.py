@@ -45,6 +45,8 @@ class Belief:
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
         self._settings = settings
+        self.version = 0
+        """Grows whenever the beliefs of all sites change at once."""
         self.cycle = cycle
         self.start = grid.start_for(cycle)
         self.rates = grid.rates_from(self.start)
@@ -152,15 +154,14 @@ class Belief:
         self.likelihood[slots] = rows / rows.max(1, keepdims=True)
         self._derive(slots)
 
-    def expected_rates(self, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean rates (1/s) of slots 0..len(gap)-1 when their last polls are gap float64[n] s ago, float64[n]."""
-        n = len(gap)
+    def expected_rates(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean rates (1/s) of the k slots in `part` when their last polls are gap float64[k] s ago, float64[k]."""
         own = self._settings.own_share
-        target = own * self.own_mean[:n] + (1.0 - own) * float(self.prior @ self.rates)
+        target = own * self.own_mean[part] + (1.0 - own) * float(self.prior @ self.rates)
         keep = np.exp(gap * (-self.bank.hazard / self.cycle))
-        return np.asarray(target + keep * (self.mean[:n] - target))
+        return np.asarray(target + keep * (self.mean[part] - target))
 
-    def faded_rows(self, part: slice, gap: NDArray[np.float64]) -> NDArray[np.float32]:
+    def faded_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
         """Probabilities float32[k, K] of the k slots in `part`, when their last polls are gap float64[k] s ago.
 
         Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now.
@@ -190,6 +191,7 @@ class Belief:
 
     def _refresh(self) -> None:
         """Untaught sites all believe the prior; only the others are worth a look at their rows."""
+        self.version += 1
         self.scale[:] = 1.0
         self.mean[:] = self.own_mean[:] = self.prior @ self.rates
         taught = np.flatnonzero(self.observed > 0)

@@ -1,0 +1,116 @@
+"""Which slots may have become urgent enough since they were last looked at: crossing times, kept lazily.
+
+Every index here is `A g(r τ)`, mixed over beliefs and faded towards another such mixture. `g(z) / z²` falls, and the
+weight of what the belief fades to grows at most linearly, so for c >= 1
+
+    index(c τ) <= c³ index(τ)
+
+and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/3). Until then nobody needs to look.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+_CAREFUL = 0.97
+"""Gaps are kept for a level this much lower: for rounding, and for a cycle that changes by next to nothing."""
+_FEWEST = 64
+_MOST = 4
+"""The level rises when this many times the wanted number of slots have gathered at it, ..."""
+_LEAST = 0.5
+"""... and falls, by `_LOWER`, when this share of it is left."""
+_LOWER = 0.8
+_PIECES = 16
+_SMALLEST_PIECE = 65_536
+"""Slots gone through in one choice of a sweep: with fewer a sweep is one choice."""
+
+
+class Shortlist:
+    """Gaps float64[capacity] between which each slot need not be looked at: [seen, due) s, for `level`.
+
+    The level falls by a sweep: the slots are gone through piece by piece, over as many choices, so that no choice among
+    very many has to look at all of them.
+    """
+
+    def __init__(self) -> None:
+        self._seen = np.zeros(0)
+        self._due = np.zeros(0)
+        self._level = -np.inf
+        self._goal = -np.inf
+        self._swept: int | None = None
+
+    def grow(self, capacity: int) -> None:
+        """Room for slots below `capacity`."""
+        extra = max(capacity - len(self._due), 0)
+        self._seen, self._due = (np.concatenate([a, np.zeros(extra)]) for a in (self._seen, self._due))
+
+    def look_again(self, slots: NDArray[np.int64]) -> None:
+        """What is believed of the slots int64[k] has changed."""
+        self._seen[slots] = self._due[slots] = 0.0
+
+    def clear(self) -> None:
+        """Nothing is known any more."""
+        self._seen[:] = self._due[:] = 0.0
+        self._level = self._goal = -np.inf
+        self._swept = None
+
+    def sweep(self) -> None:
+        """What is believed of all has changed: go through all again."""
+        self._goal = self._level * _LOWER
+        self._swept = 0
+
+    def worth_it(self, eligible: int, k: int) -> bool:
+        """Whether `eligible` slots are so many more than the k wanted that most are not worth a look."""
+        return eligible > _MOST * _places(eligible, k)
+
+    def to_look_at(self, free: NDArray[np.bool_], elapsed: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n]."""
+        n = len(elapsed)
+        mask = free & ~((elapsed < self._due[:n]) & (elapsed >= self._seen[:n]))
+        if self._swept is not None:
+            end = self._swept + max(n // _PIECES, _SMALLEST_PIECE)
+            mask[self._swept : end] = free[self._swept : end]
+            self._due[self._swept : end] = 0.0  # those that are not free now are looked at once they are
+            self._swept = end
+            if end >= n:
+                self._level, self._swept = self._goal, None
+        return mask
+
+    def enough(self, value: NDArray[np.float64], k: int) -> bool:
+        """Whether the k largest of all are among those looked at, with indices float64[m]."""
+        return int(np.count_nonzero(value >= self._level)) >= k
+
+    def note(
+        self,
+        slots: NDArray[np.int64],
+        gap: NDArray[np.float64],
+        value: NDArray[np.float64],
+        latest: float,
+        k: int,
+        eligible: int,
+    ) -> None:
+        """Keeps until when the slots int64[m] looked at, with indices `value` float64[m], need no further look.
+
+        `latest` (s): a gap at which every slot must be looked at. `eligible`: how many there were to choose k from.
+        """
+        self._set_level(value, _places(eligible, k), everyone=len(slots) == eligible)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            later = gap * np.cbrt(_CAREFUL * self._goal / value)
+        self._seen[slots] = gap
+        self._due[slots] = np.where(value < self._goal, np.fmin(np.fmax(later, gap), latest), 0.0)
+
+    def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
+        gathered = int(np.count_nonzero(value >= self._level))
+        if everyone:
+            self._due[:] = 0.0  # who is not among them was put off for a level that may now fall
+        if everyone or gathered > _MOST * places:
+            self._level = self._goal = float(np.partition(value, len(value) - places)[len(value) - places])
+            self._swept = None
+        elif gathered < _LEAST * places and self._swept is None:
+            self.sweep()
+
+
+def _places(eligible: int, k: int) -> int:
+    """How many slots to gather: as many as make looking at these each time, and at all when they run out, cheapest."""
+    return max(int((eligible * k) ** 0.5), _FEWEST)

@@ -1,0 +1,116 @@
+"""Choosing from a shortlist is choosing from all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.ranking import top
+from pollerd.allocation.shortlist import Shortlist
+from pollerd.allocation.whittle import Whittle, WhittleSettings
+
+OBJECTIVES = ("changes", "freshness", "interest")
+
+
+class World:
+    """Sites that change at rates of their own, polled as an allocator wants."""
+
+    def __init__(self, allocator: Allocator, n: int, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.allocator, self.now = allocator, 0.0
+        self.rates = np.exp(self.rng.normal(-np.log(n) - 1.0, 2.0, n))
+        self.last = np.full(n, -np.inf)
+        allocator.add(np.arange(n), self.rng.uniform(0.1, 3.0, n), self.rng.uniform(0.5, 2.0, n))
+
+    def turn(self, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Polls k sites; what `select` gave, and what a look at all sites would have given."""
+        self.now += k
+        elapsed, eligible = self.now - self.last, self.rng.random(len(self.last)) < 0.95
+        chosen = self.allocator.select(elapsed, self.now, eligible, k)
+        wanted = top(np.where(eligible, self.allocator.urgency(elapsed, self.now), -np.inf), k)
+        gap = elapsed[chosen]
+        changed = self.rng.random(len(chosen)) < -np.expm1(-self.rates[chosen] * np.where(np.isinf(gap), 0.0, gap))
+        self.last[chosen] = self.now
+        evidence = EvidenceBatch(
+            changed=changed, age=np.full(len(chosen), np.nan), count=np.full(len(chosen), -1, np.int64)
+        )
+        self.allocator.observe(chosen, gap, evidence, self.now)
+        return chosen, wanted
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from(OBJECTIVES), st.integers(0, 2**32 - 1), st.integers(1, 3))
+def test_the_choice_is_that_of_a_look_at_all(objective: str, seed: int, k: int) -> None:
+    n = 900
+    allocator = create("whittle", budget=1.0, objective=objective, rng=np.random.default_rng(0))
+    world = World(allocator, n, seed)
+    for turn in range(900 // k):
+        chosen, wanted = world.turn(k)
+        assert chosen.tolist() == wanted.tolist()
+        if turn % 200 == 150:
+            allocator.budget = 1.0 + 0.3 * world.rng.random()
+        if turn % 300 == 200:
+            gone = world.rng.choice(n, 5, replace=False)
+            allocator.remove(gone)
+            allocator.add(gone, np.ones(5), np.ones(5))
+            world.last[gone] = -np.inf
+
+
+def test_few_sites_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = Whittle(1.0)
+    n = 4_000
+    world = World(allocator, n, 7)
+    for _ in range(1_500):
+        world.turn(4)
+    looked: list[int] = []
+    values = allocator._urgency
+    monkeypatch.setattr(allocator, "_urgency", lambda part, gap: looked.append(len(gap)) or values(part, gap))
+    for _ in range(400):
+        world.now += 4
+        chosen = allocator.select(world.now - world.last, world.now, np.ones(n, np.bool_), 4)
+        world.last[chosen] = world.now
+    assert sum(looked) < 400 * n / 3
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@given(st.integers(0, 2**32 - 1), st.floats(1.0, 1e4))
+@settings(max_examples=60, deadline=None)
+def test_no_index_grows_faster_than_the_cube_of_the_gap(objective: str, seed: int, factor: float) -> None:
+    allocator = Whittle(1.0, objective, WhittleSettings(starvation_cycles=1e9))
+    world = World(allocator, 40, seed)
+    for _ in range(120):
+        world.turn(1)
+    gap = np.exp(world.rng.uniform(-3.0, 9.0, 40))
+    early, late = allocator.urgency(gap, world.now), allocator.urgency(gap * factor, world.now)
+    assert (late <= early * factor**3 * 1.02).all()
+
+
+def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pieces this small a lesson takes many choices to reach all; without lessons every choice is exact."""
+    monkeypatch.setattr("pollerd.allocation.shortlist._SMALLEST_PIECE", 16)
+    allocator = Whittle(1.0)
+    world = World(allocator, 2_000, 3)
+    for _ in range(500):
+        world.turn(4)
+    monkeypatch.setattr(allocator._belief, "_lesson_at", 10**9)
+    for _ in range(200):
+        world.turn(4)
+    for _ in range(800):
+        chosen, wanted = world.turn(4)
+        assert chosen.tolist() == wanted.tolist()
+
+
+def test_a_cleared_list_looks_at_all() -> None:
+    shortlist = Shortlist()
+    shortlist.grow(1_000)
+    slots, gap = np.arange(1_000), np.linspace(1.0, 100.0, 1_000)
+    shortlist.note(slots, gap, gap**2, 1e9, 1, 1_000)
+    free = np.ones(1_000, np.bool_)
+    assert 0 < shortlist.to_look_at(free, gap).sum() < 1_000
+    assert shortlist.to_look_at(free, gap * 1.001).sum() >= shortlist.to_look_at(free, gap).sum()
+    shortlist.clear()
+    assert shortlist.to_look_at(free, gap).all()
