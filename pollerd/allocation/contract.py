@@ -58,6 +58,13 @@ class Allocator(ABC):
         half_life float64[k] in s, > 0, nan where the default holds; None: all nan.
         """
 
+    def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
+        """Raises InvalidValueError where slots int64[k] may not have weight and cost float64[k] beside all others.
+
+        Slots in use stand for a change of theirs; an empty array with k weights for sites to come. Changes nothing.
+        """
+        return
+
     @abstractmethod
     def remove(self, slots: NDArray[np.int64]) -> None:
         """Forgets sites, int64[k]; they never come back from `select`, and a reused slot starts afresh."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pollerd.allocation.contract import Allocator
+from pollerd.allocation.htraa import Htraa, HtraaSettings
 from pollerd.allocation.index import OBJECTIVES
 from pollerd.allocation.uniform import Uniform
 from pollerd.allocation.whittle import Whittle, WhittleSettings
@@ -23,8 +24,15 @@ def _whittle(budget: float, objective: str, rng: np.random.Generator, **paramete
     return Whittle(budget, objective, WhittleSettings(**parameters))
 
 
+def _htraa(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    if objective != "changes":
+        raise InvalidValueError("objective", "changes, the only one that htraa is defined for", objective)
+    return Htraa(budget, HtraaSettings(**parameters), rng)
+
+
 _MAKERS: dict[str, tuple[Callable[..., Allocator], tuple[str, ...]]] = {
     "whittle": (_whittle, tuple(inspect.signature(WhittleSettings).parameters)),
+    "htraa": (_htraa, tuple(inspect.signature(HtraaSettings).parameters)),
     "uniform": (_uniform, ()),
 }
 

@@ -10,6 +10,7 @@ from pollerd.allocation.index import OBJECTIVES
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9
+EQUAL_SITES_ONLY = ("htraa",)
 
 
 @pytest.fixture(params=names())
@@ -153,7 +154,8 @@ def test_removed_sites_are_gone_and_reused_slots_fresh(name: str) -> None:
     assert rates.shape == (13,)
     np.testing.assert_array_equal(rates[3], rates[12])
     urgency = allocator.urgency(np.full(13, 100.0), NOW)
-    assert urgency[3] == urgency[12]
+    # Amounts of the htraa come in steps of its resolution.
+    np.testing.assert_allclose(urgency[3], urgency[12], rtol=0.05 if name == "htraa" else 0.0)
     assert urgency[9] == -np.inf
 
 
@@ -215,12 +217,30 @@ def test_budget_may_change_while_running(name: str) -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_objective_runs(name: str, objective: str) -> None:
+    if name in EQUAL_SITES_ONLY:
+        pytest.skip("refuses unequal sites and other objectives: test_only_what_is_defined_is_taken_in")
     allocator = create(name, budget=1.0, objective=objective, rng=np.random.default_rng(0))
     n = 50
     allocator.add(np.arange(n), np.linspace(0.5, 2, n), np.linspace(1, 3, n), np.full(n, 3600.0))
     polled = World(n).poll(allocator, 5, 100)
     assert len(polled) == 500
     assert np.isfinite(allocator.urgency(np.geomspace(1e-3, 1e9, n), NOW)).all()
+
+
+@pytest.mark.parametrize("name", EQUAL_SITES_ONLY)
+def test_only_what_is_defined_is_taken_in(name: str) -> None:
+    for objective in OBJECTIVES[1:]:
+        with pytest.raises(InvalidValueError, match="objective: must be changes"):
+            made(name, objective=objective)
+    allocator, one = made(name, 3), np.ones(1)
+    for field, weight, cost in (("weight", 2 * one, one), ("cost", one, 2 * one)):
+        for refuse in (allocator.add, allocator.admit):
+            with pytest.raises(InvalidValueError, match=f"{field}: must be 1 as for every site.*given: 2"):
+                refuse(np.array([3]), weight, cost)
+        with pytest.raises(InvalidValueError, match=field):
+            allocator.admit(np.array([1]), weight, cost)
+    allocator.admit(np.arange(3), np.full(3, 2.0), np.full(3, 7.0))
+    allocator.add(np.array([3]), one, one)
 
 
 def test_a_batch_may_name_a_site_twice(name: str) -> None:

@@ -1,0 +1,45 @@
+"""What the polls of each site found, added up, and the rate that follows. One row a site, struct of arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIELDS = ("polls", "changes", "quiet", "busy")
+_MEMORY_POLLS = 128
+_PRIOR = 0.5
+"""A site starts as if half a poll after one cycle had found a change, and half a poll had not."""
+
+
+class Tally:
+    """Counts of polls and changes, and the seconds between polls without (`quiet`) and with (`busy`) a change.
+
+    At 128 polls a site's row is halved, so that between the last 64 and 128 count: rates move.
+    """
+
+    def __init__(self) -> None:
+        self.rows = np.zeros((0, len(FIELDS)))
+
+    def grow(self, capacity: int) -> None:
+        """Room for so many sites."""
+        if capacity > len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros((capacity - len(self.rows), len(FIELDS)))])
+
+    def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        """Adds polls of slots int64[k], some maybe twice, elapsed float64[k] s finite, changed bool[k]."""
+        found = np.column_stack(
+            [np.ones(len(slots)), changed, np.where(changed, 0.0, elapsed), np.where(changed, elapsed, 0.0)]
+        )
+        np.add.at(self.rows, slots, found)
+        while (full := self.rows[slots, 0] >= _MEMORY_POLLS).any():
+            self.rows[np.unique(slots[full])] /= 2
+
+    def rates(self, n: int, cycle: float) -> NDArray[np.float64]:
+        """Estimated changes per second of slots 0..n-1, float64[n]; cycle s: the gap of a poll in the prior.
+
+        Maximum likelihood of `Π e^{-λτ}` over quiet gaps and `Π (1 - e^{-λτ})` over busy ones ([A] 2.2's d_i), each
+        busy gap taken as their mean `b = B / m`: then `e^{λb} - 1 = B / Q`, so `λ = ln(1 + B / Q) m / B`.
+        """
+        changes, quiet, busy = self.rows[:n, 1] + _PRIOR, self.rows[:n, 2], self.rows[:n, 3]
+        quiet, busy = quiet + _PRIOR * cycle, busy + _PRIOR * cycle
+        return np.asarray(np.log1p(busy / quiet) * changes / busy)

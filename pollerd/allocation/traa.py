@@ -1,0 +1,78 @@
+"""The Twofold Resource Allocation Automaton: one state that splits an amount in two ([A] 3.1, rules (1) to (3)).
+
+The state s in 1..N gives material 1 the share `(s / (N + 1))^exponent` and material 2 the rest: never nothing, never
+all. After an access of material 1 the state moves with the probability of material 2's share, and the other way round,
+which makes up for the more accessed material being heard more often ([A] (4), (5)). A reward moves towards the
+accessed material, a penalty away from it, with the same probability.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.validation import positive
+from pollerd.errors import InvalidValueError
+
+UPDATING = {
+    "reward-penalty": (True, True),
+    "reward-inaction": (True, False),
+    "inaction-penalty": (False, True),
+}
+"""Name -> whether it learns from rewards (a change was found), from penalties (none was)."""
+
+
+@dataclass(frozen=True)
+class TraaSettings:
+    """How automata learn.
+
+    resolution: states N of the automata right above the leaves, 2 to 100,000. updating: one of `UPDATING`.
+    exponent: > 0, at most 10; 1 spaces the shares evenly ([A]'s λ). growth: N of a level over N of the level below,
+    1 to 2 ([A] 4.3.3 doubles it where neighbours in the tree have nothing in common).
+    """
+
+    resolution: int = 500
+    updating: str = "reward-penalty"
+    exponent: float = 1.0
+    growth: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.resolution <= 100_000 or self.resolution != int(self.resolution):
+            raise InvalidValueError("resolution", "a whole number from 2 to 100000", self.resolution)
+        if self.updating not in UPDATING:
+            raise InvalidValueError("updating", f"one of {', '.join(UPDATING)}", self.updating)
+        if positive("exponent", self.exponent) > 10:
+            raise InvalidValueError("exponent", "above 0, at most 10", self.exponent)
+        if not 1 <= self.growth <= 2:
+            raise InvalidValueError("growth", "from 1 to 2", self.growth)
+
+
+def shares(states: Any, resolution: Any, exponent: float) -> Any:
+    """Material 1's share for states 1..resolution, elementwise; 0 < share < 1."""
+    return (states / (resolution + 1)) ** exponent
+
+
+def nearest_states(
+    target: NDArray[np.float64],
+    resolution: NDArray[np.int64],
+    exponent: float,
+    draws: NDArray[np.float64] | None = None,
+) -> NDArray[np.int64]:
+    """States whose share is next to `target` float64[m] in [0, 1]: int64[m] in 1..resolution.
+
+    With `draws` float64[m] from [0, 1) the rounding goes up or down by chance, so that many small steps are not lost.
+    """
+    exact = target ** (1.0 / exponent) * (resolution + 1)
+    rounded = np.rint(exact) if draws is None else np.floor(exact + draws)
+    return np.asarray(np.clip(rounded, 1, resolution), np.int64)
+
+
+def next_state(state: int, resolution: int, share: float, *, first: bool, reward: bool, draw: float) -> int:
+    """The state after one feedback on material 1 (`first`) or 2; draw from [0, 1) ([A] (1) to (3))."""
+    if draw > (1.0 - share if first else share):
+        return state
+    moved = state + (1 if first == reward else -1)
+    return moved if 1 <= moved <= resolution else state
