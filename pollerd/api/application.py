@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import allocation, changes, diffs, events, exports, feed, health, imports, problems, sites
+from pollerd.api import allocation, changes, diffs, events, exports, feed, health, imports, openapi, problems, sites
 from pollerd.api.diffs import Comparer
 from pollerd.api.events import Streams
 from pollerd.api.gatekeeper import Gatekeeper
@@ -31,6 +31,7 @@ def create_api(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.ports = Ports(control, store)
     app.state.registry = registry
@@ -43,4 +44,5 @@ def create_api(
     app.include_router(health.router)
     app.add_middleware(Gatekeeper, settings=settings)
     problems.install(app)
+    openapi.install(app)
     return app

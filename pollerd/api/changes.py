@@ -18,7 +18,7 @@ async def list_changes(daemon: Daemon, wanted: Wanted, limit: Limit = 100, curso
     return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
 
 
-@router.get("/{change_id}", summary="One change")
+@router.get("/{change_id:id}", summary="One change")
 async def get_change(daemon: Daemon, change_id: ChangeId) -> Change:
     """A change by its id."""
     return Change.model_validate(await daemon.store.get_change(change_id))

@@ -52,7 +52,7 @@ class Comparer:
             self._waiting -= 1
 
 
-@router.get("/{change_id}/diff", response_class=Response, responses=_ANSWERS, summary="What changed")
+@router.get("/{change_id:id}/diff", response_class=Response, responses=_ANSWERS, summary="What changed")
 async def diff_change(
     request: Request,
     daemon: Daemon,

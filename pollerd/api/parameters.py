@@ -10,6 +10,7 @@ from fastapi import Depends, HTTPException, Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
+from starlette.convertors import Convertor, register_url_convertor
 
 from pollerd.api.lists import media_type
 from pollerd.api.times import parse_moment
@@ -18,6 +19,23 @@ from pollerd.storage import ChangeFilter
 
 MAX_ID = 2**63 - 1
 _MAX_LIMIT = 1000
+
+
+class IdConvertor(Convertor[str]):
+    """An id in a path: digits only, so that `/sites/import` is never taken for a site."""
+
+    regex = "[0-9]{1,19}"
+
+    def convert(self, value: str) -> str:
+        """As it is: the range is checked with all other parameters."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("id", IdConvertor())
 
 
 def _storable(text: str) -> str:
@@ -48,7 +66,7 @@ Wanted = Annotated[ChangeFilter, Depends(_wanted)]
 
 
 async def known_query(request: Request) -> None:
-    """Refuses query parameters that the call does not know: a misspelt filter must not pass for none."""
+    """Refuses query parameters that the call does not know, or that come twice: no filter must pass for none."""
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     known = list(_query_names(route.dependant))
@@ -56,6 +74,8 @@ async def known_query(request: Request) -> None:
         if name not in known:
             allowed = f"left out; known are {', '.join(known)}" if known else "left out"
             raise InvalidValueError(name, allowed, value)
+        if len(request.query_params.getlist(name)) > 1:
+            raise InvalidValueError(name, "given once", "more than once")
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:

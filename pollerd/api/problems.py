@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from pollerd.api.openapi import MEDIA_TYPE, methods_at
 from pollerd.errors import (
     DatabaseInUseError,
     DatabaseUnavailableError,
@@ -21,7 +22,6 @@ from pollerd.errors import (
     SchemaError,
 )
 
-MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 _GIVEN_SHOWN = 200
 _EXACT = 2**53
@@ -81,7 +81,16 @@ async def _on_http(request: Request, error: Exception) -> ProblemResponse:
         HTTPStatus.NOT_FOUND: f"no such path: {path}",
         HTTPStatus.METHOD_NOT_ALLOWED: f"{request.method} is not defined for {path}",
     }
-    return problem(error.status_code, details.get(HTTPStatus(error.status_code), error.detail), headers=error.headers)
+    detail = details.get(HTTPStatus(error.status_code), error.detail)
+    return problem(error.status_code, detail, headers=_headers(request, error))
+
+
+def _headers(request: Request, error: HTTPException) -> Mapping[str, str] | None:
+    """Those of the error; the router names only the methods of the first of several calls at a path."""
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return error.headers
+    methods = methods_at(request.app.openapi(), request.url.path)
+    return {"Allow": ", ".join(methods)} if methods else error.headers
 
 
 async def _on_validation(request: Request, error: Exception) -> ProblemResponse:

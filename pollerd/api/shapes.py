@@ -24,6 +24,7 @@ Moment = Annotated[
     Field(description="RFC 3339, UTC", json_schema_extra={"format": "date-time"}),
 ]
 _POSITIVE_SECONDS = {"minimum": specs.MIN_SECONDS, "maximum": specs.MAX_SECONDS, "description": "seconds"}
+Url = Annotated[str, Field(json_schema_extra={"pattern": r"^[ \t\r\n]*[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})]
 Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": specs.MAX_WEIGHT})]
 Cost = Annotated[float, Field(json_schema_extra={"minimum": specs.MIN_COST, "maximum": specs.MAX_COST})]
 MinInterval = Annotated[float, Field(json_schema_extra={**_POSITIVE_SECONDS, "minimum": 0})]
@@ -98,7 +99,7 @@ class NewSite(_Reached):
         }
     )
 
-    url: str
+    url: Url
     weight: Weight = 1.0
     cost: Cost = 1.0
     tags: Tags = []
@@ -121,7 +122,7 @@ class SitePatch(_Reached):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"weight": 5.0, "tags": ["news"]}]})
 
-    url: str = ""
+    url: Url = ""
     weight: Weight = 1.0
     cost: Cost = 1.0
     tags: Tags = []
@@ -303,14 +304,20 @@ class Allocation(BaseModel):
     maximum_intervals_feasible: bool
 
 
+Objective = Annotated[str, Field(json_schema_extra={"enum": ["changes", "freshness", "interest"]})]
+Budget = Annotated[
+    float, Field(json_schema_extra={"minimum": 0.01, "maximum": 10_000, "description": "polls per second"})
+]
+
+
 class AllocationPatch(_Given):
     """What is left out stays."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 20.0}]})
 
-    allocator: str | None = None
-    objective: str | None = None
-    budget: float | None = Field(None, description="polls per second, 0.01 to 10,000")
+    allocator: str | None = Field(None, description="one of those that the daemon has", examples=["whittle"])
+    objective: Objective | None = None
+    budget: Budget | None = None
 
 
 class Health(BaseModel):

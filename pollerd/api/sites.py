@@ -58,13 +58,13 @@ async def list_sites(
     return Listing.of(_shown(daemon, page.items), page.next_cursor)
 
 
-@router.get("/{site_id}", summary="One site")
+@router.get("/{site_id:id}", summary="One site")
 async def get_site(daemon: Daemon, site_id: SiteId) -> Site:
     """The site as it stands."""
     return _one(daemon, await daemon.store.get_site(site_id))
 
 
-@router.patch("/{site_id}", dependencies=_JSON, summary="Change a site's settings")
+@router.patch("/{site_id:id}", dependencies=_JSON, summary="Change a site's settings")
 async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site:
     """What was learned of the site stays, unless it gets another URL."""
     site = await daemon.store.get_site(site_id)
@@ -83,31 +83,31 @@ def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:
     return replace(spec, **{**given, "tags": tuple(given.get("tags", spec.tags))})
 
 
-@router.delete("/{site_id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Delete a site")
+@router.delete("/{site_id:id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Delete a site")
 async def delete_site(daemon: Daemon, site_id: SiteId) -> None:
     """Polling stops at once; the site's polls and changes go with it."""
     await daemon.control.delete_site(site_id)
 
 
-@router.post("/{site_id}/poll", status_code=HTTPStatus.ACCEPTED, summary="Poll as soon as politeness allows")
+@router.post("/{site_id:id}/poll", status_code=HTTPStatus.ACCEPTED, summary="Poll as soon as politeness allows")
 async def poll_site(daemon: Daemon, site_id: SiteId) -> Site:
     """The site goes before all others, within its host's limits."""
     return _one(daemon, await daemon.control.poll_now(site_id))
 
 
-@router.post("/{site_id}/pause", summary="Pause a site")
+@router.post("/{site_id:id}/pause", summary="Pause a site")
 async def pause_site(daemon: Daemon, site_id: SiteId) -> Site:
     """It is not polled until it is resumed."""
     return _one(daemon, await daemon.control.pause_site(site_id, True))
 
 
-@router.post("/{site_id}/resume", summary="Resume a site")
+@router.post("/{site_id:id}/resume", summary="Resume a site")
 async def resume_site(daemon: Daemon, site_id: SiteId) -> Site:
     """Also ends a backoff, and brings a site back that was gone."""
     return _one(daemon, await daemon.control.pause_site(site_id, False))
 
 
-@router.post("/{site_id}/accept-redirect", response_model=Site, summary="Move a site to where it redirects")
+@router.post("/{site_id:id}/accept-redirect", response_model=Site, summary="Move a site to where it redirects")
 async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONResponse:
     """The proposed permanent redirect becomes the site's URL; 409 where none is proposed, or the URL is a site."""
     url = redirect_proposal(await daemon.store.get_site(site_id))
@@ -116,7 +116,7 @@ async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONRespons
     return _one(daemon, await daemon.control.update_site(site_id, {"url": normalise_url(url)}))
 
 
-@router.get("/{site_id}/polls", summary="A site's polls")
+@router.get("/{site_id:id}/polls", summary="A site's polls")
 async def list_polls(daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None) -> Listing[Poll]:
     """Newest first."""
     await daemon.store.get_site(site_id)
@@ -124,7 +124,7 @@ async def list_polls(daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor
     return Listing.of(map(Poll.model_validate, page.items), page.next_cursor)
 
 
-@router.get("/{site_id}/changes", summary="A site's changes")
+@router.get("/{site_id:id}/changes", summary="A site's changes")
 async def list_site_changes(
     daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None
 ) -> Listing[Change]:
@@ -134,7 +134,7 @@ async def list_site_changes(
     return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
 
 
-@router.get("/{site_id}/explain", summary="Why a site is polled as it is")
+@router.get("/{site_id:id}/explain", summary="Why a site is polled as it is")
 async def explain_site(daemon: Daemon, site_id: SiteId) -> Explanation:
     """Believed rate, urgency, share of the budget, why not now, next expected poll."""
     return Explanation.model_validate(daemon.control.explain(site_id))

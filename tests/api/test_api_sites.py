@@ -120,11 +120,30 @@ async def test_an_id_that_is_nowhere_is_not_found(api: Api) -> None:
         ("GET", "/changes"),
         ("GET", "/explain"),
     ]
-    for site_id in ("0", "-1", "77", "abc", "1e3", str(2**63), "9" * 30, "%00", "import"):
+    for site_id in ("0", "-1", "77", "abc", "1e3", str(2**63), "9" * 30, "%00", "imported"):
         for method, path in calls:
             reply = await api(method, f"/sites/{site_id}{path}")
             assert reply.status == 404, (method, site_id, path)
             assert reply.headers["Content-Type"] == "application/problem+json"
+
+
+async def test_a_list_of_sites_is_no_site(api: Api) -> None:
+    for method, path, allowed in [
+        ("GET", "/sites/import", "POST"),
+        ("PATCH", "/sites/import", "POST"),
+        ("DELETE", "/sites/export", "GET"),
+        ("PUT", "/sites", "POST, GET"),
+        ("PUT", "/sites/7", "GET, PATCH, DELETE"),
+    ]:
+        reply = await api(method, path)
+        assert (reply.status, reply.headers["Allow"]) == (405, allowed), path
+    assert (await api("POST", "//openapi.json")).headers["Allow"]
+
+
+async def test_a_parameter_that_is_given_twice_is_refused(api: Api) -> None:
+    reply = await api("GET", "/sites?tag=a&tag=b")
+    [error] = reply.json["errors"]
+    assert (reply.status, error["field"], error["allowed"]) == (422, "tag", "given once")
 
 
 async def test_pages_hold_every_site_once(api: Api) -> None:

@@ -1,0 +1,198 @@
+"""The OpenAPI document: what FastAPI derives from the calls, with refusals, examples and security filled in.
+
+One place for all calls: a call says what it returns, this says what every call may return besides. The names of
+parameters and bodies that have no example of their own are looked up in `openapi_examples`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+
+from pollerd.api.openapi_examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
+
+Json = dict[str, Any]
+MEDIA_TYPE = "application/problem+json"
+
+_METHODS = ("get", "put", "post", "patch", "delete")
+_PARAMETER = re.compile(r"\{[^}]*\}")
+_TAGS = {
+    "sites": "What is polled, and how.",
+    "changes": "What was found.",
+    "allocation": "How the budget is spent.",
+    "health": "What machines ask; open to everybody who reaches the API.",
+}
+_BEARER: Json = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of scope `read` for GET, of scope `write` for all else. Where the daemon has no tokens it "
+    "listens on loopback only, and none is needed.",
+}
+_PROBLEM: Json = {
+    "type": "object",
+    "description": "Why a call was refused (RFC 9457). Some kinds have members of their own.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "description": "about:blank, or urn:pollerd:problem: and the kind"},
+        "title": {"type": "string", "description": "the status in words"},
+        "status": {"type": "integer", "minimum": 400, "maximum": 599},
+        "detail": {"type": "string", "description": "what is wrong here, for a person"},
+        "existing_id": {"type": "integer", "description": "409: the site that has the URL already"},
+    },
+}
+_INVALID: Json = {
+    "allOf": [{"$ref": "#/components/schemas/Problem"}],
+    "description": "A value that cannot be used.",
+    "required": ["errors"],
+    "properties": {
+        "errors": {
+            "type": "array",
+            "minItems": 1,
+            "items": {
+                "type": "object",
+                "required": ["field", "allowed", "given"],
+                "properties": {
+                    "field": {"type": "string", "description": "its name; parts of bodies are parted by dots"},
+                    "allowed": {"type": "string", "description": "what it must be"},
+                    "given": {"description": "what it was; nothing that may be secret is shown"},
+                },
+            },
+        }
+    },
+}
+_CONFLICTS = frozenset({"add_site", "change_site", "accept_redirect"})
+_RETRY: Json = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
+_CHALLENGE: Json = {"WWW-Authenticate": {"description": "RFC 6750", "schema": {"type": "string"}}}
+_LOCATION: Json = {"Location": {"description": "path of the new site", "schema": {"type": "string"}}}
+
+
+def install(app: FastAPI) -> None:
+    """Completes the document that the app serves at /openapi.json."""
+    derive = app.openapi
+
+    def complete() -> Json:
+        if app.openapi_schema is None:
+            app.openapi_schema = completed(derive())
+        return app.openapi_schema
+
+    app.openapi = complete  # type: ignore[method-assign]
+
+
+def completed(document: Json) -> Json:
+    """The document with all that FastAPI does not know of. Changes and returns `document`."""
+    parts = document["components"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        parts["schemas"].pop(name, None)
+    parts["schemas"] |= {"Problem": _PROBLEM, "InvalidValue": _INVALID}
+    parts["responses"] = {HTTPStatus(s).phrase.replace(" ", ""): _refusal(s) for s in PROBLEMS}
+    parts["securitySchemes"] = {"bearer": _BEARER}
+    document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
+    for name in BODIES.keys() & parts["schemas"].keys():
+        parts["schemas"][name].setdefault("examples", [BODIES[name]])
+    for schema in ("SitePatch", "AllocationPatch"):
+        for field in parts["schemas"][schema]["properties"].values():
+            field.pop("default", None)  # what is left out stays
+    for path, operation in _operations(document):
+        _complete(path, operation)
+    return document
+
+
+def methods_at(document: Json, path: str) -> list[str]:
+    """The methods that the document has for a path, in capitals; none where it does not know the path."""
+    for template, item in document["paths"].items():
+        if re.fullmatch(_PARAMETER.sub("[0-9]+", template), path):
+            return [method.upper() for method in item]
+    return []
+
+
+def _operations(document: Json) -> Iterator[tuple[str, Json]]:
+    for path, item in document["paths"].items():
+        for method in _METHODS:
+            if method in item:
+                yield path, item[method]
+
+
+def _refusal(status: int) -> Json:
+    found: Json = {
+        "description": PROBLEMS[status]["detail"],
+        "content": {MEDIA_TYPE: {"schema": _schema_of(status), "example": PROBLEMS[status]}},
+    }
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        found["headers"] = _RETRY
+    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        found["headers"] = _CHALLENGE
+    return found
+
+
+def _schema_of(status: int) -> Json:
+    name = "InvalidValue" if status == HTTPStatus.UNPROCESSABLE_ENTITY else "Problem"
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _complete(path: str, operation: Json) -> None:
+    for parameter in operation.get("parameters", ()):
+        _complete_parameter(operation["operationId"], parameter)
+    answers = operation["responses"]
+    answers.pop("422", None)
+    for answer in answers.values():
+        for media, content in answer.get("content", {}).items():
+            content.setdefault("schema", {"type": "string"})
+            if "example" not in content and media in TEXTS:
+                content["example"] = TEXTS[media]
+    if "201" in answers:
+        answers["201"]["headers"] = _LOCATION
+    if "health" in operation["tags"]:
+        operation["security"] = []
+        _complete_health(answers)
+        return
+    operation["security"] = [{"bearer": []}, {}]
+    for status in _refusals(path, operation):
+        phrase = HTTPStatus(status).phrase.replace(" ", "")
+        answers[str(status)] = {"$ref": f"#/components/responses/{phrase}"}
+
+
+def _complete_parameter(operation: str, parameter: Json) -> None:
+    """A parameter of a query is there or not, never null."""
+    schema = parameter["schema"]
+    options = [option for option in schema.pop("anyOf", ()) if option != {"type": "null"}]
+    for option in options:
+        schema |= option
+    name = parameter["name"]
+    example = PARAMETERS.get(f"{operation}.{name}", PARAMETERS.get(name))
+    if example is not None and "example" not in parameter and "examples" not in schema:
+        parameter["example"] = example
+    parameter.setdefault("description", name)
+
+
+def _complete_health(answers: Json) -> None:
+    """The health calls say that all is not well in the shape in which they say that it is."""
+    if "application/json" in answers["200"].get("content", {}):
+        answers["503"] = {"description": "it is not", "content": answers["200"]["content"]}
+    else:
+        answers["200"]["content"] = {"text/plain": {"schema": {"type": "string"}, "example": "pollerd_polls_total 7\n"}}
+
+
+def _refusals(path: str, operation: Json) -> Iterator[int]:
+    yield from (
+        HTTPStatus.UNAUTHORIZED,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+    )
+    if "{" in path:
+        yield HTTPStatus.NOT_FOUND
+    if path.endswith("/diff"):
+        yield HTTPStatus.GONE
+    if operation["operationId"] in _CONFLICTS:
+        yield HTTPStatus.CONFLICT
+    if "requestBody" in operation:
+        yield from (
+            HTTPStatus.BAD_REQUEST,
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        )

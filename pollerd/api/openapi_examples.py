@@ -1,0 +1,176 @@
+"""The examples of the OpenAPI document; a test holds each against its schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_AT = "2026-01-31T12:00:00.000Z"
+_EARLIER = "2026-01-31T11:30:00.000Z"
+_LATER = "2026-01-31T12:20:00.000Z"
+
+PARAMETERS: dict[str, Any] = {
+    "site_id": 7,
+    "change_id": 42,
+    "q": "news",
+    "tag": "daily",
+    "state": "active",
+    "host": "example.org:443",
+    "limit": 100,
+    "list_sites.cursor": "czEwMA",
+    "list_changes.cursor": "YzEwMA",
+    "list_site_changes.cursor": "YzEwMA",
+    "list_polls.cursor": "cDEwMA",
+    "since": _AT,
+    "site": 7,
+    "diff_change.format": "unified",
+    "export_sites.format": "csv",
+    "context": 3,
+    "last_event_id": 42,
+    "Last-Event-ID": 42,
+}
+"""Name, or call and name -> a value, for parameters without an example of their own."""
+
+_SITE: dict[str, Any] = {
+    "id": 7,
+    "url": "https://example.org/news",
+    "state": "active",
+    "weight": 2.0,
+    "cost": 1.0,
+    "tags": ["daily"],
+    "min_interval": None,
+    "max_interval": 86_400.0,
+    "half_life": None,
+    "header_names": ["Accept-Language"],
+    "has_credentials": True,
+    "proxy": None,
+    "created_at": "2026-01-01T08:00:00.000Z",
+    "last_poll_at": _AT,
+    "next_poll_at": _AT,
+    "rate_per_day": 3.2,
+    "polls": 410,
+    "changes": 97,
+    "failures": 0,
+    "last_outcome": "not_modified",
+    "last_detail": "",
+    "redirect_proposal": None,
+}
+_CHANGE: dict[str, Any] = {
+    "id": 42,
+    "site_id": 7,
+    "url": "https://example.org/news",
+    "detected_at": _AT,
+    "previous_poll_at": _EARLIER,
+    "kind": "html",
+    "summary": "+3 -1 lines: the mill is for sale",
+}
+_POLL: dict[str, Any] = {
+    "id": 410,
+    "at": _AT,
+    "elapsed": 1800.0,
+    "outcome": "changed",
+    "status": 200,
+    "duration": 0.21,
+    "bytes": 18_231,
+    "changed": True,
+    "detail": "",
+    "redirects": [],
+}
+
+BODIES: dict[str, dict[str, Any]] = {
+    "Site": _SITE,
+    "Change": _CHANGE,
+    "Poll": _POLL,
+    "Listing_Site_": {"items": [_SITE], "next_cursor": "czc"},
+    "Listing_Change_": {"items": [_CHANGE], "next_cursor": None},
+    "Listing_Poll_": {"items": [_POLL], "next_cursor": None},
+    "ImportResult": {
+        "added": 2,
+        "existing": 1,
+        "rejected": [{"line": 3, "reason": "url: must be an absolute http:// or https:// URL; given: 'x'"}],
+        "rejected_count": 1,
+    },
+    "Explanation": {
+        "site_id": 7,
+        "allocator": "whittle",
+        "objective": "changes",
+        "rate_per_day": 3.2,
+        "rate_low_per_day": 2.6,
+        "rate_high_per_day": 4.0,
+        "elapsed": 1200.0,
+        "change_probability": 0.04,
+        "urgency": 0.018,
+        "rank": 31,
+        "price": 0.021,
+        "budget_share": 0.0004,
+        "expected_interval": 1700.0,
+        "next_poll_at": _AT,
+        "next_expected_poll_at": _LATER,
+        "why_not_now": "others are more urgent",
+        "capped_to_uniform": False,
+        "failures": 0,
+    },
+    "Allocation": {
+        "allocator": "whittle",
+        "objective": "changes",
+        "budget": 5.0,
+        "utilization": 0.98,
+        "price": 0.021,
+        "expected_detections_per_hour_as_scheduled": 312.0,
+        "expected_detections_per_hour_uniform": 241.0,
+        "expected_detections_per_hour_best": 318.0,
+        "sites": 5000,
+        "late_sites": 0,
+        "noisy_sites": 12,
+        "maximum_intervals_feasible": True,
+    },
+    "Difference": {
+        "change_id": 42,
+        "format": "unified",
+        "before": {"at": _EARLIER, "kind": "html", "bytes": 812, "lines": 40},
+        "after": {"at": _AT, "kind": "html", "bytes": 840, "lines": 40},
+        "added": 1,
+        "removed": 1,
+        "coarse": False,
+        "truncated": False,
+        "text": "@@ -7 +7 @@\n-The mill is open.\n+The mill is for sale.\n",
+        "rows": None,
+    },
+    "Health": {"status": "ok"},
+    "Readiness": {"status": "ready", "reason": None},
+}
+"""Name of a schema -> an answer or body of it."""
+
+TEXTS = {
+    "text/plain": "https://example.org/news\n",
+    "text/csv": "url,weight,tags\nhttps://example.org/news,2,news;daily\n",
+    "application/x-ndjson": '{"url": "https://example.org/news", "weight": 2, "tags": ["news"]}\n',
+    "text/x-opml": '<opml version="2.0"><body><outline xmlUrl="https://example.org/feed"/></body></opml>',
+}
+"""Media type -> an answer that is a list of sites, for those without an example of their own."""
+
+
+def _problem(status: int, title: str, detail: str, kind: str | None = None, **more: Any) -> dict[str, Any]:
+    type_ = "about:blank" if kind is None else f"urn:pollerd:problem:{kind}"
+    return {"type": type_, "title": title, "status": status, "detail": detail, **more}
+
+
+PROBLEMS: dict[int, dict[str, Any]] = {
+    400: _problem(400, "Bad Request", "the body cannot be read as JSON"),
+    401: _problem(401, "Unauthorized", "a bearer token is needed"),
+    403: _problem(403, "Forbidden", "the bearer token does not allow to write"),
+    404: _problem(404, "Not Found", "no such site: 7", "not-found"),
+    409: _problem(409, "Conflict", "site exists already: https://example.org/news (id 7)", "duplicate", existing_id=7),
+    410: _problem(410, "Gone", "a content of this change was pruned; its summary is kept", "content-pruned"),
+    413: _problem(413, "Request Entity Too Large", "the body may have at most 1048576 bytes"),
+    415: _problem(415, "Unsupported Media Type", "the body must be application/json"),
+    422: _problem(
+        422,
+        "Unprocessable Entity",
+        "weight: must be 0 to 1,000,000,000",
+        "invalid-value",
+        errors=[{"field": "weight", "allowed": "0 to 1,000,000,000", "given": -1}],
+    ),
+    500: _problem(500, "Internal Server Error", "a fault of the daemon; its log says more"),
+    503: _problem(503, "Service Unavailable", "the database is locked", "database-unavailable"),
+}
+"""Status -> a problem document."""
