@@ -172,3 +172,13 @@ async def test_as_a_command_it_finds_the_database_where_the_daemon_does(top: Pat
     _, said = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
     assert (process.returncode, said) == (0, b"")
     assert (tmp_path / "backup").stat().st_size > 0
+
+
+async def test_the_tuning_note_names_tables_of_ours(top: Path) -> None:
+    note = (top / "deploy" / "postgres.md").read_text()
+    statements = [line.strip() for line in note.splitlines() if line.startswith("    ALTER TABLE")]
+    assert len(statements) == 2
+    with postgres_database() as url:
+        await filled(url)
+        for statement in statements:
+            await query(url, statement)
