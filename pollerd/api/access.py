@@ -21,7 +21,8 @@ HEADER_VALUE = r"^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$"
 _NAME = re.compile(HEADER_NAME.removesuffix("$") + r"\Z")
 _VALUE = re.compile(HEADER_VALUE.removesuffix("$") + r"\Z")
 _BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-_NOT_SHOWN = "(not shown)"
+NOT_SHOWN = "(not shown)"
+_SECRET_WORDS = ("auth", "cookie", "cred", "header", "key", "pass", "proxy", "pwd", "secret", "token", "user")
 _OURS = frozenset(
     {
         # The connection's, not the page's (RFC 9110, section 7.6.1).
@@ -63,7 +64,7 @@ def check_access(access: Access) -> Access:
     if access.credentials is not None:
         _check_credentials(access.credentials)
         if any(name.lower() == "authorization" for name in access.header_names):
-            raise InvalidValueError("headers.Authorization", "left out where credentials are given", _NOT_SHOWN)
+            raise InvalidValueError("headers.Authorization", "left out where credentials are given", NOT_SHOWN)
     if access.proxy is None:
         return access
     return replace(access, proxy=normalise_proxy(access.proxy))
@@ -86,6 +87,13 @@ def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
     return Access(headers, credentials, proxy)
 
 
+def shown(field: str, given: object) -> object:
+    """What was given, unless it may be secret: by the name of its field, misspelt or misplaced too, or as a whole."""
+    name = field.lower()
+    secret = isinstance(given, dict | list) or any(word in name for word in _SECRET_WORDS)
+    return NOT_SHOWN if secret else given
+
+
 def base_of(spec: SiteSpec, url: str) -> Access:
     """What stays of a site's access where its URL becomes `url`: at another origin the proxy only."""
     return spec.access if origin_of(url) == origin_of(spec.url) else spec.access.elsewhere()
@@ -97,7 +105,7 @@ def _credentials(given: object) -> Credentials | None:
     found = _texts("credentials", given)
     unknown = found.keys() - set(Credentials.__dataclass_fields__)
     if unknown:
-        raise InvalidValueError("credentials", "username and password, or token, and nothing else", _NOT_SHOWN)
+        raise InvalidValueError("credentials", "username and password, or token, and nothing else", NOT_SHOWN)
     return Credentials(**found)
 
 
@@ -119,27 +127,27 @@ def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
     if size > MAX_HEADERS_SIZE:
         raise InvalidValueError("headers", f"at most {MAX_HEADERS_SIZE} characters together", f"{size} characters")
     if len({name.lower() for name, _ in headers}) < len(headers):
-        raise InvalidValueError("headers", "free of names that differ in case only", _NOT_SHOWN)
+        raise InvalidValueError("headers", "free of names that differ in case only", NOT_SHOWN)
     for name, value in headers:
         if not _NAME.match(name):
             # What stands where a name should may be the whole header.
-            raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", _NOT_SHOWN)
+            raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", NOT_SHOWN)
         if name.lower() in _OURS:
-            raise InvalidValueError(f"headers.{name}", "left out: the daemon sets it itself", _NOT_SHOWN)
+            raise InvalidValueError(f"headers.{name}", "left out: the daemon sets it itself", NOT_SHOWN)
         if not _VALUE.match(value):
             allowed = "printable ASCII without line breaks and spaces around it"
-            raise InvalidValueError(f"headers.{name}", allowed, _NOT_SHOWN)
+            raise InvalidValueError(f"headers.{name}", allowed, NOT_SHOWN)
 
 
 def _check_credentials(credentials: Credentials) -> None:
     basic = (credentials.username, credentials.password)
     if (credentials.token is None) == (basic == (None, None)) or (credentials.token is None and None in basic):
-        raise InvalidValueError("credentials", "username and password, or token", _NOT_SHOWN)
+        raise InvalidValueError("credentials", "username and password, or token", NOT_SHOWN)
     for field, text in (("token", credentials.token), ("username", basic[0]), ("password", basic[1])):
         if text is not None and not (len(text) <= MAX_SECRET_LENGTH and (text.isprintable() or not text)):
             allowed = f"at most {MAX_SECRET_LENGTH} printable characters"
-            raise InvalidValueError(f"credentials.{field}", allowed, _NOT_SHOWN)
+            raise InvalidValueError(f"credentials.{field}", allowed, NOT_SHOWN)
     if credentials.token is not None and not _BEARER.fullmatch(credentials.token):
-        raise InvalidValueError("credentials.token", "letters, digits and -._~+/, perhaps = at the end", _NOT_SHOWN)
+        raise InvalidValueError("credentials.token", "letters, digits and -._~+/, perhaps = at the end", NOT_SHOWN)
     if credentials.username is not None and ":" in credentials.username:
-        raise InvalidValueError("credentials.username", "free of ':'", _NOT_SHOWN)
+        raise InvalidValueError("credentials.username", "free of ':'", NOT_SHOWN)

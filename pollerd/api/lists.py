@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -215,11 +215,13 @@ def _typed(field: str, value: object) -> object:
     return float(value)
 
 
-def _check_known(fields: Iterable[str]) -> None:
-    unknown = set(fields) - set(KNOWN_FIELDS)
+def _check_known(given: Mapping[str, object]) -> None:
+    unknown = given.keys() - set(KNOWN_FIELDS)
     if unknown:
         allowed = f"left out; known are {', '.join(KNOWN_FIELDS)}"
-        raise InvalidValueError(min(unknown)[:_GIVEN_SHOWN], allowed, "(not shown)")
+        name = min(unknown)
+        shown = str(access.shown(name, given[name]))
+        raise InvalidValueError(name[:_GIVEN_SHOWN], allowed, shown[:_GIVEN_SHOWN])
 
 
 def _spec(values: dict[str, Any]) -> SiteSpec:

@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 from starlette.convertors import Convertor, register_url_convertor
 
+from pollerd.api.access import shown
 from pollerd.api.lists import media_type
 from pollerd.api.times import parse_moment
 from pollerd.errors import InvalidValueError
@@ -73,7 +74,7 @@ async def known_query(request: Request) -> None:
     for name, value in request.query_params.items():
         if name not in known:
             allowed = f"left out; known are {', '.join(known)}" if known else "left out"
-            raise InvalidValueError(name, allowed, value)
+            raise InvalidValueError(name, allowed, shown(name, value))
         if len(request.query_params.getlist(name)) > 1:
             raise InvalidValueError(name, "given once", "more than once")
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from pollerd.api import access
 from pollerd.api.openapi import MEDIA_TYPE, methods_at
 from pollerd.errors import (
     DatabaseInUseError,
@@ -25,8 +28,6 @@ from pollerd.errors import (
 RETRY_SECONDS = 1
 _GIVEN_SHOWN = 200
 _EXACT = 2**53
-_NOT_SHOWN = "(not shown)"
-_SECRET_WORDS = ("auth", "cookie", "cred", "header", "key", "pass", "proxy", "pwd", "secret", "token", "user")
 
 
 class ProblemResponse(JSONResponse):
@@ -98,7 +99,7 @@ async def _on_validation(request: Request, error: Exception) -> ProblemResponse:
     found = error.errors()
     if any(entry["loc"][0] == "path" for entry in found):
         return problem(HTTPStatus.NOT_FOUND, f"no such path: {request.url.path}")
-    return invalid([_entry(entry) for entry in found])
+    return invalid([_entry(request, entry) for entry in found])
 
 
 async def _on_invalid(_: Request, error: Exception) -> ProblemResponse:
@@ -125,12 +126,12 @@ async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the daemon; its log says more")
 
 
-def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
     """One of pydantic's errors in our words."""
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
-    given = _NOT_SHOWN if _perhaps_secret(field, entry["input"]) else entry["input"]
+    given = access.shown(field, entry["input"])
     if entry["type"] == "extra_forbidden":
-        return field_error(field, "left out: it is not known", given)
+        return field_error(field, _left_out(request, entry["loc"]), given)
     if entry["type"] == "missing":
         return field_error(field, "given", None)
     if entry["type"] == "json_invalid":
@@ -139,10 +140,13 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     return field_error(field, allowed, given)
 
 
-def _perhaps_secret(field: str, given: object) -> bool:
-    """Whether a value may hold a secret: by the name of its field, misspelt or misplaced too, or by what is in it."""
-    name = field.lower()
-    return isinstance(given, dict | list) or any(word in name for word in _SECRET_WORDS)
+def _left_out(request: Request, place: Sequence[str | int]) -> str:
+    """That a field is not known, and which are, where it stands in the body itself."""
+    route = request.scope["route"]
+    body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
+    if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
+        return "left out: it is not known"
+    return f"left out; known are {', '.join(body.model_fields)}"
 
 
 def _shown(given: object) -> object:

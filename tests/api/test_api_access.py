@@ -125,3 +125,24 @@ def test_tokens_are_not_kept_and_must_differ() -> None:
     assert FULL not in repr(ApiSettings.listening("127.0.0.1:1", token=FULL))
     with pytest.raises(InvalidValueError, match="read_token"):
         ApiSettings.listening("127.0.0.1:1", token=FULL, read_token=FULL)
+
+
+async def test_what_is_not_known_is_named_with_what_is(api: Api) -> None:
+    for method, path, body, known in [
+        ("POST", "/sites", {"url": "https://example.org/", "wait": 3}, "url, weight, cost"),
+        ("PUT", "/allocation", {"wait": 3}, "allocator, objective, budget"),
+        ("GET", "/sites?wait=3", None, "q, tag, state, host, limit, cursor"),
+    ]:
+        reply = await api(method, path, body)
+        [error] = reply.json["errors"]
+        assert (reply.status, error["field"], str(error["given"])) == (422, "wait", "3")
+        assert error["allowed"].startswith("left out; known are ")
+        assert known in error["allowed"]
+    secret = (await api("GET", "/sites?password=s3cret")).body
+    assert b"password" in secret
+    assert b"s3cret" not in secret
+    line = b'{"url": "https://example.org/", "wait": 3}'
+    reply = await api("POST", "/sites/import", data=line, headers={"Content-Type": "application/x-ndjson"})
+    [rejected] = reply.json["rejected"]
+    assert rejected["reason"].startswith("wait: must be left out; known are url, weight")
+    assert rejected["reason"].endswith("given: '3'")
