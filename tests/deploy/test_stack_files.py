@@ -147,7 +147,7 @@ def test_the_unit_gives_up_what_it_does_not_need(top: Path) -> None:
     for name in ("NoNewPrivileges", "PrivateTmp", "PrivateDevices", "ProtectHome", "DynamicUser", "RestrictSUIDSGID"):
         assert service[name] == "yes", name
     assert (service["ProtectSystem"], service["CapabilityBoundingSet"]) == ("strict", "")
-    assert service["RestartPreventExitStatus"] == "2"
+    assert service["Restart"] == "on-failure"
 
 
 def test_systemd_takes_the_unit(top: Path, tmp_path: Path) -> None:
