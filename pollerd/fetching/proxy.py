@@ -29,7 +29,7 @@ class Proxy:
 def normalise_proxy(text: str) -> str:
     """The one spelling of a proxy's URL, user name and password included.
 
-    Raises `InvalidValueError(field="proxy")`; what was given is shown only where it holds no user name.
+    Raises `InvalidValueError(field="proxy")`, which shows no more than the scheme of what was given.
     """
     shape = _SHAPE.fullmatch(text.strip())
     if shape is None:
@@ -66,4 +66,6 @@ def basic(username: str, password: str) -> str:
 
 
 def _invalid(given: str) -> InvalidValueError:
-    return InvalidValueError("proxy", _ALLOWED, "(not shown)" if "@" in given else given[:120])
+    """The refusal, with the scheme at most: a password may stand anywhere in what is no proper URL."""
+    scheme, separator, _ = given.strip().partition("://")
+    return InvalidValueError("proxy", _ALLOWED, f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")

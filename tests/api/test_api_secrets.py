@@ -42,6 +42,7 @@ async def test_no_answer_tells_what_was_given(api: Api) -> None:
         ("GET", "//openapi.json"),
         ("GET", f"{path}/polls"),
     ]
+    calls += [("GET", f"/sites/export?format={form}") for form in ("text", "csv", "jsonl", "opml")]
     for reply in [added, *[await api(*call) for call in calls], await api("POST", "/sites", {"url": URL, **GIVEN})]:
         assert b"s3cret" not in reply.body
         assert b"someone" not in reply.body
@@ -105,6 +106,8 @@ async def test_another_origin_does_not_get_the_secrets(api: Api, patch: dict[str
         ({"credentials": "someone:s3cret"}, "credentials", "a valid dictionary"),
         ({"password": "s3cret"}, "password", "left out; known are headers, credentials, proxy, url, weight"),
         ({"proxy": "http://me:s3cret@proxy.example/path"}, "proxy", "http://host:port"),
+        ({"proxy": "http://me:s3cret%40proxy.example:3128"}, "proxy", "http://host:port"),
+        ({"proxy": "me:s3cret"}, "proxy", "http://host:port"),
         ({"proxy": ["s3cret"]}, "proxy", "a valid string"),
     ],
 )
