@@ -183,6 +183,8 @@ async def _read_list(config: Config, control: Control) -> None:
     for start in range(0, len(specs), _LIST_BLOCK):
         block = specs[start : start + _LIST_BLOCK]
         result = await control.add_sites(block, respect_deleted=not config.options.sync)
+        for _, error in result.refused:
+            log.warning("site_refused", file=str(path), reason=str(error))
         added, existing = added + len(result.added), existing + len(result.existing)
         deleted += len(result.deleted)
     removed = 0

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from pollerd.allocation.traa import UPDATING, TraaSettings, nearest_states, next_state, shares
 from pollerd.errors import InvalidValueError
 
+_FEW = 64
+"""Leaves up to which they are taken one by one; for more the free ones are put in order."""
 _PATHS_AT_MOST = 16
 """Amounts of one in so many leaves or more are worked out for the whole tree at once."""
 
@@ -76,7 +78,11 @@ class Hierarchy:
         """
         while len(self._free) < k:
             self._grow()
-        leaves = np.array([heapq.heappop(self._free) for _ in range(k)], np.int64)
+        if k > _FEW:
+            self._free.sort()
+            leaves, self._free = np.array(self._free[:k], np.int64), self._free[k:]
+        else:
+            leaves = np.array([heapq.heappop(self._free) for _ in range(k)], np.int64)
         before = self.count[1]
         self._tally(leaves, 1)
         if k:

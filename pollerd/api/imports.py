@@ -53,10 +53,10 @@ async def import_sites(daemon: Daemon, request: Request) -> ImportResult:
 
 async def _add(control: ControlPort, lines: Iterator[Line]) -> ImportResult:
     result = ImportResult(added=0, existing=0, rejected=[], rejected_count=0)
-    specs: list[SiteSpec] = []
+    specs: list[tuple[int, SiteSpec]] = []
     for seen, (number, found) in enumerate(lines, 1):
         if isinstance(found, SiteSpec):
-            specs.append(found)
+            specs.append((number, found))
         else:
             _reject(result, number, found)
         if seen % _STRIDE == 0:
@@ -76,8 +76,10 @@ def _reject(result: ImportResult, line: int, error: InvalidValueError) -> None:
         result.rejected.append(Rejection(line=line, reason=reason))
 
 
-async def _flush(control: ControlPort, specs: list[SiteSpec], result: ImportResult) -> None:
+async def _flush(control: ControlPort, specs: list[tuple[int, SiteSpec]], result: ImportResult) -> None:
     if specs:
-        done = await control.add_sites(specs)
+        done = await control.add_sites([spec for _, spec in specs])
+        for i, error in done.refused:
+            _reject(result, specs[i][0], error)
         result.added += len(done.added)
         result.existing += len(done.existing)

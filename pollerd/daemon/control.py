@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -18,9 +18,9 @@ from pollerd.daemon.journal import Journal
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.outlook import Outlook
-from pollerd.daemon.replay import replay
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.succession import Succession
 from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.fetching import host_of, origin_of
@@ -58,6 +58,7 @@ class Control:
         self._meter, self._settings, self._rng, self._clock = meter, settings, rng, clock
         self._objective = settings.objective
         self._turn = asyncio.Lock()
+        self._allocating = asyncio.Lock()
         self.forecast = Forecast(fleet, lambda: self._objective, clock)
         self.outlook = Outlook(fleet, meter, self.forecast, lambda: self._objective, clock)
 
@@ -67,9 +68,13 @@ class Control:
         """Adds sites whose URLs are normalised; those that exist, or were deleted, are named in the result.
 
         `respect_deleted`: leave out URLs that a user deleted (the list that is read at every start does).
+        Sites that the allocator in charge cannot hold are refused, one by one.
         """
-        hosts = [host_of(spec.url) for spec in specs]
         async with self._turn:
+            refused = self._fleet.refusals(specs)
+            places = [i for i in range(len(specs)) if i not in refused]
+            specs = [specs[i] for i in places]
+            hosts = [host_of(spec.url) for spec in specs]
             result = await self._store.add_sites(specs, hosts, self._clock(), respect_deleted=respect_deleted)
             self._fleet.add(
                 [site_id for site_id, _, _ in result.added],
@@ -78,22 +83,31 @@ class Control:
             )
         self._fleet.fit_budget()
         self._dispatcher.wake()
-        return result
+        return _renumbered(result, places, refused) if refused else result
 
     async def add_site(self, spec: SiteSpec) -> Site:
-        """Adds one site. Raises DuplicateError with the existing id."""
+        """Adds one site. Raises DuplicateError with the existing id, InvalidValueError where it cannot be held."""
         result = await self.add_sites([spec])
+        if result.refused:
+            raise result.refused[0][1]
         if result.existing:
             raise DuplicateError("site", spec.url, result.existing[0][0])
         return await self._store.get_site(result.added[0][0])
 
     async def update_site(self, site_id: int, changes: SiteChanges) -> Site:
-        """Changes what defines a site; what was learned of it stays. Raises NotFoundError, DuplicateError."""
+        """Changes what defines a site; what was learned of it stays.
+
+        Raises NotFoundError, DuplicateError, and InvalidValueError where the allocator cannot hold it so.
+        """
         async with self._turn:
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
             before = await self._store.get_site(site_id)
             changes = _without_leak(before.spec, changes)
+            if "weight" in changes or "cost" in changes:
+                self._fleet.admit(
+                    site_id, changes.get("weight", before.spec.weight), changes.get("cost", before.spec.cost)
+                )
             site = await self._store.update_site(site_id, changes, self._clock())
             self._memories.forget(site_id)
             if site.spec.url != before.spec.url:
@@ -175,24 +189,23 @@ class Control:
         if goal not in OBJECTIVES:
             raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), goal)
         pace = self._gate.budget if budget is None else check_budget(budget)
-        async with self._turn:
+        async with self._allocating:
             if (name, goal) != (self._fleet.allocator_name, self._objective):
                 await self._switch(name, goal, pace)
-            self._set_budget(pace)
-            await self._store.save_allocation(AllocationRow(name, goal, pace, self._fleet.allocator.shared_state()))
+            async with self._turn:
+                self._set_budget(pace)
+                await self._store.save_allocation(AllocationRow(name, goal, pace))
             await self.forecast.refresh()
         return self.allocation()
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:
+        """The polling goes on while the successor learns; the change itself is one transaction."""
+        fresh = allocation.create(name, budget=self._fleet.spendable(budget), objective=objective, rng=self._rng)
+        succession = Succession(self._store, self._fleet, fresh)
+        await succession.prepare()
         # No poll may come between the polls replayed and the first that the new allocator sees.
-        async with self._journal.still():
-            fresh = allocation.create(name, budget=self._fleet.spendable(budget), objective=objective, rng=self._rng)
-            sites = self._fleet.sites
-            slots = np.flatnonzero(sites.occupied())
-            fresh.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
-            await replay(self._store.recent_polls(), sites, fresh)
-            states = fresh.site_state(slots)
-            learned = [(int(i), s.tobytes()) for i, s in zip(sites.site_id[slots], states, strict=True)]
+        async with self._turn, self._journal.still():
+            learned = await succession.finish()
             await self._store.replace_learned(AllocationRow(name, objective, budget, fresh.shared_state()), learned)
             self._fleet.replace_allocator(name, fresh)
             self._objective = objective
@@ -232,6 +245,16 @@ class Control:
             offline=self._intake.offline,
             storage_failure=self._journal.failure,
         )
+
+
+def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:
+    """The result for the sites at `places` of a longer list, with those that were refused."""
+    return AddResult(
+        added=[(site_id, places[i], host_id) for site_id, i, host_id in result.added],
+        existing=[(site_id, places[i]) for site_id, i in result.existing],
+        deleted=[places[i] for i in result.deleted],
+        refused=list(refused.items()),
+    )
 
 
 def _without_leak(spec: SiteSpec, changes: SiteChanges) -> SiteChanges:

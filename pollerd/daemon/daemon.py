@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import structlog
@@ -23,7 +24,7 @@ from pollerd.daemon.journal import Journal
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.poller import Poller
-from pollerd.daemon.replay import replay
+from pollerd.daemon.replay import Replay, catch_up
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
@@ -31,6 +32,9 @@ from pollerd.fetching import Fetcher
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import AllocationRow, RunInfo, Store
 from pollerd.telemetry import Instruments
+
+_ALL_POLLS = 1_000_000
+"""More than a site can have had since what is learned in common was stored."""
 
 
 class Daemon:
@@ -164,26 +168,38 @@ async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings) -> None
     What is in force now is kept: it holds at the next start, too, unless something else is said then.
     """
     kept = await store.load_allocation()
-    shared = kept.shared_state if kept is not None and kept.allocator == settings.allocator else None
-    if shared is None or not await _put_back(fleet, store, settings.allocator, shared):
-        polls = await replay(store.recent_polls(), fleet.sites, fleet.allocator)
+    log = structlog.get_logger("pollerd.daemon")
+    row = partial(AllocationRow, settings.allocator, settings.objective, settings.budget)
+    if kept is not None and kept.allocator == settings.allocator and await _put_back(fleet, store, kept):
+        # A run that was killed left polls that came after what is learned in common was stored.
+        after = kept.learned_through
+        newer = store.recent_polls(_ALL_POLLS, after=await store.last_poll_id() if after is None else after)
+        polls = await catch_up(newer, fleet.sites, fleet.allocator)
         if polls:
-            log = structlog.get_logger("pollerd.daemon")
-            log.info("learned_from_stored_polls", polls=polls, allocator=settings.allocator)
-    await store.save_allocation(
-        AllocationRow(settings.allocator, settings.objective, settings.budget, fleet.allocator.shared_state())
-    )
+            log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
+        await store.save_allocation(row(fleet.allocator.shared_state()))
+        return
+    replay = Replay(fleet.sites, fleet.allocator)
+    await replay.teach(store.recent_polls())
+    if replay.taken:
+        log.info("learned_from_stored_polls", polls=replay.taken, allocator=settings.allocator)
+    slots = np.flatnonzero(replay.site_id >= 0)
+    states = fleet.allocator.site_state(slots)
+    learned = [(int(i), state.tobytes()) for i, state in zip(replay.site_id[slots], states, strict=True)]
+    await store.replace_learned(row(fleet.allocator.shared_state()), learned)
 
 
-async def _put_back(fleet: Fleet, store: Store, allocator: str, shared: bytes) -> bool:
-    site_ids, states = await store.load_learned(allocator)
+async def _put_back(fleet: Fleet, store: Store, kept: AllocationRow) -> bool:
+    if kept.shared_state is None:
+        return False
+    site_ids, states = await store.load_learned(kept.allocator)
     slots = fleet.sites.slots_of(site_ids)
     known = slots >= 0
     slots, states = slots[known], states[known]
     if not len(slots):  # what was learned in common holds for sites to come; only the width is unknown
         states = fleet.allocator.site_state(slots)
     try:
-        fleet.allocator.restore(slots, states, shared)
+        fleet.allocator.restore(slots, states, kept.shared_state)
     except InvalidValueError as error:
         log = structlog.get_logger("pollerd.daemon")
         log.warning("learned_state_unusable", reason=str(error), instead="learning from the stored polls")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator
+from pollerd.errors import InvalidValueError
 from pollerd.model import Site, SiteSpec, SiteState
 from pollerd.scheduling import STATE_CODE, HostTable, RobotsRules, SchedulingSettings, SiteTable, capacity
 from pollerd.storage import STATE_CODES, HostRow, ScheduleRows
@@ -91,6 +92,31 @@ class Fleet:
         table.half_life[slots] = [_optional(s.half_life) for s in specs]
         table.paused[slots] = [s.paused for s in specs]
         self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+
+    def refusals(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
+        """Index -> why, of new sites that the allocator cannot hold beside those there are and those before them."""
+        refused: dict[int, InvalidValueError] = {}
+        accepted: list[tuple[float, float]] = []
+        for i, spec in enumerate(specs):
+            kind = (spec.weight, spec.cost)
+            if kind not in accepted:
+                try:
+                    self._admit(np.empty(0, np.int64), [*accepted, kind])
+                except InvalidValueError as error:
+                    refused[i] = error
+                else:
+                    accepted.append(kind)
+        return refused
+
+    def admit(self, site_id: int, weight: float, cost: float) -> None:
+        """Raises InvalidValueError where the allocator cannot hold the site with this weight and cost."""
+        slot = self.sites.slot_of(site_id)
+        if slot is not None:
+            self._admit(np.array([slot]), [(weight, cost)])
+
+    def _admit(self, slots: NDArray[np.int64], kinds: Sequence[tuple[float, float]]) -> None:
+        weight, cost = np.array(kinds, np.float64).T
+        self.allocator.admit(slots, weight, cost)
 
     def update(self, site_id: int, spec: SiteSpec) -> None:
         """Takes over a site's new settings; what was learned of it stays."""

@@ -18,7 +18,8 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import HostRobots, Store
 from pollerd.telemetry import Instruments
 
-_SHARED_STATE_SECONDS = 1.0
+_SHARED_STATE_SECONDS = 30.0
+"""What is learned in common is large; after a crash the polls since it was stored teach it again."""
 _RETRY_FIRST_SECONDS = 0.5
 _RETRY_CAP_SECONDS = 5.0
 

@@ -2,27 +2,61 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.scheduling import SiteTable
 from pollerd.storage import PollColumns
 
 
-async def replay(blocks: AsyncIterator[PollColumns], sites: SiteTable, allocator: Allocator) -> int:
-    """Feeds stored polls, in time order, to an allocator that holds the sites; returns how many it took.
+class Replay:
+    """Feeds stored polls, in time order, to an allocator that holds the sites of a table, or some of them.
 
-    Polls of sites that are not in the table, and undated first polls, are passed over, as in life.
+    `site_id` int64[n] names the site that the allocator holds in each slot, -1 where none. Polls of other sites, and
+    undated first polls, are passed over, as in life. `taken` counts the polls taught. Between blocks the loop turns.
     """
-    taken = 0
-    async for polls in blocks:
-        slots = sites.slots_of(polls.site_id)
+
+    def __init__(self, sites: SiteTable, allocator: Allocator) -> None:
+        self._sites, self._allocator = sites, allocator
+        n = sites.size
+        self.site_id: NDArray[np.int64] = np.where(sites.occupied(), sites.site_id[:n], -1)
+        self.taken = 0
+
+    async def teach(self, blocks: AsyncIterator[PollColumns]) -> None:
+        """Takes the polls in."""
+        async for polls in blocks:
+            self._teach(polls)
+            await asyncio.sleep(0)
+
+    def _teach(self, polls: PollColumns) -> None:
+        slots = self.slots_of(polls)
         keep = (slots >= 0) & (np.isfinite(polls.elapsed) | ~np.isnan(polls.age))
-        if not keep.any():
-            continue
-        evidence = EvidenceBatch(changed=polls.changed[keep], age=polls.age[keep], count=polls.count[keep])
-        allocator.observe(slots[keep], polls.elapsed[keep], evidence, float(polls.at[keep][-1]))
-        taken += int(keep.sum())
-    return taken
+        if keep.any():
+            evidence = EvidenceBatch(changed=polls.changed[keep], age=polls.age[keep], count=polls.count[keep])
+            self._allocator.observe(slots[keep], polls.elapsed[keep], evidence, float(polls.at[keep][-1]))
+            self.taken += int(keep.sum())
+
+    def slots_of(self, polls: PollColumns) -> NDArray[np.int64]:
+        """The slot of each poll's site, -1 where the allocator does not hold it."""
+        slots = self._sites.slots_of(polls.site_id)
+        held = (slots >= 0) & (slots < len(self.site_id))
+        held[held] = self.site_id[slots[held]] == polls.site_id[held]
+        return np.where(held, slots, -1)
+
+
+async def catch_up(blocks: AsyncIterator[PollColumns], sites: SiteTable, allocator: Allocator) -> int:
+    """Teaches what is learned in common the polls that came after it was stored; returns how many there were.
+
+    The stored states of the polled sites know these polls already, and are put back afterwards: nothing counts twice.
+    """
+    replay = Replay(sites, allocator)
+    slots = np.flatnonzero(replay.site_id >= 0)
+    states = allocator.site_state(slots)
+    await replay.teach(blocks)
+    if replay.taken:
+        allocator.restore(slots, states, allocator.shared_state())
+    return replay.taken

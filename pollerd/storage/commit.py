@@ -12,6 +12,7 @@ from sqlalchemy import Connection, update
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import Redirect, SiteState
 from pollerd.storage.compression import pack
+from pollerd.storage.runs import last_poll_id
 from pollerd.storage.schema import allocation
 from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.texts import storable, storable_word, verbatim
@@ -130,7 +131,8 @@ class Commit:
         run_each(connection, self._sql.upsert_learned, rows)
         if batch.shared_state is not None:
             mine = allocation.c.allocator == batch.allocator
-            connection.execute(update(allocation).where(mine).values(shared_state=batch.shared_state))
+            known = {"shared_state": batch.shared_state, "learned_through": last_poll_id(connection)}
+            connection.execute(update(allocation).where(mine).values(known))
 
     def _write_hosts(self, connection: Connection) -> None:
         hosts = self._batch.hosts

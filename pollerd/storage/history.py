@@ -35,14 +35,16 @@ def _poll(row: dict[str, Any]) -> Poll:
     return Poll(**row)
 
 
-def recent_polls(per_site: int) -> Select[Any]:
-    """The last `per_site` informative polls of every site, in time order."""
+def recent_polls(per_site: int, after: int, through: int | None) -> Select[Any]:
+    """The last `per_site` informative polls of every site, in time order, of those with ids above `after`, up to
+    `through`.
+    """
     c = poll.c
     informative = [kind.value for kind in OutcomeKind if kind.informative]
     newest_first = func.row_number().over(partition_by=c.site_id, order_by=c.id.desc())
     ranked = (
         select(c.id, c.site_id, c.at, c.elapsed, c.changed, c.age, c.count, newest_first.label("rank"))
-        .where(c.outcome.in_(informative))
+        .where(c.outcome.in_(informative), c.id > after, *([] if through is None else [c.id <= through]))
         .subquery()
     )
     r = ranked.c

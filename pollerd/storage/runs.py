@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -29,18 +30,26 @@ def end_run(connection: Connection, run_id: int, now: float) -> None:
 def load_allocation(connection: Connection) -> AllocationRow | None:
     """The allocation in force; None before the first."""
     c = allocation.c
-    row = connection.execute(select(c.allocator, c.objective, c.budget, c.shared_state)).one_or_none()
+    columns = c.allocator, c.objective, c.budget, c.shared_state, c.learned_through
+    row = connection.execute(select(*columns)).one_or_none()
     return None if row is None else AllocationRow(*row)
 
 
+def last_poll_id(connection: Connection) -> int:
+    """The id of the last poll committed, 0 before the first."""
+    last: int | None = connection.execute(select(func.max(poll.c.id))).scalar_one()
+    return last or 0
+
+
 def save_allocation(connection: Connection, sql: Statements, row: AllocationRow) -> None:
-    """Put an allocation in force."""
-    values = {
+    """Put an allocation in force. Its shared state, where one is given, knows all polls committed so far."""
+    values: dict[str, Any] = {
         "allocator": row.allocator,
         "objective": row.objective,
         "budget": row.budget,
-        "shared_state": row.shared_state,
     }
+    if row.shared_state is not None:
+        values |= {"shared_state": row.shared_state, "learned_through": last_poll_id(connection)}
     statement = sql.insert_for(allocation).values(id=1, **values)
     connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values))
 

@@ -208,6 +208,8 @@ allocation = Table(
     Column("objective", Text, nullable=False),
     Column("budget", Double, nullable=False),
     Column("shared_state", LargeBinary),
+    # The last poll that `shared_state` has learned from.
+    Column("learned_through", Id),
     CheckConstraint("id = 1", name="single"),
 )
 

@@ -109,7 +109,10 @@ class Store:
         return await self._database.read(runs.load_allocation)
 
     async def save_allocation(self, row: AllocationRow) -> None:
-        """Put an allocation in force; `Batch.shared_state` is kept only for its allocator."""
+        """Put an allocation in force; `Batch.shared_state` is kept only for its allocator.
+
+        Without `shared_state` the stored one stays; one that is given is taken to know all polls committed so far.
+        """
         await self._database.write(lambda c: runs.save_allocation(c, self._sql, row))
 
     async def replace_learned(self, row: AllocationRow, states: Iterable[tuple[int, bytes]]) -> None:
@@ -287,9 +290,18 @@ class Store:
         """The content, decompressed. Raises `NotFoundError` where it was pruned."""
         return await self._database.read(lambda c: changes.get_content(c, content_id))
 
-    async def recent_polls(self, per_site: int = 64, piece: int = 10_000) -> AsyncIterator[PollColumns]:
-        """The last `per_site` informative polls of every site, in time order, `piece` at a time."""
-        async for rows in self._database.stream(history.recent_polls(per_site), piece):
+    async def last_poll_id(self) -> int:
+        """The id of the last poll committed, 0 before the first."""
+        return await self._database.read(runs.last_poll_id)
+
+    async def recent_polls(
+        self, per_site: int = 64, piece: int = 2_000, *, after: int = 0, through: int | None = None
+    ) -> AsyncIterator[PollColumns]:
+        """The last `per_site` informative polls of every site, in time order, `piece` at a time.
+
+        after, through: only polls with ids above the first, and up to the second.
+        """
+        async for rows in self._database.stream(history.recent_polls(per_site, after, through), piece):
             yield history.poll_columns(rows)
 
     # Care.

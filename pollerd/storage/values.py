@@ -10,6 +10,7 @@ from typing import Generic, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.errors import InvalidValueError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Poll, SiteState, Validators
 
 T = TypeVar("T")
@@ -187,6 +188,8 @@ class AllocationRow:
     objective: str
     budget: float
     shared_state: bytes | None = None
+    learned_through: int | None = None
+    """Id of the last poll that `shared_state` has learned from. Storage sets it: the last poll there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,8 @@ class AddResult:
     """(site id, index)"""
     deleted: list[int]
     """Indices of URLs that a user deleted and that are therefore left out."""
+    refused: list[tuple[int, InvalidValueError]] = field(default_factory=list)
+    """(index, why) of sites that the allocator in charge cannot hold."""
 
 
 class SiteChanges(TypedDict, total=False):

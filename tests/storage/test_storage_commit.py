@@ -145,7 +145,7 @@ async def test_hosts_and_learned_state_go_with_the_batch(store: Store) -> None:
     updates = [HostUpdate(h0.id, 10.0, 20.0, 2, robots), HostUpdate(h1.id, 11.0)]
     records = [record(memories[s], 10.0, learned=bytes([s, 7])) for s in sites]
     await store.commit(Batch(records, updates, "whittle", b"shared"))
-    assert (await store.load_allocation()) == AllocationRow("whittle", "changes", 5.0, b"shared")
+    assert (await store.load_allocation()) == AllocationRow("whittle", "changes", 5.0, b"shared", learned_through=2)
     ids, states = await store.load_learned("whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s, 7] for s in sites])
     assert (await store.load_learned("uniform"))[1].shape == (0, 0)
@@ -158,7 +158,7 @@ async def test_hosts_and_learned_state_go_with_the_batch(store: Store) -> None:
 async def test_shared_state_of_another_allocator_is_not_kept(store: Store) -> None:
     await store.save_allocation(AllocationRow("htraa", "changes", 5.0, b"tree"))
     await store.commit(Batch(allocator="whittle", shared_state=b"late"))
-    assert await store.load_allocation() == AllocationRow("htraa", "changes", 5.0, b"tree")
+    assert await store.load_allocation() == AllocationRow("htraa", "changes", 5.0, b"tree", 0)
 
 
 async def test_switching_allocators_replaces_what_was_learned(store: Store) -> None:

@@ -1,0 +1,83 @@
+"""One allocator taking over from another while the polling goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation import Allocator
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.replay import Replay
+from pollerd.storage import Store
+
+_SETTINGS = ("weight", "cost", "half_life")
+
+
+class Succession:
+    """A new allocator that learns beside the one in charge, from the stored polls.
+
+    First `prepare`: it learns what was stored so far, while polls and changes of sites go on. Then, while nothing is
+    committed and no site is changed, `finish`: it learns what came meanwhile and gets the sites as they are by then.
+    """
+
+    def __init__(self, store: Store, fleet: Fleet, successor: Allocator) -> None:
+        self._store, self._fleet, self.successor = store, fleet, successor
+        sites = fleet.sites
+        self._replay = Replay(sites, successor)
+        slots = np.flatnonzero(self._replay.site_id >= 0)
+        self._settings = {name: getattr(sites, name)[: sites.size].copy() for name in _SETTINGS}
+        successor.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+        self._through = 0
+
+    async def prepare(self) -> None:
+        """Learns from the polls stored so far, at most the last 64 a site."""
+        self._through = await self._store.last_poll_id()
+        await self._replay.teach(self._store.recent_polls(through=self._through))
+
+    async def finish(self) -> list[tuple[int, bytes]]:
+        """Learns from the polls since; returns what is known of each site, (site id, state).
+
+        Raises InvalidValueError where the successor cannot hold the sites as they are now.
+        """
+        self._bring_up_to_date()
+        await self._replay.teach(self._store.recent_polls(after=self._through))
+        slots = np.flatnonzero(self._replay.site_id >= 0)
+        states = self.successor.site_state(slots)
+        return list(zip(self._replay.site_id[slots].tolist(), _bytes(states), strict=True))
+
+    def _bring_up_to_date(self) -> None:
+        """Sites that went, came, or were set otherwise; of the last kind what was learned stays."""
+        sites, n = self._fleet.sites, self._fleet.sites.size
+        now = np.where(sites.occupied(), sites.site_id[:n], -1)
+        before = np.full(n, -1, np.int64)
+        before[: len(self._replay.site_id)] = self._replay.site_id
+        gone = np.flatnonzero((before >= 0) & (before != now))
+        come = np.flatnonzero((now >= 0) & (before != now))
+        stayed = np.flatnonzero((now >= 0) & (before == now))
+        otherwise = stayed[self._differs(stayed)]
+        states, shared = self.successor.site_state(otherwise), self.successor.shared_state()
+        self.successor.remove(np.concatenate([gone, otherwise]))
+        self._add(otherwise)
+        if len(otherwise):
+            self.successor.restore(otherwise, states, shared)
+        self._add(come)
+        self._replay.site_id = now
+
+    def _differs(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        out = np.zeros(len(slots), np.bool_)
+        for name, kept in self._settings.items():
+            was, now = kept[slots], getattr(self._fleet.sites, name)[slots]
+            out |= (was != now) & ~(np.isnan(was) & np.isnan(now))
+        return out
+
+    def _add(self, slots: NDArray[np.int64]) -> None:
+        sites = self._fleet.sites
+        self.successor.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+
+
+def _bytes(states: NDArray[np.uint8]) -> Sequence[bytes]:
+    """Each row as bytes."""
+    whole, width = states.tobytes(), states.shape[1]
+    return [whole[i * width : (i + 1) * width] for i in range(len(states))]

@@ -1,0 +1,44 @@
+"""Allocators that are not defined for every list say so to whoever asked, and the daemon goes on as it was."""
+
+from __future__ import annotations
+
+from .conftest import Api
+
+
+async def test_unequal_sites_are_refused_while_htraa_allocates(api: Api) -> None:
+    first = await api.add("http://a.example/")
+    assert (await api("PUT", "/allocation", {"allocator": "htraa"})).json["allocator"] == "htraa"
+    await api.add("http://b.example/")
+    for field in ("weight", "cost"):
+        reply = await api("POST", "/sites", {"url": "http://c.example/", field: 2})
+        error = reply.json["errors"][0]
+        assert (reply.status, error["field"], error["given"]) == (422, field, 2.0)
+        assert "htraa" in error["allowed"]
+        reply = await api("PATCH", f"/sites/{first}", {field: 2})
+        assert (reply.status, reply.json["errors"][0]["field"]) == (422, field)
+    kept = (await api("GET", f"/sites/{first}")).json
+    assert (kept["weight"], kept["cost"]) == (1.0, 1.0)
+    assert len((await api("GET", "/sites")).json["items"]) == 2
+    reply = await api("PUT", "/allocation", {"objective": "freshness"})
+    assert (reply.status, reply.json["errors"][0]["field"]) == (422, "objective")
+    assert (await api("GET", "/allocation")).json["objective"] == "changes"
+
+
+async def test_an_import_names_the_lines_that_cannot_be_held(api: Api) -> None:
+    await api("PUT", "/allocation", {"allocator": "htraa"})
+    lines = b"url,weight\nhttp://a.example/,1\nhttp://b.example/,2\nhttp://c.example/,1\n"
+    reply = await api("POST", "/sites/import", data=lines, headers={"Content-Type": "text/csv"})
+    assert (reply.status, reply.json["added"], reply.json["rejected_count"]) == (200, 2, 1)
+    assert reply.json["rejected"][0]["line"] == 3
+    assert "weight" in reply.json["rejected"][0]["reason"]
+
+
+async def test_no_switch_to_htraa_while_weights_differ(api: Api) -> None:
+    await api.add("http://a.example/")
+    heavy = await api.add("http://b.example/", weight=2)
+    reply = await api("PUT", "/allocation", {"allocator": "htraa", "budget": 9})
+    assert (reply.status, reply.json["errors"][0]["field"]) == (422, "weight")
+    now = (await api("GET", "/allocation")).json
+    assert (now["allocator"], now["budget"]) == ("whittle", 5.0)
+    assert (await api("PATCH", f"/sites/{heavy}", {"weight": 1})).status == 200
+    assert (await api("PUT", "/allocation", {"allocator": "htraa"})).status == 200
