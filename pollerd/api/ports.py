@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
@@ -72,10 +73,12 @@ class ControlPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The two things that calls work on."""
+    """The two things that calls work on, and a turn."""
 
     control: ControlPort
     store: Store
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by calls that read a site and then write what follows from it: none may come between."""
 
 
 async def _ports(request: Request) -> Ports:

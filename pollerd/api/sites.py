@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
@@ -67,16 +67,20 @@ async def get_site(daemon: Daemon, site_id: SiteId) -> Site:
 @router.patch("/{site_id:id}", dependencies=_JSON, summary="Change a site's settings")
 async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site:
     """What was learned of the site stays, unless it gets another URL."""
-    site = await daemon.store.get_site(site_id)
+    async with daemon.turn:
+        site = await daemon.store.get_site(site_id)
+        changes = _changes(site.spec, patch)
+        return _one(daemon, await daemon.control.update_site(site_id, changes) if changes else site)
+
+
+def _changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
+    """What of the patch is given, checked with all that stays. Raises `InvalidValueError`."""
     given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set - set(access.FIELDS)}
     if patch.model_fields_set & set(access.FIELDS):
-        url = normalise_url(given.get("url", site.spec.url))
-        given["access"] = patch.access(access.base_of(site.spec, url))
-    if not given:
-        return _one(daemon, site)
-    checked = check_spec(_merged(site.spec, given))
-    changes: dict[str, Any] = {name: getattr(checked, name) for name in given}
-    return _one(daemon, await daemon.control.update_site(site_id, SiteChanges(**changes)))  # type: ignore[typeddict-item]
+        url = normalise_url(given.get("url", spec.url))
+        given["access"] = patch.access(access.base_of(spec, url))
+    checked = check_spec(_merged(spec, given)) if given else spec
+    return cast(SiteChanges, {name: getattr(checked, name) for name in given})
 
 
 def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:
@@ -110,10 +114,11 @@ async def resume_site(daemon: Daemon, site_id: SiteId) -> Site:
 @router.post("/{site_id:id}/accept-redirect", response_model=Site, summary="Move a site to where it redirects")
 async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONResponse:
     """The proposed permanent redirect becomes the site's URL; 409 where none is proposed, or the URL is a site."""
-    url = redirect_proposal(await daemon.store.get_site(site_id))
-    if url is None:
-        return problem(HTTPStatus.CONFLICT, "no redirect is proposed for this site", kind="no-redirect")
-    return _one(daemon, await daemon.control.update_site(site_id, {"url": normalise_url(url)}))
+    async with daemon.turn:
+        url = redirect_proposal(await daemon.store.get_site(site_id))
+        if url is None:
+            return problem(HTTPStatus.CONFLICT, "no redirect is proposed for this site", kind="no-redirect")
+        return _one(daemon, await daemon.control.update_site(site_id, {"url": normalise_url(url)}))
 
 
 @router.get("/{site_id:id}/polls", summary="A site's polls")

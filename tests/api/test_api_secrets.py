@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -59,6 +60,14 @@ async def test_a_patch_changes_what_it_names(api: Api) -> None:
     reply = await api("PATCH", path, {"headers": {}, "credentials": None, "proxy": None})
     assert (reply.json["header_names"], reply.json["has_credentials"], reply.json["proxy"]) == ([], False, None)
     assert not await _access(api, site_id)
+
+
+async def test_patches_at_the_same_time_lose_nothing(api: Api) -> None:
+    site_id = await api.add(URL)
+    patches = [{name: value} for name, value in GIVEN.items()]
+    replies = await asyncio.gather(*(api("PATCH", f"/sites/{site_id}", patch) for patch in patches))
+    assert [reply.status for reply in replies] == [200, 200, 200]
+    assert await _access(api, site_id) == TAKEN
 
 
 @pytest.mark.parametrize(
