@@ -104,7 +104,7 @@ async def test_changed_settings_are_kept_and_the_rest_stays(store: Store) -> Non
     await poll_all(store, [site], 10.0, b"one")
     changes: SiteChanges = {"cost": 3.0, "tags": ["b", "c"], "min_interval": 60.0, "paused": True}
     after = await store.update_site(site, changes, 20.0)
-    assert after.spec == SiteSpec("http://h0/0", 2.0, 3.0, ("b", "c"), 60.0)
+    assert after.spec == SiteSpec("http://h0/0", 2.0, 3.0, ("b", "c"), 60.0, paused=True)
     assert (after.state, after.polls) == (SiteState.PAUSED, 1)
     memory = (await store.load_memories([site]))[site]
     assert (memory.settings_changed_at, memory.baseline.fingerprint is None) == (20.0, False)
