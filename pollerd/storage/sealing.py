@@ -55,16 +55,17 @@ class Seal:
 def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Seal:
     """The seal of a database: by `key`, else by the key file beside an SQLite file, else by none.
 
-    A database in memory gets a key that dies with it. Raises `ConfigError` for a key file that cannot be used.
+    With both, what was sealed with the file's key stays open. A database in memory gets a key that dies with it.
+    Raises `InvalidValueError` for a `key` that is none, and `ConfigError` for a key file that cannot be used.
     """
-    if key is not None:
-        return Seal(_keys(key), None)
     if is_server:
-        return Seal(None, None)
+        return Seal(None if key is None else _keys(key), None)
     if database is None:
-        return Seal(_keys(new_key()), None)
+        return Seal(_keys(key or new_key()), None)
     file = key_file(database)
-    return Seal(_read(file) if file.exists() else None, file)
+    kept = _read(file) if file.exists() else None
+    known = [text for text in (key, kept) if text is not None]
+    return Seal(_keys(",".join(known)) if known else None, file)
 
 
 def key_file(database: Path) -> Path:
@@ -105,11 +106,13 @@ def _keys(text: str) -> MultiFernet:
         raise InvalidValueError("secret_key", _ALLOWED_KEY, "(not shown)") from error
 
 
-def _read(file: Path) -> MultiFernet:
+def _read(file: Path) -> str:
     try:
-        return _keys(file.read_text(encoding="ascii"))
+        text = file.read_text(encoding="ascii").strip()
+        check_key(text)
     except (OSError, UnicodeDecodeError, InvalidValueError) as error:
         raise ConfigError(f"key file {file} cannot be used: {error}") from error
+    return text
 
 
 def _made(file: Path) -> str:

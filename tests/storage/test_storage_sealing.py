@@ -103,6 +103,21 @@ async def test_sqlite_makes_a_key_of_its_own_when_it_is_needed(sqlite_url: str) 
         await Store.open(sqlite_url)
 
 
+async def test_a_key_set_later_leaves_open_what_the_key_file_sealed(sqlite_url: str) -> None:
+    store = await Store.open(sqlite_url)
+    await add(store, 1, access=SECRET)
+    await store.close()
+    settings = _keyed(_key())
+    store = await Store.open(sqlite_url, settings=settings)
+    assert (await store.get_site(1)).spec.access == SECRET
+    await store.update_site(1, {"access": SECRET}, 5.0)
+    await store.close()
+    file_of(sqlite_url).with_name("poll.db.key").unlink()
+    store = await Store.open(sqlite_url, settings=settings)
+    assert (await store.get_site(1)).spec.access == SECRET
+    await store.close()
+
+
 @pytest.mark.parametrize("text", [b"nonsense\n", b"\xff\xfe"])
 async def test_a_spoiled_key_file_is_refused(sqlite_url: str, text: bytes) -> None:
     database = file_of(sqlite_url)
