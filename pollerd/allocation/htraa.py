@@ -68,6 +68,8 @@ class Htraa(Allocator):
         """Seconds that each site's last poll came late (early: < 0): added to elapsed, so that frequencies come out."""
         self._schedule = Schedule(self._tree)
         self._started = False
+        self._informed = False
+        """Whether the automata know more than how many sites there are."""
         self._taught = 0
         self._reorder_at = FIRST_REORDER_POLLS
         self._stored_keys: NDArray[np.uint64] | None = None
@@ -109,14 +111,14 @@ class Htraa(Allocator):
         self._credit = np.concatenate([self._credit, np.zeros(extra)])
 
     def _place(self, slots: NDArray[np.int64]) -> None:
-        self._leaf[slots] = self._tree.add(len(slots), self._rng if self._taught else None)
+        self._leaf[slots] = self._tree.add(len(slots), self._rng if self._informed else None)
         self._schedule.place(slots, self._leaf[slots])
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._bind()
         slots = self._roster.remove(slots)
         leaves = self._leaf[slots]
-        self._tree.remove(leaves, self._rng if self._taught else None)
+        self._tree.remove(leaves, self._rng if self._informed else None)
         self._schedule.remove(leaves)
         self._leaf[slots] = -1
 
@@ -171,6 +173,7 @@ class Htraa(Allocator):
     def _teach(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
         leaves = self._leaf[slots]
         self._tree.teach(leaves, changed, self._rng)
+        self._informed = True
         self._taught += len(slots)
         if self._settings.reorder and self._taught == self._reorder_at:
             self._reorder_at *= 2
@@ -197,6 +200,7 @@ class Htraa(Allocator):
         slots = slots[order]
         self._leaf[slots] = np.arange(len(slots))
         self._tree.settle(rates[order])
+        self._informed = True
         self._schedule.renew(slots, self._leaf[slots])
 
     def rates(self) -> NDArray[np.float64]:
@@ -229,7 +233,7 @@ class Htraa(Allocator):
         states = self._tree.states
         arrays = {
             "form": self._form(),
-            "progress": np.array([self._started, self._taught, self._reorder_at]),
+            "progress": np.array([self._started, self._informed, self._taught, self._reorder_at]),
             "random": _halves(self._bits),
             "states": states.astype(np.uint32) if states.max() < 2**32 else states,
             "keys": keys,
@@ -248,8 +252,8 @@ class Htraa(Allocator):
             raise InvalidValueError("resolution, growth and exponent of the state", f"{self._form()}", kept["form"])
         self._tree.restore(kept["states"].astype(np.int64), kept["keys"] != 0)
         self._key[slots], self._tally.rows[slots], self._credit[slots] = key, rows, credit
-        started, self._taught, self._reorder_at = (int(number) for number in kept["progress"])
-        self._started = bool(started)
+        started, informed, self._taught, self._reorder_at = (int(number) for number in kept["progress"])
+        self._started, self._informed = bool(started), bool(informed)
         _put_back(self._bits, kept["random"])
         self._stored_keys = kept["keys"]
 

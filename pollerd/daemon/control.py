@@ -205,8 +205,8 @@ class Control:
         await succession.prepare()
         # No poll may come between the polls replayed and the first that the new allocator sees.
         async with self._turn, self._journal.still():
-            learned = await succession.finish()
-            await self._store.replace_learned(AllocationRow(name, objective, budget, fresh.shared_state()), learned)
+            shared, learned = await succession.finish()
+            await self._store.replace_learned(AllocationRow(name, objective, budget, shared), learned)
             self._fleet.replace_allocator(name, fresh)
             self._objective = objective
 

@@ -17,7 +17,8 @@ class Replay:
     """Feeds stored polls, in time order, to an allocator that holds the sites of a table, or some of them.
 
     `site_id` int64[n] names the site that the allocator holds in each slot, -1 where none. Polls of other sites, and
-    undated first polls, are passed over, as in life. `taken` counts the polls taught. Between blocks the loop turns.
+    undated first polls, are passed over, as in life. `taken` counts the polls taught. The allocator learns beside the
+    loop: nobody else may use it meanwhile.
     """
 
     def __init__(self, sites: SiteTable, allocator: Allocator) -> None:
@@ -29,11 +30,9 @@ class Replay:
     async def teach(self, blocks: AsyncIterator[PollColumns]) -> None:
         """Takes the polls in."""
         async for polls in blocks:
-            self._teach(polls)
-            await asyncio.sleep(0)
+            await asyncio.to_thread(self._teach, polls, self.slots_of(polls))
 
-    def _teach(self, polls: PollColumns) -> None:
-        slots = self.slots_of(polls)
+    def _teach(self, polls: PollColumns, slots: NDArray[np.int64]) -> None:
         keep = (slots >= 0) & (np.isfinite(polls.elapsed) | ~np.isnan(polls.age))
         if keep.any():
             evidence = EvidenceBatch(changed=polls.changed[keep], age=polls.age[keep], count=polls.count[keep])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,26 +27,33 @@ class Succession:
         self._store, self._fleet, self.successor = store, fleet, successor
         sites = fleet.sites
         self._replay = Replay(sites, successor)
-        slots = np.flatnonzero(self._replay.site_id >= 0)
         self._settings = {name: getattr(sites, name)[: sites.size].copy() for name in _SETTINGS}
-        successor.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
         self._through = 0
 
     async def prepare(self) -> None:
-        """Learns from the polls stored so far, at most the last 64 a site."""
+        """Takes the sites and learns from the polls stored so far, at most the last 64 a site.
+
+        Raises InvalidValueError where the successor cannot hold the sites.
+        """
+        slots = np.flatnonzero(self._replay.site_id >= 0)
+        await asyncio.to_thread(self.successor.add, slots, *(self._settings[name][slots] for name in _SETTINGS))
         self._through = await self._store.last_poll_id()
         await self._replay.teach(self._store.recent_polls(through=self._through))
 
-    async def finish(self) -> list[tuple[int, bytes]]:
-        """Learns from the polls since; returns what is known of each site, (site id, state).
+    async def finish(self) -> tuple[bytes, list[tuple[int, bytes]]]:
+        """Learns from the polls since; returns what is known in common, and of each site, (site id, state).
 
         Raises InvalidValueError where the successor cannot hold the sites as they are now.
         """
-        self._bring_up_to_date()
+        await asyncio.to_thread(self._bring_up_to_date)
         await self._replay.teach(self._store.recent_polls(after=self._through))
+        return await asyncio.to_thread(self._learned)
+
+    def _learned(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         slots = np.flatnonzero(self._replay.site_id >= 0)
         states = self.successor.site_state(slots)
-        return list(zip(self._replay.site_id[slots].tolist(), _bytes(states), strict=True))
+        rows = list(zip(self._replay.site_id[slots].tolist(), _bytes(states), strict=True))
+        return self.successor.shared_state(), rows
 
     def _bring_up_to_date(self) -> None:
         """Sites that went, came, or were set otherwise; of the last kind what was learned stays."""

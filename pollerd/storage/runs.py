@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -10,6 +11,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from pollerd.storage.schema import allocation, daemon_run, learned, poll
 from pollerd.storage.statements import Statements, run_each
 from pollerd.storage.values import AllocationRow, RunInfo
+
+_PIECE = 2_000
 
 
 def start_run(connection: Connection, version: str, now: float) -> RunInfo:
@@ -60,7 +63,14 @@ def replace_learned(
     """Put another allocator in force, with all it learned of sites that still exist: (site id, state)."""
     save_allocation(connection, sql, row)
     connection.execute(delete(learned))
-    given = dict(states)
-    living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.many(given),))}
-    rows = [(site_id, row.allocator, state) for site_id, state in given.items() if site_id in living]
-    run_each(connection, sql.upsert_learned, rows)
+    # In pieces: between two of them the loop turns.
+    for piece in _pieces(states):
+        living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.many(dict(piece)),))}
+        rows = [(site_id, row.allocator, state) for site_id, state in piece if site_id in living]
+        run_each(connection, sql.upsert_learned, rows)
+
+
+def _pieces(states: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    left = iter(states)
+    while piece := list(islice(left, _PIECE)):
+        yield piece

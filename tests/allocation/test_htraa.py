@@ -231,6 +231,11 @@ def test_replayed_polls_set_the_start() -> None:
     believed = allocator.rates()
     np.testing.assert_allclose(amounts(allocator, 4), believed / believed.sum(), atol=0.005)
     np.testing.assert_allclose(believed, rate, rtol=0.6)
+    before = amounts(allocator, 4)
+    allocator.add(np.array([4]), np.ones(1), np.ones(1))
+    after = amounts(allocator, 5)
+    assert after[4] == pytest.approx(0.2, abs=0.01)
+    np.testing.assert_allclose(after[:4], before * 0.8, atol=0.01)
 
 
 def test_sorting_can_be_left_out() -> None:
