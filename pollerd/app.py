@@ -10,7 +10,9 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import structlog
@@ -18,7 +20,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 import pollerd
-from pollerd.api import ApiServer, ApiSettings, create_api, parse_list
+from pollerd.api import ApiServer, ApiSettings, Line, create_api, parse_text
 from pollerd.config import Config
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError
@@ -173,60 +175,54 @@ async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
 
 
 async def _read_list(config: Config, control: Control) -> None:
-    """Adds what is new in the URL list; with --sync also removes what is not in it."""
+    """Adds what is new in the URL list, block by block; with --sync also removes what is not in it."""
     path = config.options.urls
     if path is None:
         return
-    log = structlog.get_logger("pollerd.list")
-    specs, rejected = await asyncio.to_thread(_parse, path)
-    added = existing = deleted = 0
-    for start in range(0, len(specs), _LIST_BLOCK):
-        block = specs[start : start + _LIST_BLOCK]
-        result = await control.add_sites(block, respect_deleted=not config.options.sync)
+    log = structlog.get_logger("pollerd.list").bind(file=str(path))
+    sync, listed, rejected = config.options.sync, set[str](), 0
+    added = existing = deleted = removed = 0
+    lines = _lines(path)
+    while block := await asyncio.to_thread(list, islice(lines, _LIST_BLOCK)):
+        for line, refusal in block:
+            if isinstance(refusal, InvalidValueError):
+                rejected += 1
+                if rejected <= _REJECTED_SHOWN:
+                    log.warning("line_rejected", line=line, reason=str(refusal))
+        specs = [spec for _, spec in block if isinstance(spec, SiteSpec)]
+        if sync:
+            listed.update(spec.url for spec in specs)
+        result = await control.add_sites(specs, respect_deleted=not sync)
         for _, error in result.refused:
-            log.warning("site_refused", file=str(path), reason=str(error))
+            log.warning("site_refused", reason=str(error))
         added, existing = added + len(result.added), existing + len(result.existing)
         deleted += len(result.deleted)
-    removed = 0
-    if config.options.sync and (specs or not rejected):
-        removed = await control.delete_missing([s.url for s in specs])
-    elif config.options.sync:
-        log.error("sync_refused", file=str(path), reason="no line of the list can be used: nothing is removed")
-    for line, reason in rejected[:_REJECTED_SHOWN]:
-        log.warning("line_rejected", file=str(path), line=line, reason=reason)
+    if sync and (listed or not rejected):
+        removed = await control.delete_missing(listed)
+    elif sync:
+        log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
     log.info(
-        "list_read",
-        file=str(path),
-        added=added,
-        existing=existing,
-        left_out_as_deleted=deleted,
-        removed=removed,
-        rejected=len(rejected),
+        "list_read", added=added, existing=existing, left_out_as_deleted=deleted, removed=removed, rejected=rejected
     )
 
 
 def check_list(path: Path) -> None:
     """Raises ConfigError where the list cannot be read."""
     if not path.is_fifo():  # what is read of a pipe is gone
-        _read(path)
+        _open(path).close()
 
 
-def _read(path: Path) -> bytes:
+def _open(path: Path) -> BinaryIO:
     try:
-        return path.read_bytes()
+        return path.open("rb")
     except OSError as error:
         raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
 
 
-def _parse(path: Path) -> tuple[list[SiteSpec], list[tuple[int, str]]]:
-    specs: list[SiteSpec] = []
-    rejected: list[tuple[int, str]] = []
-    for line, spec in parse_list(_read(path), "text/plain"):
-        if isinstance(spec, InvalidValueError):
-            rejected.append((line, str(spec)))
-        else:
-            specs.append(spec)
-    return specs, rejected
+def _lines(path: Path) -> Iterator[Line]:
+    """The list as it is asked for: a million sites need not be held at once."""
+    with _open(path) as file:
+        yield from parse_text(file)
 
 
 def _tune_gc() -> None:

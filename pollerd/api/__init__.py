@@ -1,7 +1,7 @@
 """REST, metrics and health on FastAPI. It sees the daemon through `ControlPort` only."""
 
 from pollerd.api.application import create_api
-from pollerd.api.lists import Format, parse_list
+from pollerd.api.lists import Format, Line, parse_list, parse_text
 from pollerd.api.ports import ControlPort
 from pollerd.api.server import ApiServer
 from pollerd.api.settings import ApiSettings, Scope, Token, hash_of, is_hash
@@ -12,6 +12,7 @@ __all__ = [
     "ApiSettings",
     "ControlPort",
     "Format",
+    "Line",
     "Scope",
     "Token",
     "check_spec",
@@ -19,4 +20,5 @@ __all__ = [
     "hash_of",
     "is_hash",
     "parse_list",
+    "parse_text",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -13,6 +14,7 @@ import orjson
 from pollerd.api import access, opml
 from pollerd.api.specs import check_spec
 from pollerd.errors import InvalidValueError
+from pollerd.fetching import normalise_url
 from pollerd.model import SiteSpec
 
 
@@ -79,18 +81,35 @@ def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
         allowed = f"one of {', '.join(_MEDIA.values())}"
         raise InvalidValueError("content_type", allowed, content_type[:_GIVEN_SHOWN])
     if form is Format.OPML:
-        return _parse(opml.read_outlines(data), _from_outline)
-    lines = data.removeprefix(b"\xef\xbb\xbf").splitlines()
-    if form is Format.JSON_LINES:
-        return _parse(((n, line) for n, line in enumerate(lines, 1) if line.strip()), _from_json)
-    # Bytes that are not UTF-8 become lone surrogates, which no check lets through: they spoil their line alone.
-    texts = ((n, line.decode("utf-8", "surrogateescape")) for n, line in enumerate(lines, 1))
+        return _parse(opml.read_outlines(data), lambda found: check_spec(_from_outline(found)))
     if form is Format.TEXT:
-        stripped = ((n, _without_comment(text)) for n, text in texts)
-        return _parse(((n, text) for n, text in stripped if text), SiteSpec)
-    rows = ((n, text) for n, text in texts if text.strip())
+        return parse_text(io.BytesIO(data))
+    lines = _lines(io.BytesIO(data))
+    if form is Format.JSON_LINES:
+        return _parse(((n, line) for n, line in lines if line.strip()), lambda line: check_spec(_from_json(line)))
+    rows = ((n, text) for n, text in _texts(lines) if text.strip())
     header = _header(next(rows, (0, ""))[1])
-    return _parse(rows, lambda text: _from_csv(header, text))
+    return _parse(rows, lambda text: check_spec(_from_csv(header, text)))
+
+
+def parse_text(file: Iterable[bytes]) -> Iterator[Line]:
+    """The sites that plain text names, as `parse_list`, read from an open binary file as they are asked for."""
+    stripped = ((n, _without_comment(text)) for n, text in _texts(_lines(file)))
+    return _parse(((n, text) for n, text in stripped if text), _from_text)
+
+
+def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines of a binary file, numbered from 1, whatever ends them; a byte order mark is left out."""
+    number = 0
+    for piece in file:
+        for line in piece.splitlines():
+            number += 1
+            yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+
+
+def _texts(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
+    # Bytes that are not UTF-8 become lone surrogates, which no check lets through: they spoil their line alone.
+    return ((n, line.decode("utf-8", "surrogateescape")) for n, line in lines)
 
 
 def media_type(content_type: str) -> str:
@@ -101,9 +120,14 @@ def media_type(content_type: str) -> str:
 def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec]) -> Iterator[Line]:
     for number, line in lines:
         try:
-            yield number, check_spec(read(line))
+            yield number, read(line)
         except InvalidValueError as error:
             yield number, error
+
+
+def _from_text(url: str) -> SiteSpec:
+    # All else has its default, which needs no check: a million lines are read at a start.
+    return SiteSpec(normalise_url(url))
 
 
 def _without_comment(text: str) -> str:

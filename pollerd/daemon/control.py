@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class Control:
             await self._store.delete_site(site_id, self._clock())
             self._drop(site_id)
 
-    async def delete_missing(self, urls: Sequence[str]) -> int:
+    async def delete_missing(self, urls: Collection[str]) -> int:
         """Deletes every site that is not in the list (`--sync`); returns how many."""
         async with self._turn:
             removed = await self._store.delete_missing(urls)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -162,7 +162,7 @@ class Sites:
 
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids."""
-        wanted = set(urls)
+        wanted = urls if isinstance(urls, Set) else set(urls)
         rows = connection.execute(select(site.c.id, site.c.url).order_by(site.c.id))
         gone = [site_id for site_id, url in rows if url not in wanted]
         for start in range(0, len(gone), PIECE):

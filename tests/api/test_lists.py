@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from pollerd.api import parse_list
+from pollerd.api import parse_list, parse_text
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 
@@ -122,3 +124,17 @@ def test_a_bad_json_line_stops_no_other(line: bytes, field: str) -> None:
 def test_another_type_is_refused(content_type: str) -> None:
     with pytest.raises(InvalidValueError, match=r"^content_type"):
         parse_list(b"", content_type)
+
+
+def test_text_is_read_from_a_file_as_it_is_asked_for() -> None:
+    file = io.BytesIO(b"\xef\xbb\xbfhttp://a/\r\nhttp://b/\rhttp://c/ # c\n\nbad\n" + b"http://d/\n" * 100_000)
+    lines = parse_text(file)
+    first = [next(lines) for _ in range(5)]
+    assert [(n, getattr(found, "url", "rejected")) for n, found in first] == [
+        (1, "http://a/"),
+        (2, "http://b/"),
+        (3, "http://c/"),
+        (5, "rejected"),
+        (6, "http://d/"),
+    ]
+    assert file.tell() < 100, "the rest is still to be read"

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import host_of, normalise_url, origin_of, robots_url
-from pollerd.fetching.urls import redirect_target
+from pollerd.fetching.urls import _NORMAL, _made_normal, redirect_target
 
 
 @pytest.mark.parametrize(
@@ -158,3 +158,42 @@ def test_redirect_target(location: str, target: str) -> None:
 def test_redirect_target_refused(location: str) -> None:
     with pytest.raises(InvalidValueError):
         redirect_target("https://a.example/x/y", location)
+
+
+_PARTS = (
+    r"https?://([a-z0-9][a-z0-9-]{0,5}\.){0,2}[a-z][a-z0-9-]{0,5}|http://[0-9]{1,3}(\.[0-9]{1,3}){3}",
+    r"(:[0-9]{1,5})?",
+    r"(/[A-Za-z0-9._~=&,:@-]{0,4}){0,4}",
+    r"(\?[A-Za-z0-9._~/=&,:@-]{0,8})?",
+)
+
+
+@settings(max_examples=500)
+@given(st.tuples(*(st.from_regex(part, fullmatch=True) for part in _PARTS)))
+def test_what_is_seen_to_be_normal_is(parts: tuple[str, ...]) -> None:
+    text = "".join(parts)
+    if _NORMAL.fullmatch(text):
+        assert _made_normal(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://a.example/b/../c",
+        "http://a.example/./",
+        "http://a.example:80/",
+        "http://a.example?q",
+        "http://a--b.example/",
+        "http://xn--bcher-kva.example/",
+        "http://1.2.3/",
+        "http://1.2.3.04/",
+        "http://a.0x7f/",
+        f"http://{'a' * 64}.example/",
+        f"http://{'a.' * 126}aa/",
+        "http://a.example/%41",
+        "http://a.example/\n",
+        "http://A.example/",
+    ],
+)
+def test_what_may_not_be_normal_is_looked_at(text: str) -> None:
+    assert _NORMAL.fullmatch(text) is None
