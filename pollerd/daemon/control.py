@@ -108,7 +108,9 @@ class Control:
                 self._fleet.admit(
                     site_id, changes.get("weight", before.spec.weight), changes.get("cost", before.spec.cost)
                 )
-            site = await self._store.update_site(site_id, changes, self._clock())
+            now = self._clock()
+            site = await self._store.update_site(site_id, changes, now)
+            self._fleet.unasked[site_id] = now
             self._memories.forget(site_id)
             if site.spec.url != before.spec.url:
                 host_id = await self._store.host_id(site.host)

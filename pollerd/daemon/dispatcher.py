@@ -235,7 +235,8 @@ class Dispatcher:
         await self._take_room()
         cost = float(self._fleet.sites.cost[slot])
         await self._gate.acquire(cost)
-        if not self._still_on(slot) or not self._fleet.hosts.may_start(host, self._clock()):
+        outdated = memory.settings_changed_at != self._fleet.unasked.get(memory.site_id, memory.settings_changed_at)
+        if outdated or not self._still_on(slot) or not self._fleet.hosts.may_start(host, self._clock()):
             self._room.release()
             return
         del self._chosen[slot]

@@ -36,6 +36,9 @@ class Fleet:
         self.budget = allocator.budget
         """Cost per second that the user allows; the allocator is told what of it can be spent."""
         self.sites = SiteTable()
+        self.unasked: dict[int, float] = {}
+        """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
+        one that starts while the change is being written goes by the old settings."""
         self.hosts = HostTable(settings)
 
     def load(self, rows: ScheduleRows, hosts: Sequence[HostRow]) -> None:
@@ -172,6 +175,7 @@ class Fleet:
     def remove(self, site_id: int) -> int | None:
         """Forgets a site; returns the slot that it had."""
         slot = self.sites.slot_of(site_id)
+        self.unasked.pop(site_id, None)
         if slot is not None:
             self.allocator.remove(np.array([slot]))
             self.sites.remove(slot)

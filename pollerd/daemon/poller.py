@@ -45,7 +45,10 @@ class Poller:
             hops.finish()
         if hops.put_off is not None:
             outcome = _put_off(outcome, hops.put_off)
-        return Finding(slot, memory, outcome, await self._detect(slot, memory, outcome))
+        detection = await self._detect(slot, memory, outcome)
+        if detection is not None and self._fleet.unasked.get(memory.site_id) == memory.settings_changed_at:
+            self._fleet.unasked.pop(memory.site_id, None)
+        return Finding(slot, memory, outcome, detection)
 
     def _request(self, slot: int, memory: SiteMemory) -> Request:
         """Conditional, but for every n-th poll and the first after a change of settings: some servers lie."""
@@ -54,7 +57,7 @@ class Poller:
         full = (
             memory.polls_since_full >= self._settings.full_get_every - 1
             or memory.baseline.fingerprint is None
-            or (changed_at is not None and changed_at > last_seen)
+            or (changed_at is not None and (changed_at > last_seen or memory.site_id in self._fleet.unasked))
         )
         validators = Validators() if full else memory.validators
         if memory.access is NO_ACCESS:
