@@ -100,6 +100,16 @@ class Allocator(ABC):
     def rates(self) -> NDArray[np.float64]:
         """Believed changes per second, float64[n]; nan for empty slots and where the policy has no notion."""
 
+    def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """`rates` of slots int64[k] in use, float64[k]; a policy may know a few more quickly than all."""
+        return self.rates()[slots]
+
+    def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """`urgency` of slots int64[k] in use at elapsed float64[k] s, float64[k]."""
+        everyone = np.full(len(self.rates()), np.inf)
+        everyone[slots] = elapsed
+        return self.urgency(everyone, now)[slots]
+
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 _CAREFUL = 0.97
 """Gaps are kept for a level this much lower: for rounding, and for a cycle that changes by next to nothing."""
+_ROUNDED_UP = 1.0 + 2.0**-22
 _FEWEST = 64
 _MOST = 4
 """The level rises when this many times the wanted number of slots have gathered at it, ..."""
@@ -27,23 +28,24 @@ _SMALLEST_PIECE = 65_536
 
 
 class Shortlist:
-    """Gaps float64[capacity] between which each slot need not be looked at: [seen, due) s, for `level`.
+    """Gaps float32[capacity] between which each slot need not be looked at: [seen, due) s, for `level`.
 
     The level falls by a sweep: the slots are gone through piece by piece, over as many choices, so that no choice among
     very many has to look at all of them.
     """
 
     def __init__(self) -> None:
-        self._seen = np.zeros(0)
-        self._due = np.zeros(0)
+        self._seen = np.zeros(0, np.float32)
+        self._due = np.zeros(0, np.float32)
         self._level = -np.inf
         self._goal = -np.inf
         self._swept: int | None = None
 
     def grow(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
-        extra = max(capacity - len(self._due), 0)
-        self._seen, self._due = (np.concatenate([a, np.zeros(extra)]) for a in (self._seen, self._due))
+        extra = capacity - len(self._due)
+        if extra > 0:
+            self._seen, self._due = (np.concatenate([a, np.zeros(extra, np.float32)]) for a in (self._seen, self._due))
 
     def look_again(self, slots: NDArray[np.int64]) -> None:
         """What is believed of the slots int64[k] has changed."""
@@ -97,8 +99,9 @@ class Shortlist:
         self._set_level(value, _places(eligible, k), everyone=len(slots) == eligible)
         with np.errstate(divide="ignore", invalid="ignore"):
             later = gap * np.cbrt(_CAREFUL * self._goal / value)
-        self._seen[slots] = gap
-        self._due[slots] = np.where(value < self._goal, np.fmin(np.fmax(later, gap), latest), 0.0)
+        # Rounded down to float32: never due later than worked out, and seen at the gap itself.
+        self._seen[slots] = gap / _ROUNDED_UP
+        self._due[slots] = np.where(value < self._goal, np.fmin(np.fmax(later, gap), latest) / _ROUNDED_UP, 0.0)
 
     def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
         gathered = int(np.count_nonzero(value >= self._level))

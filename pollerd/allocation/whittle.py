@@ -122,6 +122,9 @@ class Whittle(Allocator):
         number = int(np.count_nonzero(free))
         if k <= 0 or not number:
             return np.empty(0, np.int64)
+        never = np.flatnonzero(free & np.isposinf(elapsed))
+        if len(never) >= k:  # equals, above all others: no need to look at a million of them
+            return never[:k]
         self._sweep_where_all_has_changed()
         if not self._shortlist.worth_it(number, k):
             slots = np.flatnonzero(free)
@@ -197,9 +200,15 @@ class Whittle(Allocator):
             self._belief.observe(slots[rows], elapsed[rows], evidence.take(rows), self._roster.size)
         self._shortlist.look_again(slots)
 
+    def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        return self._urgency(self._roster.known(slots), np.asarray(elapsed, np.float64))
+
     def rates(self) -> NDArray[np.float64]:
         n = self._roster.n
-        return np.where(self._roster.used[:n], self._belief.mean[:n].astype(np.float64), np.nan)
+        return np.where(self._roster.used[:n], self._belief.mean_rates(slice(0, n)), np.nan)
+
+    def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self._belief.mean_rates(self._roster.known(slots))
 
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9

@@ -67,6 +67,18 @@ def test_shapes_and_dtypes(name: str) -> None:
     assert isinstance(allocator.shared_state(), bytes)
 
 
+def test_of_some_sites_is_told_what_is_told_of_all(name: str) -> None:
+    allocator = made(name, 30)
+    world = World(30)
+    world.poll(allocator, 3, 60)
+    allocator.remove(np.array([4]))
+    slots, gap = np.array([7, 2, 29]), np.array([1.0, 1e3, np.inf])
+    everyone = np.full(30, 50.0)
+    everyone[slots] = gap
+    np.testing.assert_array_equal(allocator.urgency_of(slots, gap, NOW), allocator.urgency(everyone, NOW)[slots])
+    np.testing.assert_array_equal(allocator.rates_of(slots), allocator.rates()[slots])
+
+
 def test_select_takes_the_most_urgent_eligible(name: str) -> None:
     allocator = made(name, 40)
     world = World(40)

@@ -83,6 +83,40 @@ def static(hazardless: Belief) -> Belief:
     return hazardless
 
 
+def taught(sites: int) -> Belief:
+    belief, rng = Belief(1000.0, LearningSettings()), np.random.default_rng(3)
+    belief.grow(sites + 5)
+    belief.forget(np.arange(sites + 5))
+    changed = EvidenceBatch(rng.random(sites) < 0.4, np.full(sites, np.nan), np.full(sites, -1))
+    belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 10**9)
+    return belief
+
+
+def test_a_lesson_reaches_all_sites_where_they_are_used() -> None:
+    belief, slots = taught(40), np.arange(45)
+    belief._learn()
+    assert not belief.derived[:40].any()
+    mean = belief.posterior(slots) @ belief.rates
+    np.testing.assert_allclose(belief.mean_rates(slots[7:9]), mean[7:9], rtol=1e-5)
+    assert np.flatnonzero(belief.derived).tolist() == [7, 8, *range(40, 45)]
+    np.testing.assert_allclose(belief.mean_rates(slice(0, 45)), mean, rtol=1e-5)
+    gap = np.full(3, 500.0)
+    fresh = belief.faded_rows(slots[:3], gap)
+    belief._refresh()
+    np.testing.assert_array_equal(belief.faded_rows(slice(0, 3), gap), fresh)
+
+
+def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    everyone, some = taught(400), taught(400)
+    everyone._learn()
+    monkeypatch.setattr("pollerd.allocation.learning.belief._TEACHERS", 150)
+    some._learn()
+    rows = some.likelihood[np.arange(0, 400, 3)]
+    start = start_prior(some.start, 1000.0, some._settings.start_width_efolds)
+    np.testing.assert_array_equal(some.prior, learn(rows, start, start, some._settings))
+    assert np.abs(some.prior - everyone.prior).sum() < 0.2
+
+
 def test_posterior_is_exact_bayes() -> None:
     belief = static(Belief(1000.0, LearningSettings()))
     belief.grow(3)
@@ -93,7 +127,7 @@ def test_posterior_is_exact_bayes() -> None:
         exact *= -np.expm1(-belief.rates * tau) if changed else np.exp(-belief.rates * tau)
     exact /= exact.sum()
     np.testing.assert_allclose(belief.posterior(np.array([1]))[0], exact, rtol=1e-4, atol=1e-9)
-    assert belief.mean[1] == pytest.approx(exact @ belief.rates, rel=1e-4)
+    assert belief.mean_rates(np.array([1]))[0] == pytest.approx(exact @ belief.rates, rel=1e-4)
     np.testing.assert_allclose(belief.posterior(np.array([0]))[0], belief.prior, rtol=1e-5)
 
 

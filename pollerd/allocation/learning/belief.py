@@ -30,6 +30,8 @@ ROW = np.dtype(
 )
 """A site's row as stored."""
 _ROWS_AT_A_TIME = 16_384
+_TEACHERS = 65_536
+"""At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
 
@@ -41,6 +43,9 @@ class Belief:
     `scale` float32[capacity] = 1 / (likelihood · prior), `mean` and `own_mean` float32[capacity] the mean rates (1/s)
     of the posterior and of the occupancy, `observed` float32[capacity] how many polls taught each site,
     `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535.
+
+    `scale`, `mean` and `own_mean` follow from the rest. A better prior changes them all: they are worked out anew when
+    they are asked for, `derived` bool[capacity] says of which slots they hold.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -57,6 +62,7 @@ class Belief:
         self.scale = np.zeros(0, np.float32)
         self.mean = np.zeros(0, np.float32)
         self.own_mean = np.zeros(0, np.float32)
+        self.derived = np.zeros(0, np.bool_)
         self.bank = HazardBank(settings.hazard_memory_polls)
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
@@ -73,13 +79,21 @@ class Belief:
                 np.concatenate([a, np.zeros(extra, np.float32)])
                 for a in (self.observed, self.scale, self.mean, self.own_mean)
             )
+            self.derived = np.concatenate([self.derived, np.ones(extra, np.bool_)])
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior."""
-        self.likelihood[slots] = 1.0
-        self.occupancy[slots] = 0
-        self.observed[slots] = 0.0
-        self._derive(slots)
+        if not slots.size:
+            return
+        taught = slots[self.observed[slots] > 0]
+        self.likelihood[taught] = 1.0
+        self.occupancy[taught] = 0
+        self.observed[taught] = 0.0
+        # All untaught rows are alike: one stands for a million.
+        one = slots[:1]
+        self._derive(one)
+        self.scale[slots], self.mean[slots], self.own_mean[slots] = self.scale[one], self.mean[one], self.own_mean[one]
+        self.derived[slots] = True
         self.bank.forget(slots)
 
     def set_cycle(self, cycle: float) -> None:
@@ -96,9 +110,13 @@ class Belief:
             self._slide(by)
 
     def _slide(self, by: int) -> None:
-        self.likelihood = grid.slide(self.likelihood, self.prior, np.full(len(self.likelihood), by))
+        taught = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
+        for at in range(0, len(taught), _ROWS_AT_A_TIME):
+            slots = taught[at : at + _ROWS_AT_A_TIME]
+            self.likelihood[slots] = grid.slide(self.likelihood[slots], self.prior, np.full(len(slots), by))
+            moved = grid.slide_mass(self.occupancy[slots].astype(np.float64), by)
+            self.occupancy[slots] = moved.clip(0, _WHOLE).astype(np.uint16)
         self.bank.slide(self.prior, by)
-        self.occupancy = grid.slide_mass(self.occupancy.astype(np.float64), by).clip(0, _WHOLE).astype(np.uint16)
         moved = grid.slide_mass(self.prior[None], by)[0]
         self.start += by * grid.RATIO
         self.rates = grid.rates_from(self.start)
@@ -156,6 +174,7 @@ class Belief:
 
     def expected_rates(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean rates (1/s) of the k slots in `part` when their last polls are gap float64[k] s ago, float64[k]."""
+        self._bring_up_to_date(part)
         own = self._settings.own_share
         target = own * self.own_mean[part] + (1.0 - own) * float(self.prior @ self.rates)
         keep = np.exp(gap * (-self.bank.hazard / self.cycle))
@@ -166,6 +185,7 @@ class Belief:
 
         Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now.
         """
+        self._bring_up_to_date(part)
         keep = np.where(self.observed[part] > 0, np.exp(gap * (-self.bank.hazard / self.cycle)), 1.0).astype(np.float32)
         own = np.float32(self._settings.own_share)
         prior = self.prior.astype(np.float32)
@@ -175,6 +195,11 @@ class Belief:
         rows += self.occupancy[part] * ((own / np.float32(_WHOLE)) * (1 - keep))[:, None]
         return rows
 
+    def mean_rates(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Mean rates (1/s) of the k slots in `part`, as they were last polled, float64[k]."""
+        self._bring_up_to_date(part)
+        return self.mean[part].astype(np.float64)
+
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k]."""
         mass = self.likelihood[slots] * self.prior
@@ -183,22 +208,28 @@ class Belief:
     # -- what is learned in common
 
     def _learn(self) -> None:
-        taught = self.observed > 0
-        rows = self.likelihood if taught.all() else self.likelihood[taught]
-        self.prior = learn(rows, self.prior, self._start_prior(), self._settings)
+        taught = np.flatnonzero(self.observed > 0)
+        teachers = taught[:: -(-len(taught) // _TEACHERS) or 1]
+        self.prior = learn(self.likelihood[teachers], self.prior, self._start_prior(), self._settings)
         self.bank.learn()
         self._refresh()
 
     def _refresh(self) -> None:
-        """Untaught sites all believe the prior; only the others are worth a look at their rows."""
+        """Untaught sites all believe the prior; only the others are worth a look at their rows, once they are used."""
         self.version += 1
         self.scale[:] = 1.0
         self.mean[:] = self.own_mean[:] = self.prior @ self.rates
-        taught = np.flatnonzero(self.observed > 0)
-        for at in range(0, len(taught), _ROWS_AT_A_TIME):
-            self._derive(taught[at : at + _ROWS_AT_A_TIME])
+        np.equal(self.observed, 0, out=self.derived)
 
-    def _derive(self, slots: NDArray[np.int64] | slice) -> None:
+    def _bring_up_to_date(self, part: slice | NDArray[np.int64]) -> None:
+        """Derives what does not hold of the slots in `part`."""
+        old = np.flatnonzero(~self.derived[part])
+        if old.size:
+            slots = old + part.start if isinstance(part, slice) else part[old]
+            for at in range(0, len(slots), _ROWS_AT_A_TIME):
+                self._derive(slots[at : at + _ROWS_AT_A_TIME])
+
+    def _derive(self, slots: NDArray[np.int64]) -> None:
         """What follows from rows, prior and window. Summed row by row: a row gives the same bits in any company."""
         mass = self.likelihood[slots] * self.prior.astype(np.float32)
         rates = self.rates.astype(np.float32)
@@ -206,6 +237,7 @@ class Belief:
         self.mean[slots] = (mass * rates).sum(1) * self.scale[slots]
         own = (self.occupancy[slots] * (rates / np.float32(_WHOLE))).sum(1)
         self.own_mean[slots] = np.where(self.observed[slots] > 0, own, np.float32(self.prior @ self.rates))
+        self.derived[slots] = True
 
     # -- storage
 
