@@ -12,7 +12,7 @@ from pollerd.model import SiteSpec
 from pollerd.storage.checks import check_spec
 from pollerd.storage.schema import deleted_url, host, site
 from pollerd.storage.sealing import Seal
-from pollerd.storage.statements import Statements, run_each
+from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.values import AddResult
 
 # Small enough that the event loop runs on between two pieces.
@@ -111,7 +111,8 @@ class SiteImport:
         run_each(connection, self._sql.insert_site, rows)
 
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
-        run_each(connection, self._sql.insert_state, [(site_id,) for site_id, _ in sites])
+        if sites:
+            run(connection, self._sql.insert_states, self._sql.many(site_id for site_id, _ in sites))
         tags = [(site_id, tag) for site_id, spec in sites for tag in dict.fromkeys(spec.tags)]
         run_each(connection, self._sql.insert_tag, tags)
 

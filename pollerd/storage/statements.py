@@ -141,7 +141,7 @@ class Statements:
         self.insert_change = self._insert(change, CHANGE)
         self.insert_host = self._insert(host, ["name"])
         self.insert_site = self._insert(site, SITE)
-        self.insert_state = self._insert(site_state, ["site_id"])
+        self.insert_states = self._insert_states()
         self.insert_tag = self._insert(site_tag, ["site_id", "tag"])
         self.upsert_content = self._upsert(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
         learned_columns = ["site_id", "allocator", "state"]
@@ -218,6 +218,11 @@ class Statements:
 
     def _insert(self, table: Table, columns: list[str]) -> str:
         return self._compile(insert(table).values({c: bindparam(c) for c in columns}), columns)
+
+    def _insert_states(self) -> str:
+        """Of many sites at once: a million come in one import."""
+        sites = select(site.c.id).where(self.among(site.c.id, "sites"))
+        return self._compile(insert(site_state).from_select(["site_id"], sites, include_defaults=False), ["sites"])
 
     def _upsert(self, table: Table, columns: list[str], key: list[str], renewed: list[str]) -> str:
         statement = self.insert_for(table).values({c: bindparam(c) for c in columns})
