@@ -110,7 +110,7 @@ class Origin:
         return web.Response(status=page.status, body=page.body.encode(), headers=headers)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Waits until the condition holds; fails when it does not in time."""
     deadline = time.monotonic() + seconds
     while not condition():
