@@ -8,12 +8,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import structlog
 
 from pollerd.allocation import EvidenceBatch
+from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.judge import Judgement, Standing, judge
 from pollerd.daemon.memories import Memories
+from pollerd.daemon.workshop import PROCESS_BYTES, Workshop
 from pollerd.detection import summarise
 from pollerd.fetching import host_of
 from pollerd.model import Media, OutcomeKind
@@ -39,12 +42,15 @@ class Bookkeeper:
         fleet: Fleet,
         store: Store,
         memories: Memories,
+        workshop: Workshop,
+        faults: Faults,
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._fleet, self._store, self._memories = fleet, store, memories
-        self._instruments, self._rng, self._clock = instruments, rng, clock
+        self._fleet, self._store, self._memories, self._workshop = fleet, store, memories, workshop
+        self._faults, self._instruments, self._rng, self._clock = faults, instruments, rng, clock
+        self._log = structlog.get_logger("pollerd.bookkeeper")
 
     async def prepare(self, findings: Sequence[Finding], moved: Collection[int]) -> Entry:
         """Draws the conclusions, once for all; may be called again only after `DatabaseUnavailableError`.
@@ -54,10 +60,14 @@ class Bookkeeper:
         changed = [f for f in findings if f.detection is not None and f.detection.kind is OutcomeKind.CHANGED]
         wanted = [f.memory.content_id for f in changed if f.memory.content_id is not None]
         before = await self._store.load_contents(wanted) if wanted else {}
-        current = tuple(f for f in findings if self._still_there(f, moved))
-        records = [self._judge(finding, before).record for finding in current]
-        self._learn(current, records)
-        return Entry(current, self._with_learned(current, records))
+        summaries = {f.site_id: await self._summary(f, before) for f in changed}
+        current = [f for f in findings if self._still_there(f, moved)]
+        records = []
+        for i, finding in enumerate(current):
+            current[i], record = self._judged(finding, summaries.get(finding.site_id, ""))
+            records.append(record)
+        records = self._learn(current, records)
+        return Entry(tuple(current), self._with_learned(current, records))
 
     def batch(self, entry: Entry, robots: dict[int, HostRobots], *, with_shared_state: bool) -> Batch:
         """The transaction that keeps the entry, the hosts touched since the last, and now and then the shared state."""
@@ -68,6 +78,11 @@ class Bookkeeper:
             allocator=self._fleet.allocator_name,
             shared_state=allocator.shared_state() if with_shared_state else None,
         )
+
+    def set_aside(self, finding: Finding, error: Exception) -> Entry:
+        """What is to be kept in place of a poll that the database refused for what stands in it."""
+        aside = self._faults.set_aside(finding.slot, finding.memory, error)
+        return Entry((aside,), (self._judge(aside, "").record,))
 
     def _still_there(self, finding: Finding, moved: Collection[int]) -> bool:
         return self._fleet.sites.site_id[finding.slot] == finding.site_id and finding.site_id not in moved
@@ -82,7 +97,31 @@ class Bookkeeper:
             if self._still_there(finding, moved):
                 self._settle_site(finding, record, content_ids.get(finding.site_id))
 
-    def _judge(self, finding: Finding, before: dict[int, bytes]) -> Judgement:
+    async def _summary(self, finding: Finding, before: dict[int, bytes]) -> str:
+        """What changed, in a line; nothing where it cannot be told."""
+        detection, memory = finding.detection, finding.memory
+        if detection is None or detection.content is None:
+            return ""
+        known = None if memory.content_id is None else before.get(memory.content_id)
+        media = detection.baseline.media or Media.BINARY
+        size = len(known or b"") + len(detection.content)
+        try:
+            if size < PROCESS_BYTES:
+                return summarise(known, detection.content, media)
+            return await self._workshop.do(summarise, known, detection.content, media, size=size)
+        except Exception as error:  # noqa: BLE001
+            self._faults.report(memory, error)
+            return ""
+
+    def _judged(self, finding: Finding, summary: str) -> tuple[Finding, PollRecord]:
+        """The finding with its record; a site at which judging raises is set aside."""
+        try:
+            return finding, self._judge(finding, summary).record
+        except Exception as error:  # noqa: BLE001
+            aside = self._faults.set_aside(finding.slot, finding.memory, error)
+            return aside, self._judge(aside, "").record
+
+    def _judge(self, finding: Finding, summary: str) -> Judgement:
         sites, hosts = self._fleet.sites, self._fleet.hosts
         host = self._answering_host(finding)
         standing = Standing(
@@ -90,7 +129,7 @@ class Bookkeeper:
             last_seen_at=_finite(sites.last_seen[finding.slot]),
             host_throttles=int(hosts.throttles[host]),
         )
-        judgement = judge(finding, standing, _summary(finding, before), self._fleet.settings, self._rng)
+        judgement = judge(finding, standing, summary, self._fleet.settings, self._rng)
         hosts.throttles[host] = judgement.host_throttles
         if judgement.host_pause_seconds is not None:
             hosts.pause(host, self._clock() + judgement.host_pause_seconds)
@@ -105,26 +144,52 @@ class Bookkeeper:
         slot = self._fleet.hosts.slot_of(host_of(outcome.redirects[-1].url))
         return own if slot is None else slot
 
-    def _learn(self, findings: Sequence[Finding], records: Sequence[PollRecord]) -> None:
-        """Hands what the polls tell to the allocator. Failures tell nothing, undated first polls neither."""
-        slots, elapsed, changed, age, count = [], [], [], [], []
-        for finding, record in zip(findings, records, strict=True):
-            evidence = finding.detection.evidence if finding.detection is not None else None
-            if evidence is None or (record.poll.elapsed is None and evidence.age is None):
-                continue
-            slots.append(finding.slot)
-            elapsed.append(math.inf if record.poll.elapsed is None else record.poll.elapsed)
-            changed.append(evidence.changed)
-            age.append(math.nan if evidence.age is None else evidence.age)
-            count.append(-1 if evidence.count is None else evidence.count)
-        if slots:
-            batch = EvidenceBatch(
-                changed=np.array(changed, np.bool_),
-                age=np.array(age, np.float64),
-                count=np.array(count, np.int64),
-            )
-            gaps = np.array(elapsed, np.float64)
-            self._fleet.allocator.observe(np.array(slots, np.int64), gaps, batch, records[-1].poll.at)
+    def _learn(self, findings: Sequence[Finding], records: Sequence[PollRecord]) -> list[PollRecord]:
+        """Hands what the polls tell to the allocator; returns the records, with sites set aside whose lesson raises.
+
+        Failures tell nothing, undated first polls neither. A policy looks at a batch before it learns from it, so that
+        one it refuses can be taught again, poll by poll.
+        """
+        out = list(records)
+        lessons = [i for i, pair in enumerate(zip(findings, records, strict=True)) if _tells(*pair)]
+        try:
+            self._teach(findings, out, lessons)
+        except Exception as error:  # noqa: BLE001
+            self._log.warning("batch_refused", polls=len(lessons), reason=str(error), instead="poll by poll")
+            for i in lessons:
+                try:
+                    self._teach(findings, out, [i])
+                except Exception as cause:  # noqa: BLE001
+                    out[i] = self._unlearnable(findings[i], out[i], cause)
+        return out
+
+    def _teach(self, findings: Sequence[Finding], records: Sequence[PollRecord], lessons: Sequence[int]) -> None:
+        if not lessons:
+            return
+        told = [detection.evidence for i in lessons if (detection := findings[i].detection) is not None]
+        evidence = [one for one in told if one is not None]
+        gaps = [records[i].poll.elapsed for i in lessons]
+        batch = EvidenceBatch(
+            changed=np.array([one.changed for one in evidence], np.bool_),
+            age=np.array([math.nan if one.age is None else one.age for one in evidence], np.float64),
+            count=np.array([-1 if one.count is None else one.count for one in evidence], np.int64),
+        )
+        elapsed = np.array([math.inf if gap is None else gap for gap in gaps], np.float64)
+        slots = np.array([findings[i].slot for i in lessons], np.int64)
+        self._fleet.allocator.observe(slots, elapsed, batch, records[-1].poll.at)
+
+    def _unlearnable(self, finding: Finding, record: PollRecord, error: Exception) -> PollRecord:
+        """What was found stays; the site is left alone as after a failure, and says why."""
+        aside = self._faults.set_aside(finding.slot, finding.memory, error)
+        left_alone = self._judge(aside, "").record
+        poll = replace(record.poll, detail=left_alone.poll.detail)
+        return replace(
+            record,
+            poll=poll,
+            state=left_alone.state,
+            not_before=left_alone.not_before,
+            failures=left_alone.failures,
+        )
 
     def _with_learned(self, findings: Sequence[Finding], records: Sequence[PollRecord]) -> tuple[PollRecord, ...]:
         """Adds the allocator's state of the sites that it has just learned from."""
@@ -180,17 +245,15 @@ class Bookkeeper:
             instruments.poll_duration.observe(record.poll.duration)
 
 
+def _tells(finding: Finding, record: PollRecord) -> bool:
+    """Whether the poll says anything of its site's changes."""
+    evidence = None if finding.detection is None else finding.detection.evidence
+    return evidence is not None and (record.poll.elapsed is not None or evidence.age is not None)
+
+
 def _understood(record: PollRecord) -> bool:
     """A feed whose new entries were told apart changes for a known reason."""
     return record.memory.baseline.media is Media.FEED and bool(record.poll.count)
-
-
-def _summary(finding: Finding, before: dict[int, bytes]) -> str:
-    detection = finding.detection
-    if detection is None or detection.kind is not OutcomeKind.CHANGED or detection.content is None:
-        return ""
-    known = None if finding.memory.content_id is None else before.get(finding.memory.content_id)
-    return summarise(known, detection.content, detection.baseline.media or Media.BINARY)
 
 
 def _finite(value: float) -> float | None:

@@ -16,17 +16,20 @@ from pollerd import allocation
 from pollerd.daemon.bookkeeper import Bookkeeper
 from pollerd.daemon.control import Control
 from pollerd.daemon.dispatcher import Dispatcher
+from pollerd.daemon.faults import Faults
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.gate import BudgetGate
 from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.intake import Intake
 from pollerd.daemon.journal import Journal
+from pollerd.daemon.lag import LagWatch
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.poller import Poller
 from pollerd.daemon.replay import Replay, catch_up
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.workshop import Workshop
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.fetching import Fetcher
 from pollerd.scheduling import SchedulingSettings
@@ -55,13 +58,27 @@ class Daemon:
         memories = Memories(store, settings.memory_sites)
         meter = Meter()
         gate = BudgetGate(settings.budget, last_start=last_start)
-        bookkeeper = Bookkeeper(fleet, store, memories, instruments, rng, clock)
+        self._workshop = Workshop()
+        faults = Faults(instruments, clock)
+        bookkeeper = Bookkeeper(fleet, store, memories, self._workshop, faults, instruments, rng, clock)
         self._journal = Journal(bookkeeper, store, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
         robots = RobotsKeeper(fleet, fetcher, self._journal, instruments, rng, clock)
-        poller = Poller(fleet, fetcher, robots, settings, clock)
+        poller = Poller(fleet, fetcher, robots, settings, self._workshop, faults, clock)
         self._dispatcher = Dispatcher(
-            fleet, gate, poller, robots, self._intake, self._journal, memories, meter, settings, instruments, rng, clock
+            fleet,
+            gate,
+            poller,
+            robots,
+            self._intake,
+            self._journal,
+            memories,
+            meter,
+            faults,
+            settings,
+            instruments,
+            rng,
+            clock,
         )
         self.control = Control(
             store,
@@ -78,6 +95,7 @@ class Daemon:
             clock,
         )
         self._gauges = Gauges(fleet, gate, meter, self.control.forecast, self.control.outlook, instruments)
+        self._lag = LagWatch(instruments)
         self._stop = asyncio.Event()
         self._log = structlog.get_logger("pollerd.daemon")
 
@@ -118,6 +136,7 @@ class Daemon:
             clean = await self._run()
         finally:
             await self._dispatcher.call_off()
+            self._workshop.close()
         if clean:
             await self._store.end_run(self._clock())
 
@@ -130,6 +149,7 @@ class Daemon:
                 group.create_task(self._watch_polls(), name="watch-polls"),
                 group.create_task(self._maintain(), name="maintenance"),
                 group.create_task(self._gauges.run(), name="gauges"),
+                group.create_task(self._lag.run(), name="lag"),
             ]
             await self._stop.wait()
             dispatch.cancel()

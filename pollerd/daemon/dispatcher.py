@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 import numpy as np
 import structlog
 
+from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.gate import BudgetGate
@@ -46,6 +47,7 @@ class Dispatcher:
         journal: Journal,
         memories: Memories,
         meter: Meter,
+        faults: Faults,
         settings: DaemonSettings,
         instruments: Instruments,
         rng: np.random.Generator,
@@ -53,7 +55,8 @@ class Dispatcher:
     ) -> None:
         self._fleet, self._gate, self._poller, self._robots = fleet, gate, poller, robots
         self._intake, self._journal, self._memories, self._meter = intake, journal, memories, meter
-        self._settings, self._instruments, self._rng, self._clock = settings, instruments, rng, clock
+        self._faults, self._settings, self._instruments = faults, settings, instruments
+        self._rng, self._clock = rng, clock
         self._chooser = Chooser(fleet.sites, fleet.hosts, fleet.settings)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         instruments.inflight.set_function(lambda: len(self._tasks))
@@ -197,6 +200,8 @@ class Dispatcher:
         sites.in_flight[chosen] = True
         try:
             memories = await self._memories.get(list(self._chosen.values()))
+            for slot in chosen:
+                self._set_aside_unusable(slot, memories)
             for slot in robots:
                 self._start_robots(slot, memories)
             for slot in polls:
@@ -217,6 +222,17 @@ class Dispatcher:
             if self._fleet.sites.site_id[slot] == site_id:
                 self._fleet.sites.in_flight[slot] = False
 
+    def _set_aside_unusable(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
+        """Sites whose row in the database is damaged are not polled."""
+        site_id = self._chosen.get(slot)
+        memory = None if site_id is None else memories.get(site_id)
+        if memory is None:
+            return
+        reason = memory.fault or self._fleet.unusable.get(memory.site_id)
+        if reason:
+            del self._chosen[slot]
+            self._intake.put(self._faults.unusable(slot, memory, reason))
+
     def _still_on(self, slot: int) -> bool:
         """Whether the chosen site is to be polled after all: not gone, moved or paused meanwhile."""
         return slot in self._chosen and not self._fleet.sites.paused[slot]
@@ -228,9 +244,8 @@ class Dispatcher:
         if memory is None:
             return
         host = int(self._fleet.sites.host[slot])
-        if not self._fleet.hosts.allows(host, memory.url):
+        if not self._allowed(slot, host, memory):
             del self._chosen[slot]
-            self._intake.put(_denied(slot, memory, self._clock()))
             return
         await self._take_room()
         cost = float(self._fleet.sites.cost[slot])
@@ -243,6 +258,17 @@ class Dispatcher:
         self._fleet.hosts.start(host, self._clock())
         self._meter.note_start(cost)
         self._spawn(slot, self._poll(slot, host, memory), f"poll-{memory.site_id}")
+
+    def _allowed(self, slot: int, host: int, memory: SiteMemory) -> bool:
+        """Whether robots.txt lets us poll the site; where not, that is its finding."""
+        try:
+            allowed = self._fleet.hosts.allows(host, memory.url)
+        except Exception as error:  # noqa: BLE001
+            self._intake.put(self._faults.set_aside(slot, memory, error))
+            return False
+        if not allowed:
+            self._intake.put(_denied(slot, memory, self._clock()))
+        return allowed
 
     def _start_robots(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
         if not self._still_on(slot) or self._chosen[slot] not in memories:
@@ -265,14 +291,21 @@ class Dispatcher:
         self._intake.put(finding)
 
     async def _ask_robots(self, slot: int, host: int, memory: SiteMemory) -> None:
-        outcome = None
+        outcome: Outcome | None = None
+        aside: Finding | None = None
         try:
             outcome = await self._robots.ask(host, memory.url, memory.access.proxy)
+        except Exception as error:  # noqa: BLE001
+            aside = self._faults.set_aside(slot, memory, error)
         finally:
             self._asking.discard(slot)
             self._fleet.hosts.finish(host)
-            if outcome is None:
+            if outcome is None and aside is None:
                 self._unreserve({slot: memory.site_id})
+        if aside is not None:
+            self._intake.put(aside)
+        if outcome is None:
+            return
         if self._fleet.hosts.robots_at[host] == -np.inf:
             self._intake.put(Finding(slot, memory, outcome))
             return

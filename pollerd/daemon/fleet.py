@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator
+from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import Site, SiteSpec, SiteState
 from pollerd.scheduling import STATE_CODE, HostTable, RobotsRules, SchedulingSettings, SiteTable, capacity
@@ -40,6 +41,8 @@ class Fleet:
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
         one that starts while the change is being written goes by the old settings."""
         self.hosts = HostTable(settings)
+        self.unusable: dict[int, str] = {}
+        """Site id -> what is wrong with its settings in the database: they are set aside when their turn comes."""
 
     def load(self, rows: ScheduleRows, hosts: Sequence[HostRow]) -> None:
         """Takes over what storage kept, at start-up."""
@@ -59,7 +62,8 @@ class Fleet:
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
-        self.allocator.add(slots, rows.weight, rows.cost, rows.half_life)
+        self.unusable |= put_right(table, slots)
+        self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
 
     def _load_host(self, row: HostRow) -> None:
         slot = self.hosts.add(row.id, row.name)
@@ -134,6 +138,7 @@ class Fleet:
         if not np.array_equal(new, old, equal_nan=True):
             table.weight[slot], table.cost[slot], table.half_life[slot] = new
             self._reweigh(np.array([slot]))
+        self.unusable.pop(site_id, None)
 
     def carry_on(self, site: Site) -> None:
         """A site that was added anew under another URL keeps its counts, and stays paused if it was."""
@@ -176,6 +181,7 @@ class Fleet:
         """Forgets a site; returns the slot that it had."""
         slot = self.sites.slot_of(site_id)
         self.unasked.pop(site_id, None)
+        self.unusable.pop(site_id, None)
         if slot is not None:
             self.allocator.remove(np.array([slot]))
             self.sites.remove(slot)

@@ -1,9 +1,8 @@
-"""Brings the gauges up to date, and measures how late the event loop runs."""
+"""Brings the gauges up to date."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 
 import numpy as np
 
@@ -43,9 +42,7 @@ class Gauges:
             if turn % _OUTLOOK_EVERY == 0:
                 await self._look_ahead()
             turn += 1
-            due = time.monotonic() + _EVERY_SECONDS
             await asyncio.sleep(_EVERY_SECONDS)
-            self._instruments.loop_lag.set(max(0.0, time.monotonic() - due))
 
     def _look(self) -> None:
         instruments, sites = self._instruments, self._fleet.sites

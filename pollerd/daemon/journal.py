@@ -7,15 +7,16 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
-from pollerd.daemon.bookkeeper import Bookkeeper
+from pollerd.daemon.bookkeeper import Bookkeeper, Entry
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.settings import DaemonSettings
-from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage import HostRobots, Store
+from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaError
+from pollerd.storage import Batch, HostRobots, PollRecord, Store
 from pollerd.telemetry import Instruments
 
 _SHARED_STATE_SECONDS = 30.0
@@ -24,6 +25,11 @@ _RETRY_FIRST_SECONDS = 0.5
 _RETRY_CAP_SECONDS = 5.0
 
 T = TypeVar("T")
+
+
+def _part(batch: Batch, records: tuple[PollRecord, ...]) -> Batch:
+    """A batch of its own with some of the records."""
+    return replace(batch, records=records, hosts=(), shared_state=None, id=Batch().id)
 
 
 class Journal:
@@ -108,9 +114,47 @@ class Journal:
         entry = await self._retry(lambda: self._bookkeeper.prepare(findings, self._moved))
         batch = self._bookkeeper.batch(entry, robots, with_shared_state=self._shared_state_due())
         started = time.perf_counter()
-        result = await self._retry(lambda: self._store.commit(batch))
+        try:
+            content_ids = await self._commit(batch)
+        except (DatabaseInUseError, SchemaError):
+            raise
+        except Exception:  # noqa: BLE001
+            self._log.exception("batch_refused", polls=len(batch.records), instead="poll by poll")
+            entry, content_ids = await self._commit_singly(entry, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
-        self._bookkeeper.settle(entry, result.content_ids, self._moved)
+        self._bookkeeper.settle(entry, content_ids, self._moved)
+
+    async def _commit(self, batch: Batch) -> dict[int, int]:
+        """Commits when the database answers; site -> its new content."""
+        return dict((await self._retry(lambda: self._store.commit(batch))).content_ids)
+
+    async def _commit_singly(self, entry: Entry, batch: Batch) -> tuple[Entry, dict[int, int]]:
+        """Each poll by itself; a site whose poll is refused is set aside.
+
+        A refusal that no site is to blame for hits what comes last, too, and is raised.
+        """
+        content_ids: dict[int, int] = {}
+        alone = Entry((), ())
+        for finding, record in zip(entry.findings, entry.records, strict=True):
+            kept = Entry((finding,), (record,))
+            try:
+                content_ids.update(await self._commit(_part(batch, kept.records)))
+            except (DatabaseInUseError, SchemaError):
+                raise
+            except Exception as error:  # noqa: BLE001
+                kept = self._bookkeeper.set_aside(finding, error)
+                await self._commit_if_possible(_part(batch, kept.records))
+            alone = Entry(alone.findings + kept.findings, alone.records + kept.records)
+        await self._commit(replace(batch, records=(), id=Batch().id))
+        return alone, content_ids
+
+    async def _commit_if_possible(self, batch: Batch) -> None:
+        try:
+            await self._commit(batch)
+        except (DatabaseInUseError, SchemaError):
+            raise
+        except Exception:  # noqa: BLE001
+            self._log.exception("site_state_refused", site_id=batch.records[0].poll.site_id, kept="in memory only")
 
     async def _wait_for_company(self) -> None:
         try:

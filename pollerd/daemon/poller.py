@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
 import structlog
 
+from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.hops import Hops
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.workshop import Workshop
 from pollerd.detection import detect, heavy
 from pollerd.fetching import Fetcher, Request, own_headers
 from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators
@@ -28,15 +29,23 @@ class Poller:
         fetcher: Fetcher,
         robots: RobotsKeeper,
         settings: DaemonSettings,
+        workshop: Workshop,
+        faults: Faults,
         clock: Callable[[], float],
     ) -> None:
         self._fleet, self._fetcher, self._robots = fleet, fetcher, robots
-        self._settings, self._clock = settings, clock
+        self._settings, self._workshop, self._faults, self._clock = settings, workshop, faults, clock
         self._began_at = clock()
         self._log = structlog.get_logger("pollerd.poll")
 
     async def poll(self, slot: int, memory: SiteMemory) -> Finding:
-        """Polls the site in `slot`. A site's faults come back in the finding; only our own raise."""
+        """Polls the site in `slot`. Faults of the site, and ours that it brings out, come back in the finding."""
+        try:
+            return await self._poll(slot, memory)
+        except Exception as error:  # noqa: BLE001
+            return self._faults.set_aside(slot, memory, error)
+
+    async def _poll(self, slot: int, memory: SiteMemory) -> Finding:
         own = int(self._fleet.sites.host[slot])
         hops = Hops(self._fleet, self._robots, own, self._began_at, self._clock, memory.access.proxy)
         try:
@@ -71,7 +80,8 @@ class Poller:
         elapsed = max(outcome.started_at - last_seen, 0.0) if last_seen > 0 else None
         try:
             if heavy(outcome):
-                return await asyncio.to_thread(detect, outcome, memory.baseline, elapsed)
+                size = len(outcome.body or b"")
+                return await self._workshop.do(detect, outcome, memory.baseline, elapsed, size=size)
             return detect(outcome, memory.baseline, elapsed)
         except Exception as error:  # noqa: BLE001
             # Bodies come from strangers: one that breaks a parser is set aside with its site, the rest go on.

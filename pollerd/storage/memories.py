@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from pollerd.errors import PermanentError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
 from pollerd.storage.compression import unpack_all
 from pollerd.storage.sealing import Seal
@@ -18,9 +19,16 @@ from pollerd.storage.values import SiteMemory
 def load_memories(
     connection: Connection, sql: Statements, seal: Seal, site_ids: Sequence[int]
 ) -> dict[int, SiteMemory]:
-    """Memories by site id; a site that was deleted is missing."""
+    """Memories by site id; a site that was deleted is missing. Of a row that cannot be read the memory says why."""
     rows = run(connection, sql.memories, sql.many(site_ids))
-    return {row[0]: _memory(NO_ACCESS if row[3] is None else seal.open(row[3]), *row) for row in rows}
+    return {row[0]: _readable(seal, row) for row in rows}
+
+
+def _readable(seal: Seal, row: Sequence[Any]) -> SiteMemory:
+    try:
+        return _memory(NO_ACCESS if row[3] is None else seal.open(row[3]), *row)
+    except (ValueError, TypeError, AttributeError, PermanentError) as error:
+        return SiteMemory(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
 
 
 def _memory(

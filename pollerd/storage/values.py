@@ -74,6 +74,8 @@ class SiteMemory:
     settings_changed_at: float | None = None
     last_outcome: OutcomeKind | None = None
     access: Access = NO_ACCESS
+    fault: str = ""
+    """Why the site cannot be polled as it stands in the database; then only id and URL are as stored."""
 
 
 @dataclass(frozen=True, slots=True)

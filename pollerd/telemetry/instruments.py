@@ -36,6 +36,7 @@ class Instruments:
         self.dropped_while_offline = counter(
             "dropped_polls_total", "Failed polls that count for nothing: we were offline"
         )
+        self.site_faults = counter("site_faults_total", "Sites set aside because something of ours raised at them")
         self.budget = gauge("budget_polls_per_second", "Polls per second that may be spent")
         self.utilization = gauge("budget_utilization_ratio", "Share of the budget spent over the last minute")
         self._sites = gauge("sites", "Sites by state", "state")
@@ -52,7 +53,7 @@ class Instruments:
         self.noisy_sites = gauge(
             "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
         )
-        self.loop_lag = gauge("event_loop_lag_seconds", "How late the event loop ran a timer, lately")
+        self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)
 

@@ -1,0 +1,44 @@
+"""Settings of sites that no user can have made: rows of the database that were damaged, or edited by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.scheduling import SiteTable
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    allowed: str
+    instead: float
+    zero: bool = False
+    """0 is allowed, too."""
+
+    def broken_by(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """bool[k]; what is unset (nan) is fine where it may be."""
+        good = np.isfinite(values) & ((values >= 0) if self.zero else (values > 0))
+        return ~(good | np.isnan(values)) if math.isnan(self.instead) else ~good
+
+
+_RULES = {
+    "weight": _Rule("finite, 0 or more", 1.0, zero=True),
+    "cost": _Rule("finite, above 0", 1.0),
+    "min_interval": _Rule("seconds, 0 or more", math.nan, zero=True),
+    "max_interval": _Rule("seconds above 0", math.nan),
+    "half_life": _Rule("seconds above 0", math.nan),
+}
+
+
+def put_right(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
+    """Puts the default in place of each setting that cannot be used; returns site id -> what is wrong with it."""
+    found: dict[int, str] = {}
+    for name, rule in _RULES.items():
+        column: NDArray[np.float64] = getattr(table, name)
+        for slot in slots[rule.broken_by(column[slots])].tolist():
+            found[int(table.site_id[slot])] = f"{name}: must be {rule.allowed}; given: {float(column[slot])!r}"
+            column[slot] = rule.instead
+    return found

@@ -1,0 +1,94 @@
+"""Where heavy work is done beside the event loop: in a thread what is Python, in a process what is not.
+
+Parsers written in C keep the interpreter until they are through: of a page of 5 MB for a quarter of a second at a time,
+in a thread as well. Only another process leaves the loop alone. It also dies alone of a page that kills a parser.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from typing import TypeVar
+
+import structlog
+
+T = TypeVar("T")
+
+PROCESS_BYTES = 256 * 1024
+"""From this size on work goes to another process, which costs about a millisecond a MiB of sending."""
+_PATIENCE_SECONDS = 60.0
+"""What takes longer is broken off; the slowest pages known take 2 s."""
+_WORKERS_MAX = 4
+
+
+class Workshop:
+    """Does work elsewhere. Processes are started when they are first needed, and end with `close` or with ours."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        """`workers`: processes at most; by default one less than there are processors, 1 to 4."""
+        self._workers = workers or min(max((os.cpu_count() or 1) - 1, 1), _WORKERS_MAX)
+        self._pool: ProcessPoolExecutor | None = None
+        self._log = structlog.get_logger("pollerd.workshop")
+
+    async def do(self, work: Callable[..., T], *arguments: object, size: int) -> T:
+        """What `work`, a function of a module, returns of the arguments, which hold about `size` bytes.
+
+        Raises what it raises; TimeoutError after a minute; BrokenExecutor where it killed its process twice.
+        """
+        if size < PROCESS_BYTES:
+            return await asyncio.to_thread(work, *arguments)
+        try:
+            return await self._elsewhere(work, *arguments)
+        except BrokenExecutor:  # it may have been another's work that killed the process
+            return await self._elsewhere(work, *arguments)
+
+    def close(self) -> None:
+        """Ends the processes, whatever they are at."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            _kill_workers()
+            pool.shutdown(cancel_futures=True)
+
+    async def _elsewhere(self, work: Callable[..., T], *arguments: object) -> T:
+        pool = self._running()
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+        except (BrokenExecutor, TimeoutError) as error:
+            self._log.warning("workers_ended", reason=f"{type(error).__name__}: {error}")
+            if self._pool is pool:
+                self.close()
+            raise
+
+    def _running(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._workers, mp_context=context, initializer=_begin)
+        return self._pool
+
+
+def _kill_workers() -> None:
+    # The executor itself only waits. We have no other children of this kind.
+    for child in multiprocessing.active_children():
+        child.kill()
+
+
+def _begin() -> None:
+    """In the worker: signals sent to all of the group are the daemon's business; without it there is nothing to do."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    with contextlib.suppress(OSError):
+        if parent is not None:
+            parent.join()
+    os._exit(0)

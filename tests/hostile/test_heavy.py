@@ -1,0 +1,111 @@
+"""Heavy work leaves the event loop: what is Python for a thread, what keeps the interpreter for another process."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import threading
+from dataclasses import replace
+
+import pytest
+from aiohttp import web
+
+from pollerd.detection import detect, summarise
+from pollerd.fetching import body as reading
+from pollerd.model import Baseline, Detection, Media, Outcome, OutcomeKind
+from pollerd.scheduling import RobotsRules
+from tests.daemon.conftest import Running, Start
+from tests.support.origin import Origin, Page
+
+HERE = f"{os.getpid()}/MainThread"
+MALFORMED = "<p><b>x</i><table><tr>" * 230_000
+"""5 MB of what no parser likes."""
+
+
+def place() -> str:
+    """Where this runs; the processes of the workshop have one thread for work."""
+    return f"{os.getpid()}/{threading.current_thread().name}"
+
+
+def telling_detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detection:
+    return replace(detect(outcome, baseline, elapsed), detail=place())
+
+
+def telling_summarise(before: bytes | None, after: bytes, media: Media) -> str:
+    return f"{place()}: {summarise(before, after, media)}"
+
+
+@pytest.fixture(autouse=True)
+def telling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pollerd.daemon.poller.detect", telling_detect)
+    monkeypatch.setattr("pollerd.daemon.bookkeeper.summarise", telling_summarise)
+
+
+async def first(running: Running, origin: Origin, page: Page) -> str:
+    """Where the first poll of the page was detected."""
+    path = f"/{len(origin.pages)}"
+    origin.pages[path] = page
+    (site_id,) = await running.add(origin.url(path, host=len(origin.pages)), min_interval=1000.0)
+    (poll,) = await running.polled(site_id, 1, 60)
+    assert poll.outcome is OutcomeKind.FIRST, poll.detail
+    return poll.detail
+
+
+def feed(entries: int) -> Page:
+    items = "".join(f"<item><guid>{n}</guid><title>entry {n}</title></item>" for n in range(entries))
+    text = f'<?xml version="1.0"?><rss version="2.0"><channel><title>t</title>{items}</channel></rss>'
+    return Page(text, headers={"Content-Type": "application/rss+xml"})
+
+
+async def test_where_bodies_are_read(origin: Origin, start: Start) -> None:
+    async with start() as running:
+        assert await first(running, origin, Page("<p>hello</p>" * 100)) == HERE
+        pid, thread = (await first(running, origin, feed(400))).split("/")
+        assert (int(pid), thread == "MainThread") == (os.getpid(), False)
+        for page in (Page("<p>hello</p>" * 30_000), Page(MALFORMED), feed(5_000)):
+            pid, _ = (await first(running, origin, page)).split("/")
+            assert int(pid) != os.getpid()
+        assert running.metric("pollerd_event_loop_lag_seconds") > 0
+
+
+async def test_where_large_changes_are_described(origin: Origin, start: Start) -> None:
+    lines = [f"<p>line {n}</p>" for n in range(60_000)]
+    origin.pages["/a"] = Page("".join(lines))
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 1, 60)
+        random.Random(1).shuffle(lines)
+        origin.pages["/a"] = Page("".join(lines))
+        while not (changes := await running.changes()):
+            await running.polled(site_id, len(await running.polls(site_id)) + 1, 60)
+        assert int(changes[0].summary.split("/")[0]) != os.getpid()
+
+
+async def test_where_large_bodies_are_unpacked_and_robots_txt_is_read(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places: dict[str, str] = {}
+    decode, parse = reading.decode, RobotsRules.parse
+
+    def telling_decode(body: bytes, *rest: object, **named: object) -> bytes:
+        places["body" if len(body) > 64 * 1024 else "small"] = place()
+        return decode(body, *rest, **named)  # type: ignore[arg-type]
+
+    def telling_parse(body: bytes | None, *rest: object) -> RobotsRules:
+        places["robots"] = place()
+        return parse(body, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(reading, "decode", telling_decode)
+    monkeypatch.setattr("pollerd.daemon.robots.RobotsRules.parse", telling_parse)
+    packed = gzip.compress(random.Random(1).randbytes(100_000))
+
+    async def zipped(_: web.Request) -> web.Response:
+        return web.Response(body=packed, headers={"Content-Encoding": "gzip", "Content-Type": "image/png"})
+
+    rules = "".join(f"Disallow: /x{n}*y\n" for n in range(25_000))
+    origin.robots = Page(f"User-agent: *\n{rules}", headers={"Content-Type": "text/plain"})
+    async with start() as running:
+        await first(running, origin, Page(handler=zipped))
+        assert set(places) >= {"body", "robots"}
+        assert HERE not in (places["body"], places["robots"])

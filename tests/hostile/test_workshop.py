@@ -1,0 +1,126 @@
+"""Work in other processes: whatever it does to them, the daemon goes on, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
+
+import pytest
+
+from pollerd.daemon import workshop as module
+from pollerd.daemon.workshop import PROCESS_BYTES, Workshop
+from tests.support.origin import until
+
+LARGE = PROCESS_BYTES
+
+
+@pytest.fixture
+def workshop() -> Iterator[Workshop]:
+    shop = Workshop(workers=1)
+    yield shop
+    shop.close()
+
+
+def process(_: int) -> int:
+    return os.getpid()
+
+
+def refuse(value: int) -> int:
+    raise ValueError(f"not {value}")
+
+
+def crash(value: int) -> int:
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return value
+
+
+def stuck(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+async def test_large_work_goes_to_one_process_small_work_does_not(workshop: Workshop) -> None:
+    pids = {await workshop.do(process, n, size=LARGE) for n in range(3)}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+    assert await workshop.do(process, 1, size=LARGE - 1) == os.getpid()
+
+
+async def test_what_work_raises_comes_back(workshop: Workshop) -> None:
+    with pytest.raises(ValueError, match="not 3"):
+        await workshop.do(refuse, 3, size=LARGE)
+
+
+async def test_a_page_that_kills_its_process_harms_no_other(workshop: Workshop) -> None:
+    with pytest.raises(BrokenExecutor):
+        await workshop.do(crash, 1, size=LARGE)
+    assert await workshop.do(process, 1, size=LARGE) != os.getpid()
+
+
+async def test_work_without_an_end_is_broken_off(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await workshop.do(process, 1, size=LARGE)
+    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.2)
+    with pytest.raises(TimeoutError):
+        await workshop.do(stuck, 3_600.0, size=LARGE)
+    monkeypatch.undo()
+    assert await workshop.do(process, 1, size=LARGE) != os.getpid()
+
+
+async def test_signals_to_the_group_are_not_the_workers(workshop: Workshop) -> None:
+    pid = await workshop.do(process, 1, size=LARGE)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        os.kill(pid, number)
+    assert await workshop.do(process, 1, size=LARGE) == pid
+
+
+def alive(pid: int) -> bool:
+    """Whether the process is there, and more than a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
+    shop = Workshop(workers=1)
+    pid = await shop.do(process, 1, size=LARGE)
+    work = asyncio.create_task(shop.do(stuck, 3_600.0, size=LARGE))
+    await asyncio.sleep(0.1)
+    work.cancel()
+    shop.close()
+    await until(lambda: not alive(pid))
+    with pytest.raises(asyncio.CancelledError):
+        await work
+
+
+_DAEMON = """
+import asyncio, os, sys
+from pollerd.daemon.workshop import Workshop
+from tests.hostile.test_workshop import process
+
+async def main():
+    print(await Workshop(workers=1).do(process, 1, size=1 << 30), flush=True)
+    await asyncio.sleep(3600)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+async def test_killing_the_daemon_ends_the_processes() -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _DAEMON, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.getcwd()}
+    )
+    assert parent.stdout is not None
+    pid = int(await asyncio.wait_for(parent.stdout.readline(), 60))
+    assert alive(pid)
+    parent.kill()
+    await parent.wait()
+    await until(lambda: not alive(pid), 30)

@@ -1,0 +1,233 @@
+"""A site row that raises is set aside and reported; the rest keep their pace."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import sqlite3
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import structlog
+from numpy.typing import NDArray
+from structlog.testing import CapturingLogger
+
+from pollerd.allocation import EvidenceBatch
+from pollerd.allocation.uniform import Uniform
+from pollerd.daemon.judge import judge
+from pollerd.model import OutcomeKind, SiteState
+from pollerd.scheduling import HostTable
+from pollerd.storage import Batch, CommitResult
+from tests.daemon.conftest import Running, Start
+from tests.support.origin import Origin, Page, until
+
+FAULT = "no such luck"
+
+
+@pytest.fixture(autouse=True)
+def said() -> Iterator[CapturingLogger]:
+    """What is logged meanwhile."""
+    logger, before = CapturingLogger(), structlog.get_config()
+    structlog.configure(processors=[structlog.processors.add_log_level], logger_factory=lambda *_: logger)
+    yield logger
+    structlog.configure(**before)
+
+
+def damage(database: str, statement: str, *values: object) -> None:
+    with sqlite3.connect(database.removeprefix("sqlite+aiosqlite:///")) as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+async def assert_set_aside(running: Running, site_id: int, reason: str) -> None:
+    """The site says why it is left alone; the daemon runs and all others are polled on."""
+    for _ in range(500):
+        site = await running.site(site_id)
+        if site.failures:
+            break
+        await asyncio.sleep(0.03)
+    assert site.state is SiteState.BACKING_OFF
+    assert site.last_detail.startswith("set aside: ")
+    assert reason in site.last_detail
+    assert not running.task.done()
+
+
+async def assert_others_go_on(origin: Origin, running: Running, *paths: str) -> None:
+    seen = {path: len(origin.hits(path)) for path in paths}
+    await until(lambda: all(len(origin.hits(path)) >= seen[path] + 3 for path in paths))
+    assert not running.task.done()
+
+
+async def three(origin: Origin, running: Running) -> list[int]:
+    origin.pages |= {path: Page("<p>one</p>") for path in ("/a", "/b", "/c")}
+    ids = await running.add(*(origin.url(path, host=n) for n, path in enumerate(("/a", "/b", "/c"))))
+    for site_id in ids:
+        await running.polled(site_id, 1)
+    return ids
+
+
+async def test_rows_that_were_damaged_in_the_database(origin: Origin, start: Start, database: str) -> None:
+    origin.pages |= {f"/{n}": Page() for n in range(6)}
+    async with start() as running:
+        ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(6)))
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 6)
+    damage(database, "UPDATE site SET url = 'rubbish' WHERE id = ?", ids[0])
+    damage(database, "UPDATE site SET weight = -1 WHERE id = ?", ids[1])
+    damage(database, "UPDATE site SET cost = 9e999 WHERE id = ?", ids[2])
+    damage(database, "UPDATE site_state SET media = 'smoke' WHERE site_id = ?", ids[3])
+    damage(database, "UPDATE site SET settings_changed_at = 'never' WHERE id = ?", ids[4])
+    async with start() as running:
+        await assert_set_aside(running, ids[1], "weight: must be finite, 0 or more; given: -1.0")
+        await assert_set_aside(running, ids[2], "cost: must be finite, above 0; given: inf")
+        await assert_set_aside(running, ids[3], "smoke")
+        await until(lambda: running.metric("pollerd_polls_total", outcome="protocol_error") >= 1)
+        assert (await running.site(ids[0])).last_detail == "rubbish"
+        await assert_set_aside(running, ids[4], "TypeError")
+        await assert_others_go_on(origin, running, "/5")
+        assert not origin.hits("/rubbish")
+
+
+async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: Start, database: str) -> None:
+    origin.pages["/a"] = Page()
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 1)
+    damage(database, "UPDATE site SET weight = -1 WHERE id = ?", site_id)
+    async with start() as running:
+        await assert_set_aside(running, site_id, "weight")
+        await running.control.update_site(site_id, {"weight": 2.0, "paused": False})
+        await assert_others_go_on(origin, running, "/a")
+        assert (await running.site(site_id)).state is SiteState.ACTIVE
+
+
+@pytest.mark.parametrize("part", ["pollerd.daemon.poller.Hops", "pollerd.daemon.robots.robots_url"])
+async def test_a_poll_that_raises(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
+) -> None:
+    """In the way to the page, or to robots.txt: at the second site only."""
+    real, calls = named(part), [0]
+
+    def broken(*arguments: object) -> object:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise RuntimeError(FAULT)
+        return real(*arguments)
+
+    origin.pages |= {"/a": Page(), "/b": Page(), "/c": Page()}
+    monkeypatch.setattr(part, broken)
+    async with start() as running:
+        ids = await running.add(*(origin.url(path, host=n) for n, path in enumerate(("/a", "/b", "/c"))))
+        await until(lambda: running.metric("pollerd_site_faults_total") == 1)
+        for site_id in ids:
+            await running.polled(site_id, 3)
+        polls = [poll for site_id in ids for poll in await running.polls(site_id)]
+        (aside,) = [poll for poll in polls if poll.outcome is OutcomeKind.UNDECODABLE]
+        assert aside.detail == f"set aside: RuntimeError: {FAULT}"
+    (report,) = [call.kwargs for call in said.calls if call.args == () and call.kwargs.get("event") == "site_set_aside"]
+    assert (report["site_id"], str(report["exc_info"])) == (aside.site_id, FAULT)
+
+
+def named(part: str) -> object:
+    module, _, name = part.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+async def test_robots_rules_that_raise(origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = HostTable.allows
+
+    def allows(self: HostTable, slot: int, url: str) -> bool:
+        if url.endswith("/b"):
+            raise RecursionError(FAULT)
+        return real(self, slot, url)
+
+    monkeypatch.setattr(HostTable, "allows", allows)
+    origin.pages |= {"/a": Page(), "/b": Page()}
+    async with start() as running:
+        _, broken = await running.add(origin.url("/a", host=1), origin.url("/b", host=2))
+        await assert_set_aside(running, broken, f"RecursionError: {FAULT}")
+        await assert_others_go_on(origin, running, "/a")
+        assert not origin.hits("/b")
+
+
+async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with start() as running:
+        a, b, c = await three(origin, running)
+
+        def judging(finding, *rest):  # type: ignore[no-untyped-def]
+            if finding.site_id == b and finding.asked:
+                raise ZeroDivisionError(FAULT)
+            return judge(finding, *rest)
+
+        monkeypatch.setattr("pollerd.daemon.bookkeeper.judge", judging)
+        await assert_set_aside(running, b, f"ZeroDivisionError: {FAULT}")
+        await assert_others_go_on(origin, running, "/a", "/c")
+        assert {(await running.site(i)).state for i in (a, c)} == {SiteState.ACTIVE}
+
+
+async def test_a_lesson_that_the_allocator_does_not_take(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught: set[int] = set()
+
+    async with start() as running:
+        a, b, c = await three(origin, running)
+        bad = running.control._fleet.sites.slot_of(b)
+        real = Uniform.observe
+
+        def observe(
+            self: Uniform,
+            slots: NDArray[np.int64],
+            elapsed: NDArray[np.float64],
+            evidence: EvidenceBatch,
+            now: float,
+        ) -> None:
+            if bad in slots.tolist():
+                raise FloatingPointError(FAULT)
+            taught.update(slots.tolist())
+            real(self, slots, elapsed, evidence, now)
+
+        monkeypatch.setattr(Uniform, "observe", observe)
+        origin.pages["/b"] = Page("<p>two</p>")
+        await assert_set_aside(running, b, f"FloatingPointError: {FAULT}")
+        await assert_others_go_on(origin, running, "/a", "/c")
+        assert len(taught) == 2
+        assert {(await running.site(i)).state for i in (a, c)} == {SiteState.ACTIVE}
+
+
+@pytest.mark.parametrize("also_bare", [False, True])
+async def test_a_poll_that_the_database_refuses(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, also_bare: bool
+) -> None:
+    async with start() as running:
+        a, b, c = await three(origin, running)
+        real = running.store.commit
+
+        async def commit(batch: Batch) -> CommitResult:
+            if any(r.poll.site_id == b and (also_bare or r.poll.outcome.informative) for r in batch.records):
+                raise ValueError(FAULT)
+            return await real(batch)
+
+        monkeypatch.setattr(running.store, "commit", commit)
+        await until(lambda: running.metric("pollerd_site_faults_total") >= 1)
+        if not also_bare:
+            await assert_set_aside(running, b, f"ValueError: {FAULT}")
+        await assert_others_go_on(origin, running, "/a", "/c")
+        seen = {i: len(await running.polls(i)) for i in (a, c)}
+        for site_id, count in seen.items():
+            await running.polled(site_id, count + 2)
+
+
+async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def commit(_: Batch) -> CommitResult:
+        raise TypeError(FAULT)
+
+    async with start() as running:
+        await three(origin, running)
+        monkeypatch.setattr(running.store, "commit", commit)
+        with pytest.raises(ExceptionGroup) as caught:
+            await running.task
+        assert caught.group_contains(TypeError, match=FAULT)
+        running.task = asyncio.create_task(asyncio.sleep(0))
