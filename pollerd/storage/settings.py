@@ -23,7 +23,7 @@ class StorageSettings:
     """All kept contents together, compressed; at least 0. Current contents are kept whatever they weigh."""
     poll_retention_seconds: float = 30 * DAY_SECONDS
     """Polls older than this are pruned; above 0."""
-    zstd_level: int = 3
+    zstd_level: int = 1
     """1 to 19."""
     busy_timeout_seconds: float = 5.0
     """How long a lock held by somebody else is waited for; 0 to 600."""
