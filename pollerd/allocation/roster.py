@@ -8,9 +8,12 @@ from numpy.typing import NDArray
 from pollerd.allocation.validation import column, distinct_slots
 from pollerd.errors import InvalidValueError
 
+_MANY = 65_536
+"""Rows from which on they grow by an eighth instead of doubling: room not used is memory, too."""
+
 
 class Roster:
-    """Rows of the sites, grown by doubling so that adding one by one stays O(1) amortised.
+    """Rows of the sites, grown by shares of what there is, so that adding one by one stays O(1) amortised.
 
     `used` bool[capacity], `weight`, `cost` float64[capacity], `half_life` float64[capacity] in s (nan: default),
     `worth` = weight / cost.
@@ -80,7 +83,8 @@ class Roster:
 
     def _grow(self, needed: int) -> None:
         if needed > self.capacity:
-            extra = max(needed, 2 * self.capacity, 64) - self.capacity
+            more = self.capacity if self.capacity < _MANY else self.capacity // 8
+            extra = max(needed - self.capacity, more, 64)
             self.used = np.concatenate([self.used, np.zeros(extra, np.bool_)])
             columns = (self.weight, self.cost, self.half_life, self.worth)
             self.weight, self.cost, self.half_life, self.worth = (np.concatenate([a, np.zeros(extra)]) for a in columns)

@@ -81,7 +81,7 @@ class Control:
                 [(host_id, hosts[i]) for _, i, host_id in result.added],
                 [specs[i] for _, i, _ in result.added],
             )
-        self._fleet.fit_budget()
+        self._fleet.fit_budget_to_growth()
         self._dispatcher.wake()
         return _renumbered(result, places, refused) if refused else result
 

@@ -114,10 +114,13 @@ class Daemon:
         run = await store.start_run(pollerd.__version__, clock())
         allocator = allocation.create(settings.allocator, budget=settings.budget, objective=settings.objective, rng=rng)
         fleet = Fleet(scheduling, settings.allocator, allocator)
-        fleet.load(await store.load_schedule(), await store.load_hosts())
+        async for hosts in store.hosts():
+            fleet.load_hosts(hosts)
+        async for rows in store.schedule():
+            fleet.load(rows)
         fleet.set_right(clock())
         fleet.fit_budget()
-        await _restore(fleet, store, settings)
+        await _restore(fleet, store, settings, rng)
         # The last polls before a crash were not committed: then every host is left its whole interval.
         fleet.hosts.begin_anew(clock(), all_hosts=not run.previous_clean)
         last_start = _last_start(run, clock())
@@ -182,7 +185,7 @@ class Daemon:
                 self._log.info("pruned", polls=pruned.polls, contents=pruned.contents, bytes=pruned.content_bytes)
 
 
-async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings) -> None:
+async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings, rng: np.random.Generator) -> None:
     """Puts back what was learned; where it is another allocator's or another version's, the stored polls teach anew.
 
     What is in force now is kept: it holds at the next start, too, unless something else is said then.
@@ -199,6 +202,9 @@ async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings) -> None
             log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
         await store.save_allocation(row(fleet.allocator.shared_state()))
         return
+    # Damage may have shown after some of it was put back.
+    budget = fleet.allocator.budget
+    fleet.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
     replay = Replay(fleet.sites, fleet.allocator)
     await replay.teach(store.recent_polls())
     if replay.taken:
@@ -212,14 +218,14 @@ async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings) -> None
 async def _put_back(fleet: Fleet, store: Store, kept: AllocationRow) -> bool:
     if kept.shared_state is None:
         return False
-    site_ids, states = await store.load_learned(kept.allocator)
-    slots = fleet.sites.slots_of(site_ids)
-    known = slots >= 0
-    slots, states = slots[known], states[known]
-    if not len(slots):  # what was learned in common holds for sites to come; only the width is unknown
-        states = fleet.allocator.site_state(slots)
     try:
-        fleet.allocator.restore(slots, states, kept.shared_state)
+        # What was learned in common holds for sites to come, too, where there is no other yet.
+        none = np.empty(0, np.int64)
+        fleet.allocator.restore(none, fleet.allocator.site_state(none), kept.shared_state)
+        async for site_ids, states in store.learned(kept.allocator):
+            slots = fleet.sites.slots_of(site_ids)
+            known = slots >= 0
+            fleet.allocator.restore(slots[known], states[known], kept.shared_state)
     except InvalidValueError as error:
         log = structlog.get_logger("pollerd.daemon")
         log.warning("learned_state_unusable", reason=str(error), instead="learning from the stored polls")

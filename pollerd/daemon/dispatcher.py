@@ -110,7 +110,8 @@ class Dispatcher:
                 idle = self._settings.tick_seconds
             else:
                 await self._idle(idle)
-                idle = min(idle * 1.5, _IDLE_CAP_SECONDS)
+                # Where choosing takes long it is not done so often, yet often enough to be seen to turn.
+                idle = min(idle * 1.5, max(_IDLE_CAP_SECONDS, self._tick / 2))
 
     async def drain(self) -> bool:
         """Waits for the polls under way, as long as the settings allow; calls off the rest, and says whether none was.

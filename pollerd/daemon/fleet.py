@@ -12,7 +12,7 @@ from pollerd.allocation import Allocator
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import Site, SiteSpec, SiteState
-from pollerd.scheduling import STATE_CODE, HostTable, RobotsRules, SchedulingSettings, SiteTable, capacity
+from pollerd.scheduling import STATE_CODE, HostTable, SchedulingSettings, SiteTable, capacity
 from pollerd.storage import STATE_CODES, HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
@@ -23,6 +23,7 @@ _LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
 
 
 _NOTICEABLE = 0.01
+_NOTICEABLE_GROWTH = 0.1
 
 
 def _optional(value: float | None) -> float:
@@ -36,6 +37,7 @@ class Fleet:
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
         self.budget = allocator.budget
         """Cost per second that the user allows; the allocator is told what of it can be spent."""
+        self._fitted_sites = 0
         self.sites = SiteTable()
         self.unasked: dict[int, float] = {}
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
@@ -44,16 +46,16 @@ class Fleet:
         self.unusable: dict[int, str] = {}
         """Site id -> what is wrong with its settings in the database: they are set aside when their turn comes."""
 
-    def load(self, rows: ScheduleRows, hosts: Sequence[HostRow]) -> None:
-        """Takes over what storage kept, at start-up."""
+    def load_hosts(self, hosts: Sequence[HostRow]) -> None:
+        """Takes over hosts that storage kept, some at a time, before their sites."""
         for row in hosts:
             self._load_host(row)
-        if not len(rows):
-            return
+
+    def load(self, rows: ScheduleRows) -> None:
+        """Takes over sites that storage kept, some at a time."""
         slots = self.sites.add(rows.site_id)
         table = self.sites
-        index = {int(self.hosts.host_id[s]): s for s in range(self.hosts.size)}
-        table.host[slots] = [index[h] for h in rows.host_id.tolist()]
+        table.host[slots] = self.hosts.slots_of_ids(rows.host_id)
         codes = np.array([STATE_CODE[state] for state in STATE_CODES], np.uint8)
         table.state[slots] = codes[rows.state]
         table.paused[slots] = rows.paused
@@ -70,9 +72,9 @@ class Fleet:
         self.hosts.last_start[slot] = -math.inf if row.last_start_at is None else row.last_start_at
         self.hosts.paused_until[slot] = row.paused_until or 0.0
         self.hosts.throttles[slot] = row.throttles
-        if row.robots is not None and row.robots.kind != "unreachable":
-            self.hosts.set_rules(slot, RobotsRules.parse(row.robots.body, USER_AGENT_TOKEN, row.robots.at))
-        self.hosts.touched[slot] = False
+        robots = row.robots
+        if robots is not None and robots.kind != "unreachable":
+            self.hosts.load_rules(slot, robots.body, USER_AGENT_TOKEN, robots.at, robots.crawl_delay or 0.0)
 
     def set_right(self, now: float) -> None:
         """Times to come that a clock running ahead has left are taken as now, waits as the longest there are.
@@ -84,6 +86,11 @@ class Fleet:
             np.minimum(column, now, out=column)
         for column in (self.sites.not_before, self.hosts.paused_until):
             np.minimum(column, latest, out=column)
+
+    def fit_budget_to_growth(self) -> None:
+        """`fit_budget`, where the number of sites has grown noticeably since the last time."""
+        if len(self.sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
+            self.fit_budget()
 
     def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
         """Takes in new sites; `hosts` holds the stored host (id, name) of each."""
@@ -173,6 +180,7 @@ class Fleet:
     def fit_budget(self, budget: float | None = None) -> None:
         """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
         self.budget = self.budget if budget is None else budget
+        self._fitted_sites = len(self.sites)
         spendable = self.spendable(self.budget)
         if abs(spendable - self.allocator.budget) > _NOTICEABLE * spendable:
             self.allocator.budget = spendable
@@ -187,6 +195,12 @@ class Fleet:
             self.sites.remove(slot)
         return slot
 
+    def begin_anew(self, allocator: Allocator) -> None:
+        """Puts in charge an allocator that holds no sites yet and has learned nothing."""
+        slots, table = np.flatnonzero(self.sites.occupied()), self.sites
+        allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+        self.allocator = allocator
+
     def replace_allocator(self, name: str, allocator: Allocator) -> None:
         """Another allocator takes over; it must hold the same slots."""
         self.allocator_name, self.allocator = name, allocator
@@ -195,11 +209,20 @@ class Fleet:
         """Where the site stands; PAUSED is not a state here but a flag of its own."""
         self.sites.state[slot] = STATE_CODE[state]
 
+    def live(self) -> NDArray[np.bool_]:
+        """bool[size]: slots of sites that are being polled, or will be again without the user's doing."""
+        n = self.sites.size
+        live = self.sites.occupied() & ~self.sites.paused[:n]
+        live &= self.sites.state[:n] != STATE_CODE[SiteState.GONE]
+        return live
+
+    def live_cost(self) -> float:
+        """Cost of one poll of every live site."""
+        return float(self.sites.cost[: self.sites.size].sum(where=self.live()))
+
     def uniform_period(self) -> float:
         """Seconds that round robin would leave between two polls of a site: Σ cost / budget."""
-        n = self.sites.size
-        live = self.sites.occupied() & ~self.sites.paused[:n] & (self.sites.state[:n] != STATE_CODE[SiteState.GONE])
-        return float(self.sites.cost[:n][live].sum()) / self.allocator.budget
+        return self.live_cost() / self.allocator.budget
 
     def host_name(self, slot: int) -> str:
         """The host "name:port" of a site's slot."""
@@ -208,6 +231,6 @@ class Fleet:
     def hosts_polled(self, until: float) -> int:
         """How many hosts have a site that is being polled, or that nothing keeps from being polled by `until`."""
         table, n = self.sites, self.sites.size
-        alive = table.occupied() & ~table.paused[:n] & (table.state[:n] != STATE_CODE[SiteState.GONE])
+        alive = self.live()
         alive &= table.in_flight[:n] | (table.not_before[:n] <= until)
         return int(np.count_nonzero(np.bincount(table.host[:n][alive])))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.views import AllocationView, Explanation, Live
 from pollerd.model import SiteState
@@ -37,14 +37,16 @@ class Outlook:
 
     def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
         """What the loop knows of the sites; sites it does not know are left out."""
-        rates, floor, now = self._fleet.allocator.rates(), self._floors(), self._clock()
+        slots = self._fleet.sites.slots_of(np.array(site_ids, np.int64))
+        known, now = slots[slots >= 0], self._clock()
+        rates, floors = self._fleet.allocator.rates_of(known), self._floors(known)
         found = {}
-        for site_id in site_ids:
-            slot = self._fleet.sites.slot_of(site_id)
-            if slot is not None:
-                earliest = self._earliest(slot, floor)
-                rate = _per_day(rates, slot) if self._met(slot) else None
-                found[site_id] = Live(rate, None if earliest is None else max(earliest, now))
+        for slot, rate, floor in zip(known.tolist(), rates.tolist(), floors.tolist(), strict=True):
+            earliest = self._earliest(slot, floor)
+            per_day = _number(rate * DAY_SECONDS) if self._met(slot) else None
+            found[int(self._fleet.sites.site_id[slot])] = Live(
+                per_day, None if earliest is None else max(earliest, now)
+            )
         return found
 
     def _met(self, slot: int) -> bool:
@@ -60,33 +62,39 @@ class Outlook:
             return None
         one = np.array([slot], np.int64)
         elapsed = sites.elapsed(now)
-        urgency = allocator.urgency(elapsed, now)
+        urgency = float(allocator.urgency_of(one, elapsed[one], now)[0])
         low, high = allocator.rate_interval(one)
-        benefit = self._forecast.figures().benefit
-        period = _number(float(benefit.periods[slot])) if slot < len(benefit.periods) else None
-        earliest = self._earliest(slot, self._floors())
+        period = _number(self._forecast.period(slot))
+        earliest = self._earliest(slot, float(self._floors(one)[0]))
         soon = None if earliest is None else max(earliest, now)
         expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
         return Explanation(
             site_id=site_id,
             allocator=self._fleet.allocator_name,
             objective=self._objective(),
-            rate_per_day=_per_day(allocator.rates(), slot),
+            rate_per_day=_number(float(allocator.rates_of(one)[0]) * DAY_SECONDS),
             rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
             rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
             elapsed=_number(float(elapsed[slot])),
             change_probability=_number(float(allocator.change_probability(one, elapsed[one])[0])),
-            urgency=_number(float(urgency[slot])),
-            rank=1 + int((urgency > urgency[slot]).sum()) if math.isfinite(urgency[slot]) else None,
-            price=benefit.price,
+            urgency=_number(urgency),
+            rank=self._rank(urgency, elapsed, now) if math.isfinite(urgency) else None,
+            price=self._forecast.figures().benefit.price,
             budget_share=None if period is None else _number(float(sites.cost[slot]) / period / self._fleet.budget),
             expected_interval=period,
             next_poll_at=soon,
             next_expected_poll_at=_number(expected),
             why_not_now=self._why_not_now(slot, earliest, now),
-            capped_to_uniform=bool(sites.changes_always()[slot]),
+            capped_to_uniform=bool(sites.changes_always(one)[0]),
             failures=int(sites.failures[slot]),
         )
+
+    def _rank(self, urgency: float, elapsed: NDArray[np.float64], now: float) -> int:
+        """The place of this urgency among all sites, from 1; of very many, as a sample has it."""
+        everyone = np.flatnonzero(self._fleet.sites.occupied())
+        some = sample(everyone)
+        above = np.count_nonzero(self._fleet.allocator.urgency_of(some, elapsed[some], now) > urgency)
+        return 1 + round(above * len(everyone) / len(some))
 
     def allocation(self) -> AllocationView:
         """What the budget brings: as scheduled, under uniform, at the best split."""
@@ -115,26 +123,25 @@ class Outlook:
         """How many sites change at nearly every poll and are held to the uniform share."""
         return int(self._fleet.sites.changes_always().sum())
 
-    def _floors(self) -> NDArray[np.float64]:
-        """float64[size]: shortest gap between two polls of each site, its noise counted in, s."""
-        sites = self._fleet.sites
-        minimum = sites.min_interval[: sites.size]
+    def _floors(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64[k]: shortest gap between two polls of each of the slots int64[k], its noise counted in, s."""
+        minimum = self._fleet.sites.min_interval[slots]
         own = np.where(np.isnan(minimum), self._fleet.settings.min_interval_seconds, minimum)
-        return np.maximum(own, self._noise.floors(self._fleet.uniform_period()))
+        return np.maximum(own, self._noise.floors(self._fleet.uniform_period(), slots))
 
-    def _earliest(self, slot: int, floor: NDArray[np.float64]) -> float | None:
+    def _earliest(self, slot: int, floor: float) -> float | None:
         """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""
         sites = self._fleet.sites
         if sites.paused[slot] or sites.state[slot] == _GONE:
             return None
-        own = max(float(sites.last_poll[slot] + floor[slot]), float(sites.not_before[slot]))
+        own = max(float(sites.last_poll[slot]) + floor, float(sites.not_before[slot]))
         return max(own, self._fleet.hosts.ready_at_of(int(sites.host[slot])))
 
     def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
         """What keeps the site from being polled at once; None: nothing but the budget."""
         sites, hosts = self._fleet.sites, self._fleet.hosts
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
-        noisy = bool(sites.changes_always()[slot])
+        noisy = bool(sites.changes_always(np.array([slot]))[0])
         waiting = earliest is not None and earliest > now
         reasons = (
             (bool(sites.paused[slot]), "paused by the user"),
@@ -156,10 +163,6 @@ class Outlook:
         maximum = np.where(np.isnan(own), self._fleet.settings.max_interval_seconds, own)
         load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()
         return bool(load <= self._fleet.budget)
-
-
-def _per_day(rates: NDArray[np.float64], slot: int) -> float | None:
-    return _number(float(rates[slot]) * DAY_SECONDS) if slot < len(rates) else None
 
 
 def _number(value: float | None) -> float | None:

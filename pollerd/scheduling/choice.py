@@ -62,8 +62,10 @@ class Chooser:
 
     def _held(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
         n = self.sites.size
-        too_soon = self.sites.last_poll[:n] + self.noise.floors(uniform_period) > now
-        return too_soon & self.sites.changes_always() & ~self.sites.asap[:n]
+        slots = np.flatnonzero(self.sites.changes_always() & ~self.sites.asap[:n])
+        held = np.zeros(n, np.bool_)
+        held[slots] = self.sites.last_poll[slots] + self.noise.floors(uniform_period, slots) > now
+        return held
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
@@ -77,9 +79,7 @@ class Chooser:
         turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
         turn.take(self.noise.twin(ready & ~mask, now, uniform_period, k))
-        late = self.sites.lateness(now, self.settings.max_interval_seconds)
-        overdue = np.flatnonzero(mask & (late >= 0))
-        turn.take(overdue[np.argsort(-late[overdue], kind="stable")])
+        turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         known = np.isfinite(self.sites.last_poll[:n])
         elapsed = self.sites.elapsed(now)
         for group, limit in self._shares(turn, known):
@@ -151,7 +151,9 @@ class _Turn:
         """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
-            free = self.mask & group & ~self.claimed[self.host]
+            free = self.mask & group
+            if self.claimed.any():
+                free &= ~self.claimed[self.host]
             if len(self.choice.robots) >= self.robots_room:
                 free &= ~self.robots_wanted[self.host]
             if limit <= 0 or not free.any():

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.scheduling.arrays import Columns
-from pollerd.scheduling.robots import FRESH_SECONDS, RobotsRules
+from pollerd.scheduling.robots import FRESH_SECONDS, RobotsRules, RobotsShelf
 from pollerd.scheduling.settings import SchedulingSettings
 
 SPACING_KEPT_SECONDS = 10.0
@@ -17,7 +17,7 @@ are given their whole interval anew, which costs less than a row written with ev
 
 PASSING_ROBOTS_BYTES = 8 * 1024 * 1024
 """How much robots.txt is kept of hosts that are no site's: a site that redirects to ever new ones must not fill the
-memory. Parsed, rules take some fifteen times the room of their text."""
+memory."""
 
 
 class HostTable(Columns):
@@ -59,10 +59,10 @@ class HostTable(Columns):
         self.size = 0
         self.settings = settings
         self.names: list[str] = []
-        self.rules: dict[int, RobotsRules] = {}
+        self._shelf = RobotsShelf()
         self._passing: dict[int, int] = {}
         self._slot_by_name: dict[str, int] = {}
-        self._slot_by_id: dict[int, int] = {}
+        self._slot_by_id: NDArray[np.int32] = np.full(0, -1, np.int32)
 
     def add(self, host_id: int, name: str) -> int:
         """The slot of the host, a new one where it was not known; host_id -1: not stored."""
@@ -82,6 +82,10 @@ class HostTable(Columns):
     def _take_id(self, slot: int, host_id: int) -> None:
         self.host_id[slot] = host_id
         if host_id >= 0:
+            if host_id >= len(self._slot_by_id):
+                room = np.full(max(host_id + 1, len(self._slot_by_id) * 3 // 2, 64), -1, np.int32)
+                room[: len(self._slot_by_id)] = self._slot_by_id
+                self._slot_by_id = room
             self._slot_by_id[host_id] = slot
 
     def slot_of(self, name: str) -> int | None:
@@ -90,7 +94,11 @@ class HostTable(Columns):
 
     def slot_of_id(self, host_id: int) -> int:
         """The slot of a stored host."""
-        return self._slot_by_id[host_id]
+        return int(self._slot_by_id[host_id])
+
+    def slots_of_ids(self, host_ids: NDArray[np.int64]) -> NDArray[np.int32]:
+        """int32[k]: the slots of stored hosts."""
+        return self._slot_by_id[host_ids]
 
     def interval(self) -> NDArray[np.float64]:
         """float64[size]: seconds between two starts at each host."""
@@ -157,9 +165,9 @@ class HostTable(Columns):
     def set_rules(self, slot: int, rules: RobotsRules) -> None:
         """Takes over what robots.txt says."""
         if rules.parser is None:
-            self.rules.pop(slot, None)
+            self._shelf.drop(slot)
         else:
-            self.rules[slot] = rules
+            self._shelf.put_parsed(slot, rules)
         self.robots_at[slot] = rules.fetched_at
         self.robots_retry_at[slot] = 0.0
         self.robots_failures[slot] = 0
@@ -167,8 +175,14 @@ class HostTable(Columns):
         self.touched[slot] = True
         self._passing.pop(slot, None)
         if self.host_id[slot] < 0:
-            self._passing[slot] = rules.size
+            self._passing[slot] = len(rules.text)
             self._forget_passing()
+
+    def load_rules(self, slot: int, text: bytes | None, agent: str, fetched_at: float, crawl_delay: float) -> None:
+        """Takes over what was known of robots.txt when it was stored; it is parsed when the host is polled."""
+        if text is not None:
+            self._shelf.put(slot, text, agent)
+        self.robots_at[slot], self.crawl_delay[slot] = fetched_at, crawl_delay
 
     def _forget_passing(self) -> None:
         """The hosts of redirects whose rules were read longest ago are asked for them again, should we come again."""
@@ -176,7 +190,7 @@ class HostTable(Columns):
             slot = next(iter(self._passing))
             del self._passing[slot]
             if self.host_id[slot] < 0:
-                self.rules.pop(slot, None)
+                self._shelf.drop(slot)
                 self.robots_at[slot] = -math.inf
 
     def robots_unreachable(self, slot: int, retry_at: float) -> None:
@@ -187,5 +201,4 @@ class HostTable(Columns):
 
     def allows(self, slot: int, url: str) -> bool:
         """Whether the known robots.txt of the host lets us ask for the URL."""
-        rules = self.rules.get(slot)
-        return rules is None or rules.allows(url)
+        return self._shelf.allows(slot, url)

@@ -27,14 +27,14 @@ class NoiseCap:
         self._sites = sites
         self._credit = 0.0
 
-    def floors(self, period: float) -> NDArray[np.float64]:
-        """float64[size]: shortest gap since the last poll, s; 0 for sites that are not held.
+    def floors(self, period: float, slots: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """float64[k]: shortest gap since the last poll of `slots` (None: all), s; 0 for sites that are not held.
 
         After a twin the wait is doubled, so that twins come out of the site's own share.
         """
-        sites, n = self._sites, self._sites.size
-        twinned = sites.last_gap[:n] < _TWIN_GAP_SHARE * period
-        return np.where(sites.changes_always(), np.where(twinned, 2 * period, period), 0.0)
+        part = slice(0, self._sites.size) if slots is None else slots
+        twinned = self._sites.last_gap[part] < _TWIN_GAP_SHARE * period
+        return np.where(self._sites.changes_always(slots), np.where(twinned, 2 * period, period), 0.0)
 
     def twin(self, ready: NDArray[np.bool_], now: float, period: float, polls: int) -> NDArray[np.int64]:
         """The slot to ask a second time, int64[0 or 1], of those that are `ready` but for their floor.
@@ -42,13 +42,13 @@ class NoiseCap:
         polls: how many were chosen since the last call; they earn the allowance.
         """
         self._credit = min(self._credit + polls * TWIN_SHARE, 1.0)
-        sites, n = self._sites, self._sites.size
-        held = ready & sites.changes_always()
-        if self._credit < 1.0 or not held.any():
+        sites = self._sites
+        if self._credit < 1.0 or not ready.any():
             return np.empty(0, np.int64)
-        fresh = now - sites.last_poll[:n] < _TWIN_GAP_SHARE * period
-        rested = now - sites.twin_at[:n] >= _TWIN_PAUSE_PERIODS * period
-        slots = np.flatnonzero(held & fresh & rested)
+        held = np.flatnonzero(ready & sites.changes_always())
+        fresh = now - sites.last_poll[held] < _TWIN_GAP_SHARE * period
+        rested = now - sites.twin_at[held] >= _TWIN_PAUSE_PERIODS * period
+        slots = held[fresh & rested]
         if not len(slots):
             return slots
         slot = slots[np.argmin(sites.twin_at[slots])]

@@ -152,13 +152,27 @@ class SiteTable(Columns):
         due &= ~(self.paused[:n] | self.in_flight[:n])
         return due
 
-    def lateness(self, now: float, default_max_interval: float) -> NDArray[np.float64]:
-        """float64[size]: seconds past the site's max_interval; negative where it is not over, or never began."""
-        n = self.size
-        maximum = self.max_interval[:n]
+    def lateness(
+        self, now: float, default_max_interval: float, slots: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """float64[k]: seconds that each of `slots` (None: all) is past its max_interval.
+
+        Negative where it is not over, or never began.
+        """
+        part = slice(0, self.size) if slots is None else slots
+        maximum = self.max_interval[part]
         limit = np.where(np.isnan(maximum), default_max_interval, maximum)
-        last = self.last_poll[:n]
+        last = self.last_poll[part]
         return now - np.where(np.isfinite(last), last, now) - limit
+
+    def overdue(self, mask: NDArray[np.bool_], now: float, default_max_interval: float) -> NDArray[np.int64]:
+        """Slots in `mask` bool[size] past their max_interval, the latest first."""
+        if default_max_interval == math.inf:  # then most sites have none
+            mask = mask & ~np.isnan(self.max_interval[: self.size])
+        slots = np.flatnonzero(mask)
+        late = self.lateness(now, default_max_interval, slots)
+        slots, late = slots[late >= 0], late[late >= 0]
+        return slots[np.argsort(-late, kind="stable")]
 
     def note_history(self, slot: int, changed: bool) -> None:
         """Keeps whether the latest informative poll of the slot found a change; call it before `last_poll` moves.
@@ -171,11 +185,14 @@ class SiteTable(Columns):
         self.history[slot] = (int(self.history[slot]) << 1 | changed) & 0xFFFF
         self.history_length[slot] = min(int(self.history_length[slot]) + 1, HISTORY_POLLS)
 
-    def changes_always(self) -> NDArray[np.bool_]:
-        """bool[size]: sites that changed at nearly every one of their last polls (at most one in 16 did not)."""
-        n = self.size
-        found = np.bitwise_count(self.history[:n])
-        length = self.history_length[:n]
+    def changes_always(self, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+        """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
+
+        At most one in 16 did not.
+        """
+        part = slice(0, self.size) if slots is None else slots
+        found = np.bitwise_count(self.history[part])
+        length = self.history_length[part]
         return (length >= _HISTORY_KNOWN) & (found + (length >= HISTORY_POLLS) >= length)
 
     def _index(self, ids: NDArray[np.int64], slots: NDArray[np.int64]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, select
 
 from pollerd.errors import NotFoundError, SchemaError
 from pollerd.storage.compression import unpack
@@ -18,8 +18,8 @@ PIECE = 20_000
 _CODES = {state.value: code for code, state in enumerate(STATE_CODES)}
 
 
-def load_schedule(connection: Connection) -> ScheduleRows:
-    """All sites, ordered by id."""
+def schedule_piece(connection: Connection, after: int) -> ScheduleRows:
+    """Some sites with ids above `after`, ordered by id; none: there are no more."""
     s, t = site.c, site_state.c
     statement = select(
         s.id,
@@ -39,18 +39,14 @@ def load_schedule(connection: Connection) -> ScheduleRows:
         t.changes,
     ).join_from(site, site_state)
     kinds: list[Any] = [np.int64, np.int64, np.bool_, np.int8, *[np.float64] * 8, *[np.int64] * 3]
-    pieces: list[list[NDArray[Any]]] = []
-    for rows in _pieces(connection, statement, s.id):
-        columns = list(zip(*rows, strict=True))
-        columns[3] = tuple(_CODES[state] for state in columns[3])
-        pieces.append([np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)])
-    if not pieces:
-        return ScheduleRows(*(np.empty(0, dtype=kind) for kind in kinds))
-    return ScheduleRows(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+    rows = _piece(connection, statement, s.id, after)
+    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(kinds)
+    columns[3] = [_CODES[state] for state in columns[3]]
+    return ScheduleRows(*(np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)))
 
 
-def load_hosts(connection: Connection) -> list[HostRow]:
-    """All hosts, ordered by id."""
+def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
+    """Some hosts with ids above `after`, ordered by id; none: there are no more."""
     c = host.c
     statement = select(
         c.id,
@@ -64,7 +60,7 @@ def load_hosts(connection: Connection) -> list[HostRow]:
         c.robots_detail,
         c.crawl_delay,
     )
-    return [_host(*row) for rows in _pieces(connection, statement, c.id) for row in rows]
+    return [_host(*row) for row in _piece(connection, statement, c.id, after)]
 
 
 def _host(
@@ -86,35 +82,25 @@ def _host(
     return HostRow(host_id, name, last_start_at, paused_until, throttles, robots)
 
 
-def load_learned(connection: Connection, allocator: str) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Site ids [m] and states [m, width] that this allocator left; width 0 where there are none.
+def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Some site ids [m] above `after`, ascending, and states [m, width] that this allocator left; m = 0: no more.
 
     Raises `SchemaError` where states differ in width.
     """
     c = learned.c
     statement = select(c.site_id, c.state).where(c.allocator == allocator)
-    ids: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    blobs: list[bytes] = []
-    widths: set[int] = set()
-    for rows in _pieces(connection, statement, c.site_id):
-        sites, states = zip(*rows, strict=True)
-        ids.append(np.array(sites, dtype=np.int64))
-        blobs.append(b"".join(states))
-        widths.update(map(len, states))
+    rows = _piece(connection, statement, c.site_id, after)
+    widths = {len(state) for _, state in rows}
     if len(widths) > 1:
         raise SchemaError(f"learned states of {allocator} differ in width: {sorted(widths)}")
-    site_ids = np.concatenate(ids)
-    states_flat = np.frombuffer(b"".join(blobs), dtype=np.uint8)
-    return site_ids, states_flat.reshape(len(site_ids), widths.pop() if widths else 0)
+    ids = np.array([site_id for site_id, _ in rows], dtype=np.int64)
+    flat = np.frombuffer(b"".join(state for _, state in rows), dtype=np.uint8)
+    return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
 
-def _pieces(connection: Connection, statement: Select[Any], key: Any) -> Iterator[Sequence[Any]]:
-    """The rows in order of `key`, the statement's first column, some at a time."""
-    piece = statement.where(key > bindparam("after")).order_by(key).limit(PIECE)
-    after = -1
-    while rows := connection.execute(piece, {"after": after}).all():
-        yield rows
-        after = rows[-1][0]
+def _piece(connection: Connection, statement: Select[Any], key: Any, after: int) -> Sequence[Any]:
+    """The first rows above `after` in order of `key`, the statement's first column."""
+    return connection.execute(statement.where(key > after).order_by(key).limit(PIECE)).all()
 
 
 def host_id(connection: Connection, name: str) -> int:

@@ -92,17 +92,32 @@ class Store:
 
     # At the daemon's start.
 
-    async def load_schedule(self) -> ScheduleRows:
-        """All sites as columns, ordered by id."""
-        return await self._database.read(schedule.load_schedule)
+    async def schedule(self) -> AsyncIterator[ScheduleRows]:
+        """All sites as columns, ordered by id, some at a time: a million need not be held twice."""
+        after = -1
+        while len(rows := await self._database.read(lambda c, a=after: schedule.schedule_piece(c, a))):  # type: ignore[misc]
+            yield rows
+            after = int(rows.site_id[-1])
 
-    async def load_hosts(self) -> list[HostRow]:
-        """All hosts, ordered by id."""
-        return await self._database.read(schedule.load_hosts)
+    async def hosts(self) -> AsyncIterator[list[HostRow]]:
+        """All hosts, ordered by id, some at a time."""
+        after = -1
+        while rows := await self._database.read(lambda c, a=after: schedule.hosts_piece(c, a)):  # type: ignore[misc]
+            yield rows
+            after = rows[-1].id
 
-    async def load_learned(self, allocator: str) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """Site ids [m] and states [m, width] that this allocator left; width 0 where there are none."""
-        return await self._database.read(lambda c: schedule.load_learned(c, allocator))
+    async def learned(self, allocator: str) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+        """Site ids [m] and states [m, width] that this allocator left, ordered by id, some at a time.
+
+        Raises `SchemaError` where states differ in width.
+        """
+        after = -1
+        while True:
+            piece = await self._database.read(lambda c, a=after: schedule.learned_piece(c, allocator, a))  # type: ignore[misc]
+            if not len(piece[0]):
+                return
+            yield piece
+            after = int(piece[0][-1])
 
     async def load_allocation(self) -> AllocationRow | None:
         """The allocation in force; None before the first."""

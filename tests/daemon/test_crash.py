@@ -13,6 +13,7 @@ import pytest
 
 from pollerd.model import Change
 from pollerd.storage import Store
+from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
 from tests.support.postgres import postgres_database
 from tests.support.process import command, daemon_process
@@ -115,7 +116,7 @@ async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versio
         polls = (await store.list_polls(site.id, limit=1000)).items
         assert len(polls) == site.polls <= len(origin.hits(f"/{page}"))
         assert sum(poll.changed for poll in polls) == site.changes == len(own)
-    site_ids, states = await store.load_learned("whittle")
+    site_ids, states = await learned_of(store, "whittle")
     assert sorted(site_ids.tolist()) == sorted(site.id for site in sites)
     assert states.shape[1] > 0
     info = await store.start_run("test", 0.0)

@@ -14,6 +14,7 @@ from pollerd.allocation import create
 from pollerd.fetching import normalise_url
 from pollerd.model import OutcomeKind, SiteState
 from tests.daemon.conftest import Running, Start
+from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
 
 PAGES = 8
@@ -127,7 +128,7 @@ async def test_no_poll_is_lost_while_the_allocator_is_switched(origin: Origin, s
             await asyncio.sleep(0.1)
         await quiet(running, ids)
         before = rates(running, ids)
-        site_ids, _ = await running.store.load_learned("whittle")
+        site_ids, _ = await learned_of(running.store, "whittle")
         assert sorted(site_ids.tolist()) == ids, "no site's state is kept under the allocator before"
     async with start(allocator="whittle") as running:
         assert np.allclose(rates(running, ids), before, rtol=1e-6)

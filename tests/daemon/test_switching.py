@@ -20,6 +20,7 @@ from pollerd.allocation.htraa import Htraa
 from pollerd.errors import InvalidValueError
 from pollerd.storage import Store
 from tests.daemon.conftest import Running, Start
+from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
 from tests.support.postgres import postgres_database
 from tests.support.process import DaemonProcess, daemon_process
@@ -73,7 +74,7 @@ async def test_whittle_htraa_uniform_whittle_under_load(origin: Origin, start: S
             if name != "uniform":
                 learned = rates(running, ids)
                 assert learned[1::2].min() > learned[::2].max(), "known from the stored polls"
-            site_ids, _ = await running.store.load_learned(name)
+            site_ids, _ = await learned_of(running.store, name)
             assert sorted(site_ids.tolist()) == ids
             await more_polls(running, 40)
 
@@ -107,7 +108,7 @@ async def test_a_switch_that_cannot_be_changes_nothing(origin: Origin, start: St
             await running.control.set_allocation(allocator="htraa")
         assert running.control.allocation().allocator == "whittle"
         await more_polls(running, 20)
-        site_ids, _ = await running.store.load_learned("whittle")
+        site_ids, _ = await learned_of(running.store, "whittle")
         assert sorted(site_ids.tolist()) == ids
 
 
@@ -192,7 +193,7 @@ async def one_allocator_whole(url: str, allowed: set[str]) -> str:
         assert kept is not None
         assert kept.allocator in allowed
         polled = [site.id for site in (await store.list_sites()).items if site.polls > 1]
-        learned = {name: (await store.load_learned(name))[0].tolist() for name in ("whittle", "htraa", "uniform")}
+        learned = {name: (await learned_of(store, name))[0].tolist() for name in ("whittle", "htraa", "uniform")}
         assert set(polled) <= set(learned.pop(kept.allocator))
         assert not any(learned.values())
     finally:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import make_url
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteMemory, Store
+from pollerd.storage import Batch, ChangeDraft, HostRow, PollRecord, ScheduleRows, SiteMemory, Store
 
 
 def fingerprint(content: bytes) -> bytes:
@@ -25,6 +28,27 @@ async def add(store: Store, count: int = 1, hosts: int = 2, **spec: Any) -> list
     names = [f"h{i % hosts}:80" for i in numbers]
     result = await store.add_sites(specs, names, 1.0, respect_deleted=True)
     return [site_id for site_id, _, _ in result.added]
+
+
+async def schedule_of(store: Store) -> ScheduleRows:
+    """All sites, put together from their pieces."""
+    pieces = [piece async for piece in store.schedule()]
+    if not pieces:
+        return ScheduleRows(*(np.empty(0) for _ in fields(ScheduleRows)))
+    return ScheduleRows(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(ScheduleRows)))
+
+
+async def hosts_of(store: Store) -> list[HostRow]:
+    """All hosts."""
+    return [host async for piece in store.hosts() for host in piece]
+
+
+async def learned_of(store: Store, allocator: str) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Ids and states of all sites that the allocator left."""
+    pieces = [piece async for piece in store.learned(allocator)]
+    if not pieces:
+        return np.empty(0, np.int64), np.empty((0, 0), np.uint8)
+    return np.concatenate([ids for ids, _ in pieces]), np.concatenate([states for _, states in pieces])
 
 
 def record(

@@ -9,7 +9,7 @@ import pytest
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import OutcomeKind, Redirect, SiteState, Validators
 from pollerd.storage import AllocationRow, Batch, HostRobots, HostUpdate, Store
-from storage.samples import add, poll_all, query, record
+from storage.samples import add, hosts_of, learned_of, poll_all, query, record
 
 
 async def test_a_poll_comes_back_as_it_was(store: Store) -> None:
@@ -139,18 +139,18 @@ async def test_a_poll_of_the_old_url_is_skipped(store: Store) -> None:
 async def test_hosts_and_learned_state_go_with_the_batch(store: Store) -> None:
     sites = await add(store, 2)
     memories = await store.load_memories(sites)
-    [h0, h1] = await store.load_hosts()
+    [h0, h1] = await hosts_of(store)
     await store.save_allocation(AllocationRow("whittle", "changes", 5.0))
     robots = HostRobots("rules", 9.0, b"User-agent: *\nDisallow: /x", "fetched", 1.5)
     updates = [HostUpdate(h0.id, 10.0, 20.0, 2, robots), HostUpdate(h1.id, 11.0)]
     records = [record(memories[s], 10.0, learned=bytes([s, 7])) for s in sites]
     await store.commit(Batch(records, updates, "whittle", b"shared"))
     assert (await store.load_allocation()) == AllocationRow("whittle", "changes", 5.0, b"shared", learned_through=2)
-    ids, states = await store.load_learned("whittle")
+    ids, states = await learned_of(store, "whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s, 7] for s in sites])
-    assert (await store.load_learned("uniform"))[1].shape == (0, 0)
+    assert (await learned_of(store, "uniform"))[1].shape == (0, 0)
     await store.commit(Batch(hosts=[HostUpdate(h0.id, 30.0)]))
-    [h0, h1] = await store.load_hosts()
+    [h0, h1] = await hosts_of(store)
     assert (h0.last_start_at, h0.paused_until, h0.throttles, h0.robots) == (30.0, None, 0, robots)
     assert (h1.last_start_at, h1.robots) == (11.0, None)
 
@@ -166,9 +166,9 @@ async def test_switching_allocators_replaces_what_was_learned(store: Store) -> N
     memories = await store.load_memories(sites)
     await store.commit(Batch([record(memories[s], 1.0, learned=b"old") for s in sites], allocator="whittle"))
     await store.replace_learned(AllocationRow("htraa", "changes", 2.0, b"t"), [(sites[1], b"12"), (10**6, b"34")])
-    ids, states = await store.load_learned("htraa")
+    ids, states = await learned_of(store, "htraa")
     assert (ids.tolist(), states.tobytes()) == ([sites[1]], b"12")
-    assert (await store.load_learned("whittle"))[0].size == 0
+    assert (await learned_of(store, "whittle"))[0].size == 0
 
 
 async def test_a_daemon_that_was_replaced_cannot_write(store: Store, url: str) -> None:

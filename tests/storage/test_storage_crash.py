@@ -14,7 +14,7 @@ import pytest
 
 from pollerd.errors import DatabaseInUseError
 from pollerd.storage import StorageSettings, Store
-from storage.samples import file_of, query
+from storage.samples import file_of, learned_of, query, schedule_of
 from storage.writer import SITES
 
 TESTS = Path(__file__).parents[1]
@@ -41,12 +41,12 @@ async def test_killed_in_the_middle_of_commits(url: str) -> None:
             for _ in range(commits):
                 reported = int(output.readline())
         store = await Store.open(url)
-        rows = await store.load_schedule()
+        rows = await schedule_of(store)
         [done] = set(rows.polls.tolist())
         assert done in (reported, reported + 1), "all that was reported, and at most the one under way"
         assert set(rows.changes.tolist()) == {done - 1}
         assert set(rows.last_poll_at.tolist()) == {float(done)}
-        _, states = await store.load_learned("whittle")
+        _, states = await learned_of(store, "whittle")
         assert {bytes(s) for s in states} == {done.to_bytes(8, "big")}
         memories = await store.load_memories(rows.site_id.tolist())
         contents = await store.load_contents([m.content_id or 0 for m in memories.values()])
@@ -62,7 +62,7 @@ async def test_the_lock_dies_with_its_process(url: str, settings: StorageSetting
         with pytest.raises(DatabaseInUseError):
             await Store.open(url, settings=settings)
         reader = await Store.open(url, settings=settings, exclusive=False)
-        assert len(await reader.load_schedule()) == SITES
+        assert len(await schedule_of(reader)) == SITES
         await reader.close()
     store = await Store.open(url, settings=settings)
     await store.close()

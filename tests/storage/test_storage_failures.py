@@ -17,12 +17,12 @@ from support.postgres import execute
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Batch, StorageSettings, Store
-from storage.samples import add, file_of, poll_all, query, record
+from storage.samples import add, file_of, poll_all, query, record, schedule_of
 
 
 async def some_batch(store: Store) -> Batch:
     """A batch of two changed sites, that is not committed yet."""
-    sites = (await store.load_schedule()).site_id.tolist() or await add(store, 2)
+    sites = (await schedule_of(store)).site_id.tolist() or await add(store, 2)
     memories = await store.load_memories(sites)
     return Batch([record(memories[s], 20.0, b"x" * 100, changed=True) for s in sites])
 
@@ -31,7 +31,7 @@ async def assert_goes_in_once(store: Store, batch: Batch) -> None:
     result = await store.commit(batch)
     assert await store.commit(batch) == result
     assert [c.record for c in result.changes] == [0, 1]
-    rows = await store.load_schedule()
+    rows = await schedule_of(store)
     assert (rows.polls.tolist(), rows.changes.tolist()) == ([1, 1], [1, 1])
 
 

@@ -9,7 +9,7 @@ import pytest
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import SiteSpec, SiteState
 from pollerd.storage import SiteChanges, Store
-from storage.samples import add, poll_all, query
+from storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 
 async def test_what_became_of_every_spec(store: Store) -> None:
@@ -60,7 +60,7 @@ async def test_a_spec_that_cannot_be_kept_is_named(store: Store, field: str, val
     with pytest.raises(InvalidValueError) as caught:
         await store.add_sites([SiteSpec("http://good/"), spec], ["a:80", "h:80"], 1.0, respect_deleted=True)
     assert caught.value.field == field
-    assert len(await store.load_schedule()) == 0
+    assert [rows async for rows in store.schedule()] == []
 
 
 async def test_hosts_and_specs_must_match(store: Store) -> None:
@@ -150,7 +150,7 @@ async def test_a_deleted_site_leaves_nothing(store: Store, url: str) -> None:
 async def test_sync_deletes_what_is_not_listed_and_lets_it_come_back(store: Store) -> None:
     sites = await add(store, 4)
     assert await store.delete_missing(["http://h0/0", "http://h1/3", "http://unknown/"]) == sites[1:3]
-    assert (await store.load_schedule()).site_id.tolist() == [sites[0], sites[3]]
+    assert (await schedule_of(store)).site_id.tolist() == [sites[0], sites[3]]
     assert len(await add(store, 4)) == 2
 
 
@@ -162,10 +162,10 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
     hosts = [f"host{i % 2000}.example:80" for i in range(count)]
     result = await store.add_sites(specs, hosts, 1.0, respect_deleted=True)
     assert len(result.added) == count
-    rows = await store.load_schedule()
+    rows = await schedule_of(store)
     assert len(rows) == count
     assert rows.site_id.tolist() == [site for site, _, _ in result.added]
     assert rows.host_id.tolist() == [host for _, _, host in result.added]
-    assert len(await store.load_hosts()) == 2000
+    assert len(await hosts_of(store)) == 2000
     again = await store.add_sites(specs[-7000:], hosts[-7000:], 2.0, respect_deleted=True)
     assert (len(again.added), len(again.existing)) == (0, 7000)

@@ -10,15 +10,13 @@ import pytest
 from pollerd.errors import SchemaError
 from pollerd.model import SiteState
 from pollerd.storage import STATE_CODES, Batch, RunInfo, StorageSettings, Store
-from storage.samples import add, poll_all, record
+from storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
 
 
 async def test_an_empty_database(store: Store) -> None:
-    rows = await store.load_schedule()
-    assert (len(rows), rows.weight.dtype, rows.paused.dtype) == (0, np.float64, np.bool_)
-    assert await store.load_hosts() == []
-    ids, states = await store.load_learned("whittle")
-    assert (ids.shape, states.shape) == ((0,), (0, 0))
+    assert [rows async for rows in store.schedule()] == []
+    assert await hosts_of(store) == []
+    assert [piece async for piece in store.learned("whittle")] == []
     assert await store.load_allocation() is None
     assert (await store.load_memories([1]), await store.load_contents([1])) == ({}, {})
 
@@ -35,7 +33,7 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     )
     await store.commit(Batch([failed, record(memories[sites[1]], 60.0, b"x", changed=True)]))
     await store.update_site(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
-    rows = await store.load_schedule()
+    rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
     assert sorted(await store.load_memories(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
     assert [STATE_CODES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
@@ -47,6 +45,21 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     np.testing.assert_array_equal(rows.half_life, [np.nan] * 3)
     assert (rows.failures.tolist(), rows.polls.tolist(), rows.changes.tolist()) == ([2, 0, 0], [1, 1, 0], [0, 1, 0])
     assert (rows.weight.tolist(), rows.min_interval.tolist()) == ([2.0] * 3, [30.0] * 3)
+
+
+async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 3)
+    sites = await add(store, 8, hosts=4)
+    memories = await store.load_memories(sites)
+    records = [record(memories[s], 1.0, learned=bytes([s])) for s in sites]
+    await store.commit(Batch(records, allocator="whittle"))
+    pieces = [rows async for rows in store.schedule()]
+    assert [len(rows) for rows in pieces] == [3, 3, 2]
+    rows = await schedule_of(store)
+    assert (rows.site_id.tolist(), rows.weight.dtype, rows.paused.dtype) == (sites, np.float64, np.bool_)
+    assert [len(hosts) async for hosts in store.hosts()] == [3, 1]
+    ids, states = await learned_of(store, "whittle")
+    assert (ids.tolist(), states.tolist()) == (sites, [[s] for s in sites])
 
 
 async def test_runs_tell_a_clean_stop_from_a_crash(url: str, settings: StorageSettings) -> None:
@@ -67,9 +80,9 @@ async def test_runs_tell_a_clean_stop_from_a_crash(url: str, settings: StorageSe
 async def test_hosts_without_sites_go_at_the_start(store: Store) -> None:
     sites = await add(store, 2)
     await store.delete_site(sites[0], 2.0)
-    assert [h.name for h in await store.load_hosts()] == ["h0:80", "h1:80"]
+    assert [h.name for h in await hosts_of(store)] == ["h0:80", "h1:80"]
     await store.start_run("1", 3.0)
-    assert [h.name for h in await store.load_hosts()] == ["h1:80"]
+    assert [h.name for h in await hosts_of(store)] == ["h1:80"]
 
 
 async def test_learned_states_of_two_widths_are_not_mixed(store: Store) -> None:
@@ -78,4 +91,4 @@ async def test_learned_states_of_two_widths_are_not_mixed(store: Store) -> None:
     records = [record(memories[s], 1.0, learned=b"x" * s) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
     with pytest.raises(SchemaError, match="width"):
-        await store.load_learned("whittle")
+        await learned_of(store, "whittle")

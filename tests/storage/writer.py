@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from pollerd.storage import Batch, Store
-from storage.samples import add, record
+from storage.samples import add, record, schedule_of
 
 SITES = 200
 
@@ -18,8 +18,8 @@ async def main(url: str) -> None:
     store = await Store.open(url)
     await add(store, SITES)
     print("open", flush=True)  # noqa: T201
-    sites = (await store.load_schedule()).site_id.tolist()
-    done = (await store.load_schedule()).polls.min().item()
+    sites = (await schedule_of(store)).site_id.tolist()
+    done = (await schedule_of(store)).polls.min().item()
     while True:
         done += 1
         memories = await store.load_memories(sites)

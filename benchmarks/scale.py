@@ -1,0 +1,275 @@
+"""Import, start, memory, choosing and the API's answers with very many sites, measured from outside the daemon.
+
+The daemon is the real one (`pollerd run`, SQLite). CPU and memory are read from /proc, ticks and event-loop lag from
+/metrics. One run: a start with the list; then a start with an empty database and the list imported over REST, while
+calls are timed; then a restart; then polling at the full budget of a loopback origin, while calls are timed.
+
+    python benchmarks/scale.py [--sites 100000] [--budget 200] [--seconds 60]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from aiohttp import web
+
+TICK = os.sysconf("SC_CLK_TCK")
+PAGES_A_HOST = 10
+IMPORT_LINES = 50_000
+PATIENCE_SECONDS = 600.0
+
+
+@dataclass
+class Figures:
+    """What one phase came to, row by row of the table."""
+
+    rows: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, what: str, value: str) -> None:
+        self.rows.append((what, value))
+        print(f"  {what}: {value}", file=sys.stderr, flush=True)
+
+
+class Process:
+    """A daemon under test."""
+
+    def __init__(self, process: asyncio.subprocess.Process, base: str) -> None:
+        self._process, self.base = process, base
+
+    def cpu(self) -> float:
+        """User and system seconds so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def memory(self) -> str:
+        """Resident now and at most, in MB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        now, most = (re.search(rf"{name}:\s+(\d+)", status) for name in ("VmRSS", "VmHWM"))
+        assert now is not None
+        assert most is not None
+        return f"{int(now[1]) / 1024:.0f} MB, at most {int(most[1]) / 1024:.0f} MB"
+
+    async def stop(self) -> None:
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGTERM)
+            await self._process.wait()
+
+
+class Api:
+    """Calls to the daemon, timed."""
+
+    def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
+        self._session, self._base = session, base
+
+    async def get(self, path: str) -> str:
+        async with self._session.get(self._base + path) as response:
+            return await response.text()
+
+    async def ready(self) -> bool:
+        try:
+            async with self._session.get(self._base + "/readyz") as response:
+                return response.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def sites(self) -> int:
+        found = re.findall(r"^pollerd_sites\{.*\} (\S+)", await self.get("/metrics"), re.MULTILINE)
+        return int(sum(map(float, found)))
+
+    async def metric(self, name: str) -> float:
+        found = re.search(rf"^{name} (\S+)", await self.get("/metrics"), re.MULTILINE)
+        return float(found[1]) if found else float("nan")
+
+    async def post(self, path: str, data: bytes) -> None:
+        async with self._session.post(self._base + path, data=data, headers={"content-type": "text/plain"}) as response:
+            assert response.status == 200, await response.text()
+            await response.read()
+
+
+CALLS = ("/api/v1/sites?limit=100", "/api/v1/sites/1", "/api/v1/sites/1/explain", "/api/v1/allocation", "/readyz")
+
+
+class Latencies:
+    """Asks a few calls in turn, as long as the block lasts."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self.seconds: list[float] = []
+        self.lag: list[float] = []
+
+    @contextlib.asynccontextmanager
+    async def measured(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._ask())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _ask(self) -> None:
+        while True:
+            for call in CALLS:
+                began = time.perf_counter()
+                await self._api.get(call)
+                self.seconds.append(time.perf_counter() - began)
+                await asyncio.sleep(0.05)
+            self.lag.append(await self._api.metric("pollerd_event_loop_lag_seconds"))
+
+    def __str__(self) -> str:
+        ordered = sorted(self.seconds)
+        if not ordered:
+            return "no call answered"
+        median, high = (ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.99))
+        lag = max(self.lag, default=float("nan"))
+        return (
+            f"p50 {median * 1e3:.0f} ms, p99 {high * 1e3:.0f} ms, most {ordered[-1] * 1e3:.0f} ms of {len(ordered)}; "
+            f"loop lag seen: at most {lag * 1e3:.0f} ms"
+        )
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not await condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the daemon did not get there")
+        await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def daemon(work: Path, name: str, budget: float, *arguments: str) -> AsyncIterator[tuple[Process, Api]]:
+    port = 8797
+    command = [
+        *(sys.executable, "-m", "pollerd", "run", *arguments, "--budget", str(budget), "--allow-private"),
+        *("--database", f"sqlite+aiosqlite:///{work}/{name}.db", "--listen", f"127.0.0.1:{port}"),
+    ]
+    with (work / f"{name}.log").open("ab") as log:
+        started = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+    process = Process(started, f"http://127.0.0.1:{port}")
+    async with aiohttp.ClientSession() as session:
+        try:
+            yield process, Api(session, process.base)
+        finally:
+            await process.stop()
+
+
+@contextlib.asynccontextmanager
+async def origin(port: int) -> AsyncIterator[None]:
+    """Pages of which every fifth poll or so finds a change; no robots.txt."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/robots.txt":
+            return web.Response(status=404)
+        edition = int(time.time() / 20 + hash(request.path)) // 3
+        return web.Response(
+            text=f"<html><body><p>{request.path} edition {edition}</p></body></html>" * 20, content_type="text/html"
+        )
+
+    app = web.Application()
+    app.router.add_route("GET", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "0.0.0.0", port).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def write_list(path: Path, sites: int, port: int) -> None:
+    hosts = max(sites // PAGES_A_HOST, 1)
+    with path.open("w") as file:
+        for i in range(sites):
+            k = i % hosts
+            file.write(f"http://127.{1 + k // 62_500}.{k // 250 % 250}.{k % 250 + 1}:{port}/p/{i // hosts}\n")
+
+
+async def from_a_list(work: Path, sites: int, found: Figures) -> None:
+    began = time.monotonic()
+    async with daemon(work, "list", 0.01, str(work / "urls.txt")) as (process, api):
+        await until(api.ready)
+        before, counted = process.cpu(), time.monotonic()
+
+        async def all_there() -> bool:
+            return await api.sites() >= sites
+
+        calls = Latencies(api)
+        async with calls.measured():
+            await until(all_there)
+        found.add("list read at a start", f"{time.monotonic() - counted:.1f} s, CPU {process.cpu() - before:.1f} s")
+        found.add("calls meanwhile", str(calls))
+        found.add("memory after it", process.memory())
+    found.add("all of it with start and end", f"{time.monotonic() - began:.1f} s")
+
+
+async def over_rest(work: Path, sites: int, found: Figures) -> None:
+    lines = (work / "urls.txt").read_bytes().splitlines(keepends=True)
+    async with daemon(work, "rest", 0.01) as (process, api):
+        await until(api.ready)
+        before, began, calls = process.cpu(), time.monotonic(), Latencies(api)
+        async with calls.measured():
+            for start in range(0, sites, IMPORT_LINES):
+                await api.post("/api/v1/sites/import", b"".join(lines[start : start + IMPORT_LINES]))
+        found.add("import over REST", f"{time.monotonic() - began:.1f} s, CPU {process.cpu() - before:.1f} s")
+        found.add("calls meanwhile", str(calls))
+        found.add("memory after it", process.memory())
+
+
+async def restarted(work: Path, budget: float, seconds: float, port: int, found: Figures) -> None:
+    began = time.monotonic()
+    async with origin(port), daemon(work, "list", budget) as (process, api):
+        await until(api.ready)
+        found.add("start to readyz", f"{time.monotonic() - began:.1f} s, CPU {process.cpu():.1f} s")
+        found.add("memory at the start", process.memory())
+        await asyncio.sleep(10)
+        count = await api.metric("pollerd_scheduler_tick_seconds_count")
+        total = await api.metric("pollerd_scheduler_tick_seconds_sum")
+        before, calls = process.cpu(), Latencies(api)
+        async with calls.measured():
+            await asyncio.sleep(seconds)
+        count = await api.metric("pollerd_scheduler_tick_seconds_count") - count
+        total = await api.metric("pollerd_scheduler_tick_seconds_sum") - total
+        used = await api.metric("pollerd_budget_utilization_ratio")
+        found.add(f"polling at {budget:g}/s", f"{used:.2f} of it used, CPU {(process.cpu() - before) / seconds:.2f}")
+        found.add("calls meanwhile", str(calls))
+        found.add("a tick (choosing)", f"{total / max(count, 1) * 1e3:.1f} ms of {count:.0f}")
+        found.add("memory while polling", process.memory())
+
+
+async def measure(sites: int, budget: float, seconds: float, port: int) -> Figures:
+    found = Figures()
+    with tempfile.TemporaryDirectory(prefix="scale-") as folder:
+        work = Path(folder)
+        write_list(work / "urls.txt", sites, port)
+        await from_a_list(work, sites, found)
+        await over_rest(work, sites, found)
+        await restarted(work, budget, seconds, port, found)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sites", type=int, default=100_000)
+    parser.add_argument("--budget", type=float, default=200.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--port", type=int, default=8798)
+    a = parser.parse_args()
+    found = asyncio.run(measure(a.sites, a.budget, a.seconds, a.port))
+    print(f"| what | {a.sites:,} sites |\n| --- | --- |")
+    for what, value in found.rows:
+        print(f"| {what} | {value} |")
+
+
+if __name__ == "__main__":
+    main()

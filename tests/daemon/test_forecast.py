@@ -1,0 +1,73 @@
+"""What the budget brings, worked out from all sites or from some of very many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pollerd.allocation import EvidenceBatch, create
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.forecast import Forecast
+from pollerd.daemon.meter import Meter
+from pollerd.daemon.outlook import Outlook
+from pollerd.model import SiteSpec
+from pollerd.scheduling import SchedulingSettings
+
+NOW, SITES = 1_750_000_000.0, 3_000
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    """Sites of many kinds, each polled some times; every tenth is paused."""
+    rng = np.random.default_rng(5)
+    fleet = Fleet(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
+    specs = [
+        SiteSpec(f"http://h{i}/", weight=1.0 + i % 3, cost=1.0 + i % 2, half_life=3600.0, paused=i % 10 == 9)
+        for i in range(SITES)
+    ]
+    fleet.add(range(1, SITES + 1), [(i + 1, f"h{i}:80") for i in range(SITES)], specs)
+    table, slots = fleet.sites, np.arange(SITES)
+    for _ in range(4):
+        gap = rng.exponential(1_000.0, SITES)
+        changed = rng.random(SITES) < -np.expm1(-gap * rng.lognormal(-7, 2, SITES))
+        fleet.allocator.observe(slots, gap, EvidenceBatch(changed), NOW)
+        table.last_gap[:SITES] = gap
+    table.last_poll[:SITES] = table.last_seen[:SITES] = NOW - rng.exponential(1_000.0, SITES)
+    table.polls[:SITES] = 4
+    return fleet
+
+
+@pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
+def test_some_of_very_many_sites_tell_of_all(fleet: Fleet, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Forecast(fleet, lambda: objective, lambda: NOW)
+    exact = whole.figures()
+    wanted = [whole.period(slot) for slot in range(50)]
+    assert wanted[:9] == exact.benefit.periods[:9].tolist(), "the tenth is paused: it is not among them"
+    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 900)
+    partial = Forecast(fleet, lambda: objective, lambda: NOW)
+    some = partial.figures()
+    assert len(some.benefit.periods) == pytest.approx(900, abs=10)
+    assert some.benefit.price == pytest.approx(exact.benefit.price, rel=0.2)
+    assert some.benefit.best == pytest.approx(exact.benefit.best, rel=0.2)
+    assert some.benefit.uniform == pytest.approx(exact.benefit.uniform, rel=0.2)
+    assert some.as_scheduled == pytest.approx(exact.as_scheduled, rel=0.2)
+    often = [slot for slot in range(50) if wanted[slot] < 2_000]
+    assert len(often) > 5
+    np.testing.assert_allclose([partial.period(slot) for slot in often], [wanted[slot] for slot in often], rtol=0.5)
+
+
+def test_a_site_that_is_not_polled_has_no_period(fleet: Fleet) -> None:
+    forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
+    assert forecast.period(9) == np.inf
+
+
+def test_the_rank_among_very_many_is_estimated(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    outlook = Outlook(fleet, Meter(), Forecast(fleet, lambda: "changes", lambda: NOW), lambda: "changes", lambda: NOW)
+    urgency = fleet.allocator.urgency(fleet.sites.elapsed(NOW), NOW)
+    order = np.argsort(-urgency[:SITES])
+    shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
+    assert [found.rank for found in shown if found] == [1, 101, 2_001]
+    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 1_000)
+    shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
+    np.testing.assert_allclose([found.rank for found in shown if found], [1, 101, 2_001], atol=150)
+    assert [found.urgency for found in shown if found] == urgency[order[[0, 100, 2_000]]].tolist()
