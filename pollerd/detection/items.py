@@ -34,6 +34,8 @@ def remember(items: bytes, entries: Sequence[Entry]) -> bytes:
 
 def unseen(items: bytes, entries: Sequence[Entry]) -> list[Entry]:
     """The entries that the baseline's items do not know, each key once."""
+    if not entries:
+        return []
     known = set(remembered(items))
     fresh: dict[int, Entry] = {}
     for entry in entries[:LARGEST_WINDOW]:

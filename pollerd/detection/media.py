@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from pollerd.detection.charset import strip_mark
 from pollerd.model import Media
@@ -14,6 +15,7 @@ _FEED_ROOT = re.compile(rb"\s*<(?:rss|feed|rdf:RDF|[A-Za-z_][\w.-]*:(?:feed|RDF|
 _HTML_START = re.compile(
     rb"\s*<(?:!doctype\s+html|html|head|body|title|meta|script|style|link|div|p|h1|table|br)\b", re.IGNORECASE
 )
+_PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 _FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/rdf+xml", "application/feed+json"})
 _TEXT_TYPES = frozenset(
@@ -23,6 +25,7 @@ _TEXT_TYPES = frozenset(
 _UNSTATED = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"})
 
 
+@lru_cache(maxsize=1024)
 def essence(content_type: str | None) -> str:
     """The media type without its parameters, in lower case; empty where none is stated."""
     return (content_type or "").partition(";")[0].strip().lower()
@@ -46,6 +49,8 @@ def candidates(body: bytes, content_type: str | None) -> tuple[Media, ...]:
     """
     kind = essence(content_type)
     head = body[:_HEAD]
+    if kind in _HTML_TYPES and _PAGE.match(head):
+        return (Media.HTML,)
     fallback = _fallback(kind, head)
     start = head.lstrip()[:1]
     if start in (b"{", b"["):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Literal
@@ -35,15 +34,29 @@ def summarise(before: bytes | None, after: bytes, media: Media) -> str:
 
 
 def _lines(before: bytes, after: bytes) -> str:
-    old, new = (Counter(part.splitlines()) for part in _between(before, after))
-    added, removed = new - old, old - new
-    parts = [f"{_number(added.total(), 'line')} added"] if added else []
+    old, new = (part.splitlines() for part in _between(before, after))
+    added, removed = _without(new, old), _without(old, new)
+    parts = [f"{_number(len(added), 'line')} added"] if added else []
     if removed:
-        parts.append(f"{removed.total():,} removed" if added else f"{_number(removed.total(), 'line')} removed")
+        parts.append(f"{len(removed):,} removed" if added else f"{_number(len(removed), 'line')} removed")
     if not parts:
         return "lines reordered" if before != after else "no line changed"
     example = next((line for line in (added or removed) if line.strip()), b"")
     return f"{', '.join(parts)}: «{_excerpt(example)}»" if example else ", ".join(parts)
+
+
+def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
+    """The lines that are not matched, one for one, among the others."""
+    spare: dict[bytes, int] = {}
+    for line in others:
+        spare[line] = spare.get(line, 0) + 1
+    left = []
+    for line in lines:
+        if spare.get(line):
+            spare[line] -= 1
+        else:
+            left.append(line)
+    return left
 
 
 def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
@@ -133,7 +146,9 @@ def _number(amount: int, thing: str) -> str:
 
 def _printable(text: str) -> str:
     # Line breaks of all alphabets, NUL (which databases refuse) and halves of characters become spaces.
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    if not text.isprintable():
+        text = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(text.split())
 
 
 def _excerpt(line: bytes) -> str:
