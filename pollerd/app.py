@@ -8,11 +8,9 @@ import gc
 import resource
 import signal
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from itertools import islice
-from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import structlog
@@ -20,18 +18,18 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 import pollerd
-from pollerd.api import ApiServer, ApiSettings, Line, create_api, parse_text
+from pollerd.api import ApiServer, ApiSettings, create_api
 from pollerd.config import Config
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
-from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError, SchemaError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching import Fetcher, FetchSettings
-from pollerd.model import SiteSpec
+from pollerd.listing import read_list
+from pollerd.reload import Reload
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 
 Watch = Callable[[Control], Awaitable[None]]
-_LIST_BLOCK = 5_000
-_REJECTED_SHOWN = 20
+Again = Callable[[], Config]
 _DESCRIPTORS_WANTED = 65_536
 _DESCRIPTORS_OF_OURS = 64
 """Set aside for the database, the API and the rest."""
@@ -39,12 +37,17 @@ _API_DRAIN_SECONDS = 5
 """How long requests under way may hold up the end: a client that never finishes must not."""
 
 
-def run(config: Config, watch: Watch | None = None) -> None:
-    """Runs the daemon until SIGINT or SIGTERM. `watch` looks on (a status line); when it returns, the daemon ends."""
-    uvloop.run(serve(config, watch))
+def run(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
+    """Runs the daemon until SIGINT or SIGTERM. `watch` looks on (a status line); when it returns, the daemon ends.
+
+    `again` reads the settings anew: what SIGHUP asks for.
+    """
+    if again is not None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until all is up: a signal meanwhile must not end it
+    uvloop.run(serve(config, watch, again))
 
 
-async def serve(config: Config, watch: Watch | None = None) -> None:
+async def serve(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
     """The daemon with its API, in one loop. Any task that dies takes all down, with its cause."""
     log = structlog.get_logger("pollerd")
     listener = _bind(config.api)
@@ -70,7 +73,8 @@ async def serve(config: Config, watch: Watch | None = None) -> None:
             host, port = listener.getsockname()[:2]
             budget = daemon.control.status().budget
             log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
-            await _run_all(config, daemon, server, listener, watch)
+            reload = None if again is None else Reload(config, again, daemon, fetcher, store)
+            await _run_all(config, daemon, server, listener, watch, reload)
             log.info("stopped")
     finally:
         listener.close()
@@ -78,7 +82,12 @@ async def serve(config: Config, watch: Watch | None = None) -> None:
 
 
 async def _run_all(
-    config: Config, daemon: Daemon, server: ApiServer, listener: socket.socket, watch: Watch | None
+    config: Config,
+    daemon: Daemon,
+    server: ApiServer,
+    listener: socket.socket,
+    watch: Watch | None,
+    reload: Reload | None,
 ) -> None:
     def stop() -> None:
         daemon.stop()
@@ -94,28 +103,45 @@ async def _run_all(
         await watch(daemon.control)
         stop()
 
+    async def reading() -> None:
+        if config.options.urls is not None:
+            await read_list(config.options.urls, daemon.control, sync=config.options.sync)
+        if reload is not None:
+            await reload.run()
+
     async with asyncio.TaskGroup() as group:
-        with _signals(stop):
-            looking_on = [] if watch is None else [group.create_task(look_on(watch), name="watch")]
-            reading = group.create_task(_read_list(config, daemon.control), name="list")
+        with _signals(stop, reload):
+            helping = [group.create_task(reading(), name="list")]
+            if watch is not None:
+                helping.append(group.create_task(look_on(watch), name="watch"))
             serving = group.create_task(server.serve(sockets=[listener]), name="api")
             await group.create_task(polling(), name="daemon")
-            reading.cancel()
-            for task in looking_on:
+            for task in helping:
                 task.cancel()
             await serving
 
 
 @contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
+def _signals(stop: Callable[[], None], reload: Reload | None) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
+    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop}
+    if reload is not None:
+        handlers[signal.SIGHUP] = _at_hang_up(stop, reload.ask)
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in handlers:
             loop.remove_signal_handler(number)
+            if number == signal.SIGHUP:
+                signal.signal(number, signal.SIG_IGN)  # we are ending already
+
+
+def _at_hang_up(stop: Callable[[], None], reload: Callable[[], None]) -> Callable[[], None]:
+    """SIGHUP asks for a reload, but where the terminal that we were started from has gone it means the end."""
+    on_terminal = sys.stderr.isatty()
+    return lambda: stop() if on_terminal and not sys.stderr.isatty() else reload()
 
 
 def _bind(settings: ApiSettings) -> socket.socket:
@@ -172,57 +198,6 @@ async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
         if not config.is_set(option):
             settings = replace(settings, **{option: getattr(kept, option)})
     return settings
-
-
-async def _read_list(config: Config, control: Control) -> None:
-    """Adds what is new in the URL list, block by block; with --sync also removes what is not in it."""
-    path = config.options.urls
-    if path is None:
-        return
-    log = structlog.get_logger("pollerd.list").bind(file=str(path))
-    sync, listed, rejected = config.options.sync, set[str](), 0
-    added = existing = deleted = removed = 0
-    lines = _lines(path)
-    while block := await asyncio.to_thread(list, islice(lines, _LIST_BLOCK)):
-        for line, refusal in block:
-            if isinstance(refusal, InvalidValueError):
-                rejected += 1
-                if rejected <= _REJECTED_SHOWN:
-                    log.warning("line_rejected", line=line, reason=str(refusal))
-        specs = [spec for _, spec in block if isinstance(spec, SiteSpec)]
-        if sync:
-            listed.update(spec.url for spec in specs)
-        result = await control.add_sites(specs, respect_deleted=not sync)
-        for _, error in result.refused:
-            log.warning("site_refused", reason=str(error))
-        added, existing = added + len(result.added), existing + len(result.existing)
-        deleted += len(result.deleted)
-    if sync and (listed or not rejected):
-        removed = await control.delete_missing(listed)
-    elif sync:
-        log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
-    log.info(
-        "list_read", added=added, existing=existing, left_out_as_deleted=deleted, removed=removed, rejected=rejected
-    )
-
-
-def check_list(path: Path) -> None:
-    """Raises ConfigError where the list cannot be read."""
-    if not path.is_fifo():  # what is read of a pipe is gone
-        _open(path).close()
-
-
-def _open(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
-
-
-def _lines(path: Path) -> Iterator[Line]:
-    """The list as it is asked for: a million sites need not be held at once."""
-    with _open(path) as file:
-        yield from parse_text(file)
 
 
 def _tune_gc() -> None:

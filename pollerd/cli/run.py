@@ -11,6 +11,7 @@ import typer
 from pollerd import app as application
 from pollerd.cli.status import watch_status
 from pollerd.config import load
+from pollerd.listing import check_list
 from pollerd.telemetry import set_up_logs
 
 _POLLING = "Polling"
@@ -86,7 +87,7 @@ def run(
         Path | None, typer.Option(help="TOML file; also POLLERD_CONFIG.", rich_help_panel=_DAEMON)
     ] = None,
 ) -> None:
-    """Polls the sites of a list, and those added over REST, until Ctrl-C.
+    """Polls the sites of a list, and those added over REST, until Ctrl-C. SIGHUP reads list and settings again.
 
     Every option is also a POLLERD_... variable and a TOML key; flags win, then variables, then the file.
     """
@@ -113,5 +114,5 @@ def run(
     settings = load(flags, file=config)
     set_up_logs(settings.options.log_format, settings.options.log_level)
     if settings.options.urls is not None:
-        application.check_list(settings.options.urls)
-    application.run(settings, watch_status if sys.stderr.isatty() else None)
+        check_list(settings.options.urls)
+    application.run(settings, watch_status if sys.stderr.isatty() else None, lambda: load(flags, file=config))

@@ -80,6 +80,7 @@ class Daemon:
             rng,
             clock,
         )
+        self._fleet, self._poller = fleet, poller
         self.control = Control(
             store,
             fleet,
@@ -129,6 +130,14 @@ class Daemon:
     def stop(self) -> None:
         """Asks the daemon to end; may be called at any time, more than once."""
         self._stop.set()
+
+    def adopt(self, scheduling: SchedulingSettings, *, full_get_every: int) -> None:
+        """Goes by other settings from now on; what is under way ends by the old ones."""
+        self._poller.full_get_every = full_get_every
+        if scheduling != self._fleet.settings:
+            self._dispatcher.chooser.settings = scheduling
+            self._fleet.adopt(scheduling)
+            self._dispatcher.wake()
 
     async def run(self) -> None:
         """Polls until `stop`; then waits for polls under way, commits, and marks the run as ended cleanly.

@@ -76,6 +76,11 @@ class Fleet:
         if robots is not None and robots.kind != "unreachable":
             self.hosts.load_rules(slot, robots.body, USER_AGENT_TOKEN, robots.at, robots.crawl_delay or 0.0)
 
+    def adopt(self, settings: SchedulingSettings) -> None:
+        """Goes by other intervals from now on; pauses and backoffs in force stay."""
+        self.settings = self.hosts.settings = settings
+        self.fit_budget()
+
     def set_right(self, now: float) -> None:
         """Times to come that a clock running ahead has left are taken as now, waits as the longest there are.
 

@@ -34,7 +34,8 @@ class Poller:
         clock: Callable[[], float],
     ) -> None:
         self._fleet, self._fetcher, self._robots = fleet, fetcher, robots
-        self._settings, self._workshop, self._faults, self._clock = settings, workshop, faults, clock
+        self._workshop, self._faults, self._clock = workshop, faults, clock
+        self.full_get_every = settings.full_get_every
         self._began_at = clock()
         self._log = structlog.get_logger("pollerd.poll")
 
@@ -64,7 +65,7 @@ class Poller:
         last_seen = float(self._fleet.sites.last_seen[slot])
         changed_at = memory.settings_changed_at
         full = (
-            memory.polls_since_full >= self._settings.full_get_every - 1
+            memory.polls_since_full >= self.full_get_every - 1
             or memory.baseline.fingerprint is None
             or (changed_at is not None and (changed_at > last_seen or memory.site_id in self._fleet.unasked))
         )

@@ -51,6 +51,8 @@ class Egress:
 
     def __init__(self, settings: FetchSettings) -> None:
         """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+        self.users = 0
+        """Requests under way."""
         self._guard = Guard(settings.allow_private)
         self._resolving_seconds = settings.connect_timeout_seconds
         self._guarded = new_session(settings, self._guard)

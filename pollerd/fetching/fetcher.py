@@ -7,8 +7,9 @@ must not carry the site's own headers to another origin.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -61,6 +62,7 @@ class Fetcher:
         self._settings = settings
         self._clock = clock
         self._egress: Egress
+        self._retired: set[Egress] = set()
         self._mono: Callable[[], float]
 
     async def __aenter__(self) -> Self:
@@ -72,7 +74,47 @@ class Fetcher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._egress.close()
+        for egress in (self._egress, *self._retired):
+            await egress.close()
+
+    @property
+    def settings(self) -> FetchSettings:
+        """What is in force."""
+        return self._settings
+
+    @contextlib.contextmanager
+    def prepared(self, settings: FetchSettings) -> Iterator[Callable[[], None]]:
+        """`take_over()` within the block puts other settings in force; what is under way ends by the old ones.
+
+        Raises `InvalidValueError` for a `ca_file` that cannot be loaded, before anything has changed.
+        """
+        fresh, before = Egress(settings), self._egress
+
+        def take_over() -> None:
+            self._egress, self._settings = fresh, settings
+
+        try:
+            yield take_over
+        finally:
+            left = before if self._egress is fresh else fresh
+            self._retired.add(left)
+            self._close_if_unused(left)
+
+    @contextlib.contextmanager
+    def _on_the_way(self) -> Iterator[Egress]:
+        """The ways out in force, which stay open as long as they are used."""
+        egress = self._egress
+        egress.users += 1
+        try:
+            yield egress
+        finally:
+            egress.users -= 1
+            self._close_if_unused(egress)
+
+    def _close_if_unused(self, egress: Egress) -> None:
+        if egress.users == 0 and egress in self._retired:
+            closing = asyncio.get_running_loop().create_task(egress.close(), name="close-egress")
+            closing.add_done_callback(lambda _: self._retired.discard(egress))
 
     async def fetch(self, request: Request, may_follow: MayFollow | None = None) -> Outcome:
         """Get a page, conditionally where the request has validators. Never raises for a site's fault.
@@ -82,7 +124,11 @@ class Fetcher:
         304, the validators are those sent, as far as the response did not renew them. `bytes` is the body's size:
         decoded for BODY, else what was read and thrown away.
         """
-        journey = _Journey(request.url, self._egress.way(request.proxy), self._clock(), self._mono())
+        with self._on_the_way() as egress:
+            return await self._fetch(egress, request, may_follow)
+
+    async def _fetch(self, egress: Egress, request: Request, may_follow: MayFollow | None) -> Outcome:
+        journey = _Journey(request.url, egress.way(request.proxy), self._clock(), self._mono())
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
         try:
@@ -100,7 +146,11 @@ class Fetcher:
         `proxy`: as `Request` has it. A chain that is longer counts as absent (RFC 9309, section 2.3.1.2); a broken
         one, 429, 5xx, time-outs and network errors as unreachable; any other 4xx as absent.
         """
-        journey = _Journey(url, self._egress.way(proxy), self._clock(), self._mono())
+        with self._on_the_way() as egress:
+            return await self._fetch_robots(egress, url, proxy)
+
+    async def _fetch_robots(self, egress: Egress, url: str, proxy: str | None) -> RobotsResponse:
+        journey = _Journey(url, egress.way(proxy), self._clock(), self._mono())
         try:
             response = await self._get(journey, {}, None)
             if response.status in _REDIRECT_STATUSES:

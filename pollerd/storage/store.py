@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -150,6 +151,15 @@ class Store:
         run_id = self._run_id
         if run_id is not None:
             await self._database.write(lambda c: runs.end_run(c, run_id, now))
+
+    def adopt(self, settings: StorageSettings) -> None:
+        """What is kept, and for how long, follows other settings from now on; the rest of them stays as it was."""
+        self._settings = replace(
+            self._settings,
+            keep_contents=settings.keep_contents,
+            content_cap_bytes=settings.content_cap_bytes,
+            poll_retention_seconds=settings.poll_retention_seconds,
+        )
 
     # While polling.
 

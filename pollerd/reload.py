@@ -1,0 +1,94 @@
+"""What SIGHUP does: settings and list are read again while the polling goes on. What is broken changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
+
+import structlog
+
+from pollerd.config import Config
+from pollerd.daemon import Daemon
+from pollerd.errors import PollerdError
+from pollerd.fetching import Fetcher
+from pollerd.listing import list_at_once, read_list
+from pollerd.storage import Store
+from pollerd.telemetry import set_up_logs
+
+NEEDS_RESTART = frozenset({"database", "listen", "token", "read_token", "secret_key", "max_inflight"})
+_ALLOCATION = ("allocator", "objective", "budget")
+_READ_EACH_TIME = frozenset({"urls", "sync"})
+
+
+class Reload:
+    """Reads settings and list again, and brings the running daemon in line with what changed in them."""
+
+    def __init__(
+        self, config: Config, again: Callable[[], Config], daemon: Daemon, fetcher: Fetcher, store: Store
+    ) -> None:
+        """`config`: what is in force; `again` reads it anew, and raises PollerdError where it is broken."""
+        self._config, self._again = config, again
+        self._daemon, self._fetcher, self._store = daemon, fetcher, store
+        self._wanted = asyncio.Event()
+        self._log = structlog.get_logger("pollerd.reload")
+
+    def ask(self) -> None:
+        """A reload is to be done soon; several that wait are done at once."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Reloads whenever it is asked for, until cancelled."""
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                await self._reload()
+            except PollerdError as error:
+                self._log.error("reload_failed", reason=str(error), instead="all goes on as before")
+
+    async def _reload(self) -> None:
+        config = await asyncio.to_thread(self._again)
+        lines = await self._list_of(config)
+        changed = self._changed(config)
+        await self._apply(config, changed - NEEDS_RESTART)
+        waiting = sorted(changed & NEEDS_RESTART)
+        if waiting:
+            self._log.warning("restart_needed", settings=", ".join(waiting))
+        in_force = {name: getattr(self._config.options, name) for name in waiting}
+        self._config = replace(config, options=config.options.model_copy(update=in_force))
+        self._log.info("reloaded", changed=", ".join(sorted(changed - NEEDS_RESTART)) or "nothing")
+        if lines is not None and config.options.urls is not None:
+            await read_list(config.options.urls, self._daemon.control, sync=config.options.sync, file=lines)
+
+    async def _list_of(self, config: Config) -> BytesIO | None:
+        path = config.options.urls
+        if path is None:
+            return None
+        if path.is_fifo():
+            self._log.warning("list_left_out", file=str(path), reason="a pipe is read once")
+            return None
+        return await asyncio.to_thread(list_at_once, path)
+
+    def _changed(self, config: Config) -> frozenset[str]:
+        """The options that say something else than before. What was set over REST meanwhile stays where they do not."""
+        before, after = self._config.options, config.options
+        return frozenset(name for name, value in after if value != getattr(before, name)) - _READ_EACH_TIME
+
+    async def _apply(self, config: Config, changed: frozenset[str]) -> None:
+        """First what may be refused: then nothing has changed."""
+        fetching = replace(
+            config.fetching,
+            max_connections=self._fetcher.settings.max_connections,
+            keepalive_seconds=self._fetcher.settings.keepalive_seconds,
+        )
+        with self._fetcher.prepared(fetching) as take_over:
+            allocation = {name: getattr(config.options, name) for name in _ALLOCATION if name in changed}
+            if allocation:
+                await self._daemon.control.set_allocation(**allocation)
+            take_over()
+        self._daemon.adopt(config.scheduling, full_get_every=config.daemon.full_get_every)
+        self._store.adopt(config.storage)
+        if {"log_format", "log_level"} & changed:
+            set_up_logs(config.options.log_format, config.options.log_level)
