@@ -15,6 +15,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -42,6 +43,14 @@ class Figures:
         print(f"  {what}: {value}", file=sys.stderr, flush=True)
 
 
+def resident_kb(pid: int | str) -> int:
+    """Resident memory of a process, 0 where it has ended."""
+    with contextlib.suppress(FileNotFoundError):
+        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) if found else 0
+    return 0
+
+
 class Process:
     """A daemon under test."""
 
@@ -60,6 +69,14 @@ class Process:
         assert now is not None
         assert most is not None
         return f"{int(now[1]) / 1024:.0f} MB, at most {int(most[1]) / 1024:.0f} MB"
+
+    def resident_mb(self) -> float:
+        """Of the daemon and its helpers."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        return sum(resident_kb(pid) for pid in (self._process.pid, *children)) / 1024
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
     async def stop(self) -> None:
         if self._process.returncode is None:
@@ -149,7 +166,8 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @contextlib.asynccontextmanager
 async def daemon(work: Path, name: str, budget: float, *arguments: str) -> AsyncIterator[tuple[Process, Api]]:
-    port = 8797
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
     command = [
         *(sys.executable, "-m", "pollerd", "run", *arguments, "--budget", str(budget), "--allow-private"),
         *("--database", f"sqlite+aiosqlite:///{work}/{name}.db", "--listen", f"127.0.0.1:{port}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import resource
 import signal
@@ -69,7 +70,7 @@ async def serve(config: Config, watch: Watch | None = None, again: Again | None 
             )
             api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
             server = ApiServer(api, _API_DRAIN_SECONDS)
-            _tune_gc()
+            _settle_memory()
             host, port = listener.getsockname()[:2]
             budget = daemon.control.status().budget
             log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
@@ -200,8 +201,14 @@ async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
     return settings
 
 
-def _tune_gc() -> None:
-    """What was loaded at the start stays: the collector need not look at it again, nor so often at the rest."""
+def _settle_memory() -> None:
+    """What was loaded at the start stays: the collector need not look at it again, nor so often at the rest.
+
+    What loading took besides goes back to the system, where the C library (glibc) can be asked for it.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 import pollerd
 from pollerd import allocation
@@ -36,6 +37,7 @@ from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import AllocationRow, RunInfo, Store
 from pollerd.telemetry import Instruments
 
+_SITES_AT_A_TIME = 16_384
 _ALL_POLLS = 1_000_000
 """More than a site can have had since what is learned in common was stored."""
 
@@ -219,9 +221,16 @@ async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings, rng: np
     if replay.taken:
         log.info("learned_from_stored_polls", polls=replay.taken, allocator=settings.allocator)
     slots = np.flatnonzero(replay.site_id >= 0)
-    states = fleet.allocator.site_state(slots)
-    learned = [(int(i), state.tobytes()) for i, state in zip(replay.site_id[slots], states, strict=True)]
-    await store.replace_learned(row(fleet.allocator.shared_state()), learned)
+    await store.replace_learned(row(fleet.allocator.shared_state()), _states(fleet, slots))
+
+
+def _states(fleet: Fleet, slots: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+    """(site id, what was learned of it) for each slot; worked out as they are asked for."""
+    for start in range(0, len(slots), _SITES_AT_A_TIME):
+        some = slots[start : start + _SITES_AT_A_TIME]
+        states = fleet.allocator.site_state(some)
+        for site_id, state in zip(fleet.sites.site_id[some].tolist(), states, strict=True):
+            yield site_id, state.tobytes()
 
 
 async def _put_back(fleet: Fleet, store: Store, kept: AllocationRow) -> bool:

@@ -110,7 +110,7 @@ class Forecast:
             sites.weight[slots],
             cost,
             sites.half_life[slots],
-            sites.last_gap[slots],
+            sites.last_gap[slots].astype(np.float64),
             allocator.budget / factor,
             self._objective(),
             factor,

@@ -30,7 +30,11 @@ class Replay:
     async def teach(self, blocks: AsyncIterator[PollColumns]) -> None:
         """Takes the polls in."""
         async for polls in blocks:
-            await asyncio.to_thread(self._teach, polls, self.slots_of(polls))
+            await self.take(polls)
+
+    async def take(self, polls: PollColumns) -> None:
+        """Takes one block of polls in."""
+        await asyncio.to_thread(self._teach, polls, self.slots_of(polls))
 
     def _teach(self, polls: PollColumns, slots: NDArray[np.int64]) -> None:
         keep = (slots >= 0) & (np.isfinite(polls.elapsed) | ~np.isnan(polls.age))
@@ -53,9 +57,12 @@ async def catch_up(blocks: AsyncIterator[PollColumns], sites: SiteTable, allocat
     The stored states of the polled sites know these polls already, and are put back afterwards: nothing counts twice.
     """
     replay = Replay(sites, allocator)
-    slots = np.flatnonzero(replay.site_id >= 0)
-    states = allocator.site_state(slots)
-    await replay.teach(blocks)
+    polled, states = np.empty(0, np.int64), []
+    async for polls in blocks:
+        fresh = np.setdiff1d(replay.slots_of(polls), np.append(polled, -1))
+        states.append(allocator.site_state(fresh))
+        polled = np.append(polled, fresh)
+        await replay.take(polls)
     if replay.taken:
-        allocator.restore(slots, states, allocator.shared_state())
+        allocator.restore(polled, np.concatenate(states), allocator.shared_state())
     return replay.taken

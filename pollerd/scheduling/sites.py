@@ -30,9 +30,9 @@ class SiteTable(Columns):
     Columns, each [capacity], meaningful up to `size`:
         site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
         (s, nan: the default) · half_life float64 (s, nan) · last_poll float64 (epoch s, -inf: never) · last_seen
-        float64 (last informative poll, epoch s, -inf: never) · last_gap float64
+        float64 (last informative poll, epoch s, -inf: never) · last_gap float32
         (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32 (in a
-        row) · polls, changes int64 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
+        row) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
         twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
         history_length uint8 (was a change found, newest bit lowest, over the last informative polls)
     """
@@ -47,11 +47,11 @@ class SiteTable(Columns):
         "half_life": (np.float64, math.nan),
         "last_poll": (np.float64, -math.inf),
         "last_seen": (np.float64, -math.inf),
-        "last_gap": (np.float64, math.inf),
+        "last_gap": (np.float32, math.inf),
         "not_before": (np.float64, 0.0),
         "failures": (np.int32, 0),
-        "polls": (np.int64, 0),
-        "changes": (np.int64, 0),
+        "polls": (np.int32, 0),
+        "changes": (np.int32, 0),
         "state": (np.uint8, 0),
         "paused": (np.bool_, False),
         "in_flight": (np.bool_, False),
@@ -70,11 +70,11 @@ class SiteTable(Columns):
     half_life: NDArray[np.float64]
     last_poll: NDArray[np.float64]
     last_seen: NDArray[np.float64]
-    last_gap: NDArray[np.float64]
+    last_gap: NDArray[np.float32]
     not_before: NDArray[np.float64]
     failures: NDArray[np.int32]
-    polls: NDArray[np.int64]
-    changes: NDArray[np.int64]
+    polls: NDArray[np.int32]
+    changes: NDArray[np.int32]
     state: NDArray[np.uint8]
     paused: NDArray[np.bool_]
     in_flight: NDArray[np.bool_]

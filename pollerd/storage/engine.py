@@ -144,7 +144,7 @@ class Database:
                 "journal_mode=WAL",
                 "synchronous=NORMAL",
                 "foreign_keys=ON",
-                "cache_size=-32768",
+                "cache_size=-16384",
                 "journal_size_limit=67108864",
             ):
                 cursor.execute(f"PRAGMA {pragma}")

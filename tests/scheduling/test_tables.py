@@ -128,3 +128,50 @@ def test_robots_rules_of_passing_hosts_are_forgotten_before_they_fill_the_memory
     assert [bool(wanted[slot]) for slot in [site_host, *passing]] == [False] + [True] * 3 + [False] * 3
     assert not hosts.allows(passing[-1], "http://5.example/a")
     assert not hosts.allows(site_host, "http://site.example/a")
+
+
+def test_stored_rules_are_parsed_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    parse = RobotsRules.parse
+    monkeypatch.setattr(
+        RobotsRules, "parse", classmethod(lambda _, text, *rest: parsed.append(text) or parse(text, *rest))
+    )
+    hosts = HostTable(SchedulingSettings())
+    strict, alike, free = (hosts.add(i, f"{i}:80") for i in (1, 2, 3))
+    body = b"User-agent: *\nDisallow: /private"
+    hosts.load_rules(strict, body, "pollerd", NOW, 2.5)
+    hosts.load_rules(alike, body, "pollerd", NOW, 2.5)
+    hosts.load_rules(free, None, "pollerd", NOW, 0.0)
+    assert parsed == []
+    for slot in (strict, alike, strict):
+        assert not hosts.allows(slot, "http://h/private/1")
+        assert hosts.allows(slot, "http://h/")
+    assert hosts.allows(free, "http://h/private/1")
+    assert parsed == [body], "equal ones are parsed once"
+    assert (hosts.interval_of(strict), hosts.robots_at[free], hosts.touched[:3].any()) == (2.5, NOW, False)
+    hosts.set_rules(strict, RobotsRules(None, "pollerd", NOW + 1))
+    assert hosts.allows(strict, "http://h/private/1")
+
+
+def test_few_rules_are_held_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pollerd.scheduling.robots.PARSED_BYTES", 100)
+    hosts = HostTable(SchedulingSettings())
+    slots = [hosts.add(i, f"{i}:80") for i in range(1, 9)]
+    for slot in slots:
+        rules = b"User-agent: *\nDisallow: /private%d" % slot
+        hosts.set_rules(slot, RobotsRules.parse(rules, "pollerd", NOW))
+    for slot in slots * 2:
+        assert not hosts.allows(slot, f"http://h/private{slot}")
+        assert hosts.allows(slot, f"http://h/other{slot}")
+        assert sum(len(rules.text) for rules in hosts._shelf._parsed.values()) == hosts._shelf._parsed_bytes <= 100
+
+
+def test_overdue_sites_come_latest_first() -> None:
+    table = SiteTable()
+    table.add(range(1, 6))
+    table.last_poll[:5] = NOW - np.array([50.0, 500.0, 300.0, 400.0, np.inf])
+    table.max_interval[:4] = [100.0, 100.0, np.nan, 350.0]
+    everyone = np.ones(5, np.bool_)
+    assert table.overdue(everyone, NOW, np.inf).tolist() == [1, 3]
+    assert table.overdue(everyone, NOW, 100.0).tolist() == [1, 2, 3]
+    assert table.overdue(np.array([True, False, True, True, True]), NOW, 100.0).tolist() == [2, 3]
