@@ -68,6 +68,7 @@ async def serve(config: Config, watch: Watch | None = None, again: Again | None 
                 np.random.default_rng(),
                 clock,
             )
+            clock.on_set = daemon.clock_set
             api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
             server = ApiServer(api, _API_DRAIN_SECONDS)
             _settle_memory()

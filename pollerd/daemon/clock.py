@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
-_SUSPEND_SECONDS = 2.0
+_SET_SECONDS = 2.0
+"""A wall clock that differs from ours by more was set."""
+_SLOWED = 0.1
+"""Share of the time that goes by unseen while the wall clock is behind."""
+
+
+def since_boot() -> float:
+    """Seconds that pass whatever the wall clock is set to; on Linux also while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class SteadyClock:
-    """UTC epoch seconds that advance with the monotonic clock.
+    """UTC epoch seconds that advance with the time since boot, through a suspend, too.
 
-    A wall clock set back does not move it (no site would come due for as long). A wall clock that runs ahead by more
-    than two seconds - a suspended machine, a late time sync - is followed at once.
+    A wall clock set back does not set this one back, for no site would come due for as long: it runs a tenth slower
+    until the wall clock has caught up. A wall clock set ahead by more than two seconds is followed at once, and
+    `on_set` is told by how many seconds, so that what was to wait still does.
     """
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    def __init__(self, steady: Callable[[], float] = since_boot, wall: Callable[[], float] = time.time) -> None:
+        """`steady` never runs backwards; `wall` gives UTC epoch seconds and may be set."""
+        self._steady, self._wall = steady, wall
+        self._last = steady()
+        self._now = wall()
+        self.on_set: Callable[[float], None] = _nobody_listens
 
     def __call__(self) -> float:
         """Now, UTC epoch seconds."""
-        monotonic = time.monotonic()
-        wall = time.time()
-        if wall - monotonic > self._offset + _SUSPEND_SECONDS:
-            self._offset = wall - monotonic
-        return monotonic + self._offset
+        steady, wall = self._steady(), self._wall()
+        passed = max(steady - self._last, 0.0)
+        self._last = max(steady, self._last)
+        ahead = wall - (self._now + passed)
+        if ahead < -_SET_SECONDS:
+            passed -= min(passed * _SLOWED, -ahead)
+        self._now += passed
+        if ahead > _SET_SECONDS:
+            self._now += ahead
+            self.on_set(ahead)
+        return self._now
+
+
+def _nobody_listens(_: float) -> None:
+    """Before the daemon is there, nothing waits."""

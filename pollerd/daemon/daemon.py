@@ -133,6 +133,11 @@ class Daemon:
         """Asks the daemon to end; may be called at any time, more than once."""
         self._stop.set()
 
+    def clock_set(self, seconds: float) -> None:
+        """The wall clock was set ahead by so much: what waits goes on waiting as long as it had to."""
+        self._fleet.clock_set(seconds)
+        self._log.warning("clock_set", ahead_by=round(seconds, 3))
+
     def adopt(self, scheduling: SchedulingSettings, *, full_get_every: int) -> None:
         """Goes by other settings from now on; what is under way ends by the old ones."""
         self._poller.full_get_every = full_get_every

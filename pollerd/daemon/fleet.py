@@ -97,6 +97,14 @@ class Fleet:
         if len(self.sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
             self.fit_budget()
 
+    def clock_set(self, seconds: float) -> None:
+        """The clock was set ahead: what was counts as so much later, so that no wait ends early, nor all at once."""
+        sites, hosts = self.sites, self.hosts
+        for column in (sites.last_poll, sites.last_seen, sites.twin_at, hosts.last_start, hosts.robots_at):
+            column += seconds  # never stays never: -inf
+        for column in (sites.not_before, hosts.paused_until, hosts.robots_retry_at):
+            column[column > 0] += seconds
+
     def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
         """Takes in new sites; `hosts` holds the stored host (id, name) of each."""
         if not site_ids:

@@ -19,6 +19,9 @@ from pollerd.fetching import Fetcher, Request, own_headers
 from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators
 from pollerd.storage import SiteMemory
 
+_CLOCK_SET_SECONDS = 1.0
+"""A poll that started so much earlier than its duration says was overtaken by the clock."""
+
 
 class Poller:
     """Does single polls. The caller has reserved the site and its host and has passed the budget gate."""
@@ -53,6 +56,7 @@ class Poller:
             outcome = await self._fetcher.fetch(self._request(slot, memory), hops.may_follow)
         finally:
             hops.finish()
+        outcome = _dated(outcome, self._clock())
         if hops.put_off is not None:
             outcome = _put_off(outcome, hops.put_off)
         detection = await self._detect(slot, memory, outcome)
@@ -89,6 +93,12 @@ class Poller:
             self._log.exception("detection_failed", site_id=memory.site_id, url=memory.url)
             detail = f"detection failed: {type(error).__name__}: {error}"
             return Detection(OutcomeKind.UNDECODABLE, memory.baseline, detail=detail)
+
+
+def _dated(outcome: Outcome, now: float) -> Outcome:
+    """The outcome by the clock as it is now, which may have been set while the poll was under way."""
+    started_at = now - outcome.duration
+    return replace(outcome, started_at=started_at) if started_at - outcome.started_at > _CLOCK_SET_SECONDS else outcome
 
 
 def _put_off(outcome: Outcome, seconds: float) -> Outcome:
