@@ -175,7 +175,7 @@ async def test_a_poll_under_way_while_the_clock_is_set_has_the_new_time(
 
 async def test_a_suspend_of_eight_hours_is_no_burst(origin: Origin, start: Start, machine: Time) -> None:
     """All sites are due at once then; they are polled at the pace of the budget, each once."""
-    budget = 4.0
+    budget = 8.0
     async with start(scheduling=PATIENT, budget=budget) as running:
         ids = await polled_once(running, origin)
         began, moment = time.monotonic(), CLOCKS[0]()
