@@ -84,9 +84,8 @@ class Poller:
         last_seen = float(self._fleet.sites.last_seen[slot])
         elapsed = max(outcome.started_at - last_seen, 0.0) if last_seen > 0 else None
         try:
-            if heavy(outcome):
-                size = len(outcome.body or b"")
-                return await self._workshop.do(detect, outcome, memory.baseline, elapsed, size=size)
+            if heavy(outcome, memory.baseline):
+                return await self._workshop.do(detect, outcome, memory.baseline, elapsed)
             return detect(outcome, memory.baseline, elapsed)
         except Exception as error:  # noqa: BLE001
             # Bodies come from strangers: one that breaks a parser is set aside with its site, the rest go on.

@@ -1,7 +1,8 @@
-"""Where heavy work is done beside the event loop: in a thread what is Python, in a process what is not.
+"""Where heavy work is done beside the event loop: in processes of their own.
 
-Parsers written in C keep the interpreter until they are through: of a page of 5 MB for a quarter of a second at a time,
-in a thread as well. Only another process leaves the loop alone. It also dies alone of a page that kills a parser.
+Parsers and regular expressions keep the interpreter until they are through, in a thread as well: a page of 5 MB for a
+quarter of a second at a time, a feed of 150 KB for a tenth. Only another process leaves the loop alone. It also dies
+alone of a page that kills a parser.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ import structlog
 
 T = TypeVar("T")
 
-PROCESS_BYTES = 256 * 1024
-"""From this size on work goes to another process, which costs about a millisecond a MiB of sending."""
 _PATIENCE_SECONDS = 60.0
 """What takes longer is broken off; the slowest pages known take 2 s."""
 _WORKERS_MAX = 4
@@ -36,13 +35,11 @@ class Workshop:
         self._pool: ProcessPoolExecutor | None = None
         self._log = structlog.get_logger("pollerd.workshop")
 
-    async def do(self, work: Callable[..., T], *arguments: object, size: int) -> T:
-        """What `work`, a function of a module, returns of the arguments, which hold about `size` bytes.
+    async def do(self, work: Callable[..., T], *arguments: object) -> T:
+        """What `work`, a function of a module, returns of the arguments; sending costs about a millisecond a MiB.
 
         Raises what it raises; TimeoutError after a minute; BrokenExecutor where it killed its process twice.
         """
-        if size < PROCESS_BYTES:
-            return await asyncio.to_thread(work, *arguments)
         try:
             return await self._elsewhere(work, *arguments)
         except BrokenExecutor:  # it may have been another's work that killed the process

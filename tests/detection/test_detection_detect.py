@@ -120,6 +120,13 @@ def test_heavy_bodies(size: int, content_type: str | None, expected: bool) -> No
     assert heavy(response(b"x" * size, content_type)) is expected
 
 
+def test_the_same_bytes_as_last_time_are_not_heavy() -> None:
+    page = response(b"x" * (HEAVY_BYTES + 1), "text/html")
+    baseline = detect(page, Baseline(), None).baseline
+    assert heavy(page)
+    assert not heavy(page, baseline)
+
+
 def test_nothing_is_not_heavy() -> None:
     assert not heavy(Outcome(OutcomeKind.NOT_MODIFIED, started_at=NOW, duration=0.1))
 

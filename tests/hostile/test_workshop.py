@@ -13,10 +13,8 @@ from concurrent.futures import BrokenExecutor
 import pytest
 
 from pollerd.daemon import workshop as module
-from pollerd.daemon.workshop import PROCESS_BYTES, Workshop
+from pollerd.daemon.workshop import Workshop
 from tests.support.origin import until
-
-LARGE = PROCESS_BYTES
 
 
 @pytest.fixture
@@ -44,38 +42,37 @@ def stuck(seconds: float) -> float:
     return seconds
 
 
-async def test_large_work_goes_to_one_process_small_work_does_not(workshop: Workshop) -> None:
-    pids = {await workshop.do(process, n, size=LARGE) for n in range(3)}
+async def test_one_process_serves_many(workshop: Workshop) -> None:
+    pids = {await workshop.do(process, n) for n in range(3)}
     assert len(pids) == 1
     assert os.getpid() not in pids
-    assert await workshop.do(process, 1, size=LARGE - 1) == os.getpid()
 
 
 async def test_what_work_raises_comes_back(workshop: Workshop) -> None:
     with pytest.raises(ValueError, match="not 3"):
-        await workshop.do(refuse, 3, size=LARGE)
+        await workshop.do(refuse, 3)
 
 
 async def test_a_page_that_kills_its_process_harms_no_other(workshop: Workshop) -> None:
     with pytest.raises(BrokenExecutor):
-        await workshop.do(crash, 1, size=LARGE)
-    assert await workshop.do(process, 1, size=LARGE) != os.getpid()
+        await workshop.do(crash, 1)
+    assert await workshop.do(process, 1) != os.getpid()
 
 
 async def test_work_without_an_end_is_broken_off(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    await workshop.do(process, 1, size=LARGE)
+    await workshop.do(process, 1)
     monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.2)
     with pytest.raises(TimeoutError):
-        await workshop.do(stuck, 3_600.0, size=LARGE)
+        await workshop.do(stuck, 3_600.0)
     monkeypatch.undo()
-    assert await workshop.do(process, 1, size=LARGE) != os.getpid()
+    assert await workshop.do(process, 1) != os.getpid()
 
 
 async def test_signals_to_the_group_are_not_the_workers(workshop: Workshop) -> None:
-    pid = await workshop.do(process, 1, size=LARGE)
+    pid = await workshop.do(process, 1)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(pid, number)
-    assert await workshop.do(process, 1, size=LARGE) == pid
+    assert await workshop.do(process, 1) == pid
 
 
 def alive(pid: int) -> bool:
@@ -89,8 +86,8 @@ def alive(pid: int) -> bool:
 
 async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
     shop = Workshop(workers=1)
-    pid = await shop.do(process, 1, size=LARGE)
-    work = asyncio.create_task(shop.do(stuck, 3_600.0, size=LARGE))
+    pid = await shop.do(process, 1)
+    work = asyncio.create_task(shop.do(stuck, 3_600.0))
     await asyncio.sleep(0.1)
     work.cancel()
     shop.close()
@@ -105,7 +102,7 @@ from pollerd.daemon.workshop import Workshop
 from tests.hostile.test_workshop import process
 
 async def main():
-    print(await Workshop(workers=1).do(process, 1, size=1 << 30), flush=True)
+    print(await Workshop(workers=1).do(process, 1), flush=True)
     await asyncio.sleep(3600)
 
 if __name__ == "__main__":
