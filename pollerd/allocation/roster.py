@@ -6,34 +6,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.validation import column, distinct_slots
+from pollerd.columns import Columns
 from pollerd.errors import InvalidValueError
 
-_MANY = 65_536
-"""Rows from which on they grow by an eighth instead of doubling: room not used is memory, too."""
 
-
-class Roster:
-    """Rows of the sites, grown by shares of what there is, so that adding one by one stays O(1) amortised.
+class Roster(Columns):
+    """Rows of the sites.
 
     `used` bool[capacity], `weight`, `cost` float64[capacity], `half_life` float64[capacity] in s (nan: default),
     `worth` = weight / cost.
     `n` is the highest slot in use + 1, `size` the number of sites, `total_cost` the sum of their costs.
     """
 
+    _DEFAULTS = {  # noqa: RUF012
+        "used": (np.bool_, False),
+        "weight": (np.float64, 1.0),
+        "cost": (np.float64, 1.0),
+        "half_life": (np.float64, np.nan),
+        "worth": (np.float64, 1.0),
+    }
+    _SELDOM_SET = frozenset({"weight", "cost", "half_life", "worth"})
+
+    used: NDArray[np.bool_]
+    weight: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    half_life: NDArray[np.float64]
+    worth: NDArray[np.float64]
+
     def __init__(self) -> None:
-        self.used: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self.weight = np.zeros(0)
-        self.cost = np.zeros(0)
-        self.half_life = np.zeros(0)
-        self.worth = np.zeros(0)
+        super().__init__()
         self.n = 0
         self.size = 0
         self.total_cost = 0.0
-
-    @property
-    def capacity(self) -> int:
-        """Rows there is room for."""
-        return len(self.used)
 
     def add(
         self,
@@ -51,10 +55,10 @@ class Roster:
         if (slots < self.capacity).any() and self.used[slots[slots < self.capacity]].any():
             raise InvalidValueError("slots", "unused rows", slots[slots < self.capacity])
         if k:
-            self._grow(int(slots.max()) + 1)
+            self.grow(int(slots.max()) + 1)
         self.used[slots] = True
-        self.weight[slots], self.cost[slots], self.half_life[slots] = weight, cost, life
-        self.worth[slots] = weight / cost
+        for name, values in (("weight", weight), ("cost", cost), ("half_life", life), ("worth", weight / cost)):
+            self.put(name, slots, values)
         self._count()
         return slots
 
@@ -80,14 +84,6 @@ class Roster:
         if elapsed.ndim != 1 or len(elapsed) < self.n:
             raise InvalidValueError("elapsed", f"at least {self.n} rows", elapsed.shape)
         return elapsed
-
-    def _grow(self, needed: int) -> None:
-        if needed > self.capacity:
-            more = self.capacity if self.capacity < _MANY else self.capacity // 8
-            extra = max(needed - self.capacity, more, 64)
-            self.used = np.concatenate([self.used, np.zeros(extra, np.bool_)])
-            columns = (self.weight, self.cost, self.half_life, self.worth)
-            self.weight, self.cost, self.half_life, self.worth = (np.concatenate([a, np.zeros(extra)]) for a in columns)
 
     def _count(self) -> None:
         """Summed afresh each time, so that the figures do not depend on the order of comings and goings."""

@@ -40,5 +40,5 @@ def put_right(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
         column: NDArray[np.float64] = getattr(table, name)
         for slot in slots[rule.broken_by(column[slots])].tolist():
             found[int(table.site_id[slot])] = f"{name}: must be {rule.allowed}; given: {float(column[slot])!r}"
-            column[slot] = rule.instead
+            table.put(name, slot, rule.instead)
     return found

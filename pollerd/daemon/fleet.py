@@ -60,7 +60,7 @@ class Fleet:
         table.state[slots] = codes[rows.state]
         table.paused[slots] = rows.paused
         for name in ("weight", "cost", "min_interval", "max_interval", "half_life", "failures", "polls", "changes"):
-            getattr(table, name)[slots] = getattr(rows, name)
+            table.put(name, slots, getattr(rows, name))
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
@@ -112,11 +112,10 @@ class Fleet:
         slots = self.sites.add(site_ids)
         table = self.sites
         table.host[slots] = [self.hosts.add(*host) for host in hosts]
-        table.weight[slots] = [s.weight for s in specs]
-        table.cost[slots] = [s.cost for s in specs]
-        table.min_interval[slots] = [_optional(s.min_interval) for s in specs]
-        table.max_interval[slots] = [_optional(s.max_interval) for s in specs]
-        table.half_life[slots] = [_optional(s.half_life) for s in specs]
+        table.put("weight", slots, [s.weight for s in specs])
+        table.put("cost", slots, [s.cost for s in specs])
+        for name in ("min_interval", "max_interval", "half_life"):
+            table.put(name, slots, [_optional(getattr(s, name)) for s in specs])
         table.paused[slots] = [s.paused for s in specs]
         self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
 
@@ -151,12 +150,13 @@ class Fleet:
         if slot is None:
             return
         table = self.sites
-        table.min_interval[slot] = _optional(spec.min_interval)
-        table.max_interval[slot] = _optional(spec.max_interval)
+        table.put("min_interval", slot, _optional(spec.min_interval))
+        table.put("max_interval", slot, _optional(spec.max_interval))
         new = (spec.weight, spec.cost, _optional(spec.half_life))
         old = (float(table.weight[slot]), float(table.cost[slot]), float(table.half_life[slot]))
         if not np.array_equal(new, old, equal_nan=True):
-            table.weight[slot], table.cost[slot], table.half_life[slot] = new
+            for name, value in zip(("weight", "cost", "half_life"), new, strict=True):
+                table.put(name, slot, value)
             self._reweigh(np.array([slot]))
         self.unusable.pop(site_id, None)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.scheduling.arrays import Columns
+from pollerd.columns import Columns
 from pollerd.scheduling.robots import FRESH_SECONDS, RobotsRules, RobotsShelf
 from pollerd.scheduling.settings import SchedulingSettings
 

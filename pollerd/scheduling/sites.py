@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.columns import Columns
 from pollerd.model import SiteState
-from pollerd.scheduling.arrays import Columns
 
 STATES: tuple[SiteState, ...] = (
     SiteState.ACTIVE,
@@ -60,6 +60,8 @@ class SiteTable(Columns):
         "history": (np.uint16, 0),
         "history_length": (np.uint8, 0),
     }
+
+    _SELDOM_SET = frozenset({"weight", "cost", "min_interval", "max_interval", "half_life"})
 
     site_id: NDArray[np.int64]
     host: NDArray[np.int32]

@@ -23,7 +23,7 @@ def test_min_intervals_bound_a_short_list() -> None:
     settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
     sites, hosts = tables(settings, [0, 1, 2])
     assert capacity(sites, hosts, settings) == pytest.approx(3 / 30)
-    sites.min_interval[0] = 10
+    sites.put("min_interval", 0, 10)
     sites.paused[1] = True
     sites.state[2] = STATE_CODE[SiteState.GONE]
     assert capacity(sites, hosts, settings) == pytest.approx(1 / 10)
@@ -32,7 +32,7 @@ def test_min_intervals_bound_a_short_list() -> None:
 def test_one_host_bounds_a_long_list() -> None:
     settings = SchedulingSettings(min_interval_seconds=1, host_interval_seconds=2)
     sites, hosts = tables(settings, [0] * 100)
-    sites.cost[:100] = 3.0
+    sites.put("cost", slice(100), 3.0)
     assert capacity(sites, hosts, settings) == pytest.approx(3 / 2)
 
 

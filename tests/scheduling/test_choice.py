@@ -69,8 +69,9 @@ def test_gone_backing_off_and_too_soon_are_left_out() -> None:
 
 def test_own_min_interval_beats_the_default() -> None:
     site_table, host_table = tables(2, 2)
-    site_table.min_interval[1] = 1e6
-    site_table.last_poll[0], site_table.min_interval[0] = NOW - 1, 0.5
+    site_table.put("min_interval", 1, 1e6)
+    site_table.last_poll[0] = NOW - 1
+    site_table.put("min_interval", 0, 0.5)
     assert chosen(site_table, host_table, 2) == [0]
 
 
@@ -93,8 +94,8 @@ def test_by_hand_goes_first_but_not_before_a_backoff() -> None:
 
 def test_past_max_interval_goes_before_the_allocators_choice() -> None:
     site_table, host_table = tables(4, 4)
-    site_table.max_interval[0] = 50.0
-    site_table.max_interval[1] = 40.0
+    site_table.put("max_interval", 0, 50.0)
+    site_table.put("max_interval", 1, 40.0)
     assert chosen(site_table, host_table, 3) == [1, 0, 3]
 
 

@@ -30,7 +30,7 @@ def test_slots_are_reused_and_start_afresh() -> None:
 def test_grows_beyond_its_first_size_and_keeps_rows() -> None:
     table = SiteTable()
     table.add(range(1, 51))
-    table.weight[:50] = np.arange(50)
+    table.put("weight", slice(50), np.arange(50))
     table.add(range(51, 1001))
     assert table.weight[:50].tolist() == list(range(50))
     assert table.slot_of(1000) == 999
@@ -170,8 +170,23 @@ def test_overdue_sites_come_latest_first() -> None:
     table = SiteTable()
     table.add(range(1, 6))
     table.last_poll[:5] = NOW - np.array([50.0, 500.0, 300.0, 400.0, np.inf])
-    table.max_interval[:4] = [100.0, 100.0, np.nan, 350.0]
+    table.put("max_interval", slice(4), [100.0, 100.0, np.nan, 350.0])
     everyone = np.ones(5, np.bool_)
     assert table.overdue(everyone, NOW, np.inf).tolist() == [1, 3]
     assert table.overdue(everyone, NOW, 100.0).tolist() == [1, 2, 3]
     assert table.overdue(np.array([True, False, True, True, True]), NOW, 100.0).tolist() == [2, 3]
+
+
+def test_columns_that_nobody_sets_take_no_room_and_are_written_by_put_only() -> None:
+    sites = SiteTable()
+    slots = sites.add(np.arange(1, 100_001))
+    sites.put("weight", slots, np.ones(len(slots)))
+    sites.put("half_life", slots, np.full(len(slots), np.nan))
+    assert sites.weight.strides == sites.half_life.strides == (0,)
+    with pytest.raises(ValueError, match="read-only"):
+        sites.weight[3] = 2.0
+    sites.put("weight", 3, 2.0)
+    sites.add([200_000])
+    assert sites.weight[[2, 3, 100_000]].tolist() == [1.0, 2.0, 1.0]
+    sites.remove(3)
+    assert sites.weight[3] == 1.0

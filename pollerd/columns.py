@@ -1,0 +1,70 @@
+"""Growing numpy columns together: what every table of sites or hosts is made of."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+_MANY = 65_536
+
+
+class Columns:
+    """A struct of arrays whose rows are slots.
+
+    Subclasses declare `_DEFAULTS`: column name -> (dtype, value of an empty row). Columns grow by half, later by an
+    eighth, so that n single additions cost O(n) and a million rows take little more room than they need.
+
+    Columns named in `_SELDOM_SET` hold what most users leave as it is. Until a row differs such a column is one value
+    seen from every row: it takes no room, cannot be written in place, and is written by `put` only.
+    """
+
+    _DEFAULTS: ClassVar[dict[str, tuple[type, object]]] = {}
+    _SELDOM_SET: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self) -> None:
+        self._capacity = 0
+        self.grow(64)
+
+    @property
+    def capacity(self) -> int:
+        """Rows there is room for."""
+        return self._capacity
+
+    def grow(self, rows: int) -> None:
+        """Makes room for at least `rows` rows."""
+        if rows <= self._capacity:
+            return
+        capacity = max(rows, self._capacity + self._capacity // (2 if self._capacity < _MANY else 8))
+        for name, (dtype, default) in self._DEFAULTS.items():
+            seldom = name in self._SELDOM_SET and (not self._capacity or _is_one_value(getattr(self, name)))
+            column = _one_value(default, dtype, capacity) if seldom else np.full(capacity, default, dtype)
+            if self._capacity and not seldom:
+                column[: self._capacity] = getattr(self, name)
+            setattr(self, name, column)
+        self._capacity = capacity
+
+    def put(self, name: str, slots: NDArray[np.int64] | slice | int, values: ArrayLike) -> None:
+        """Writes the values into the column's rows."""
+        column: NDArray[Any] = getattr(self, name)
+        if _is_one_value(column):  # nan fits nan
+            given = np.asarray(values, column.dtype)
+            if bool(((given == column[0]) | (np.isnan(given) & np.isnan(column[0]))).all()):
+                return
+            column = column.copy()
+            setattr(self, name, column)
+        column[slots] = values
+
+    def clear(self, slot: int) -> None:
+        """Puts the row back to its empty values."""
+        for name, (_, default) in self._DEFAULTS.items():
+            self.put(name, slot, default)  # type: ignore[arg-type]
+
+
+def _one_value(value: object, dtype: type, rows: int) -> NDArray[Any]:
+    return np.broadcast_to(np.asarray(value, dtype), rows)
+
+
+def _is_one_value(column: NDArray[Any]) -> bool:
+    return not column.flags.writeable
