@@ -180,5 +180,8 @@ def test_a_body_that_is_a_file_name_is_not_opened() -> None:
 
 
 @pytest.mark.parametrize("unit", [b"<item>", b"<item><title>&amp;", b"<!DOCTYPE a [", b"<", b"&", b"<![CDATA["])
-def test_a_long_malformed_feed_finishes(unit: bytes) -> None:
-    normalise(b"<rss><channel>" + unit * (200_000 // len(unit)), "application/rss+xml")
+def test_a_long_malformed_feed_is_a_feed_without_entries_or_text_as_it_is(unit: bytes) -> None:
+    body = b"<rss><channel>" + unit * (200_000 // len(unit))
+    found = normalise(body, "application/rss+xml")
+    assert found.entries == ()
+    assert (found.media, found.content) in ((Media.FEED, b""), (Media.TEXT, body))
