@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 
 from pollerd.errors import PermanentError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
-from pollerd.storage.compression import unpack_all
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.texts import spoken
@@ -78,7 +77,7 @@ def _memory(
     )
 
 
-def load_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> dict[int, bytes]:
-    """Contents by id, decompressed; a pruned one is missing."""
+def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[tuple[int, bytes]]:
+    """(id, content as it is compressed); a pruned one is missing."""
     rows: list[tuple[Any, ...]] = run(connection, sql.contents, sql.many(content_ids))
-    return unpack_all((content_id, body) for content_id, body in rows)
+    return [(content_id, body) for content_id, body in rows]

@@ -16,7 +16,7 @@ from pollerd.model import Change, Poll, Site, SiteSpec, SiteState
 from pollerd.storage import changes, history, memories, migrate, retention, runs, schedule
 from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.commit import Commit, check_batch
-from pollerd.storage.compression import pack_all
+from pollerd.storage.compression import pack_all, unpack_all
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.lock import DaemonLock, take_lock
@@ -169,7 +169,9 @@ class Store:
 
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
         """Contents by id, decompressed; a pruned one is missing."""
-        return await self._database.read(lambda c: memories.load_contents(c, self._sql, content_ids))
+        packed = await self._database.read(lambda c: memories.packed_contents(c, self._sql, content_ids))
+        # As compression does, decompression lets go of the interpreter.
+        return await asyncio.to_thread(unpack_all, packed) if packed else {}
 
     async def commit(self, batch: Batch) -> CommitResult:
         """Keep the batch whole, in one transaction, or nothing of it.
