@@ -57,4 +57,4 @@ $(DEV): constraints-dev.txt $(RUNTIME)
 constraints: | $(BIN)/python  ## pin anew every dependency, with hashes
 	$(PIP) install pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --all-build-deps --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o constraints.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev -c constraints.txt -o constraints-dev.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra bench -c constraints.txt -o constraints-dev.txt pyproject.toml
