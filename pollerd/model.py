@@ -20,6 +20,11 @@ class SiteState(StrEnum):
     GONE = "gone"
 
 
+STATES: tuple[SiteState, ...] = (SiteState.ACTIVE, SiteState.BACKING_OFF, SiteState.BLOCKED, SiteState.GONE)
+"""The states that polls bring about, in the order in which tables number them."""
+STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STATES)}
+
+
 class OutcomeKind(StrEnum):
     """What one poll came to.
 

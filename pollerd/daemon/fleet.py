@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
-from pollerd.model import Site, SiteSpec, SiteState
-from pollerd.scheduling import STATE_CODE, HostTable, SchedulingSettings, SiteTable, capacity
-from pollerd.storage import STATE_CODES, HostRow, ScheduleRows
+from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
+from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity
+from pollerd.storage import HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
 """The name that robots.txt rules are looked up under."""
@@ -56,8 +56,7 @@ class Fleet:
         slots = self.sites.add(rows.site_id)
         table = self.sites
         table.host[slots] = self.hosts.slots_of_ids(rows.host_id)
-        codes = np.array([STATE_CODE[state] for state in STATE_CODES], np.uint8)
-        table.state[slots] = codes[rows.state]
+        table.state[slots] = rows.state
         table.paused[slots] = rows.paused
         for name in ("weight", "cost", "min_interval", "max_interval", "half_life", "failures", "polls", "changes"):
             table.put(name, slots, getattr(rows, name))

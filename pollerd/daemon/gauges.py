@@ -11,8 +11,7 @@ from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.gate import BudgetGate
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.outlook import Outlook
-from pollerd.model import SiteState
-from pollerd.scheduling import STATES
+from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
 _EVERY_SECONDS = 1.0

@@ -12,12 +12,12 @@ from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.views import AllocationView, Explanation, Live
-from pollerd.model import SiteState
-from pollerd.scheduling import STATES, NoiseCap
+from pollerd.model import STATE_CODE, STATES, SiteState
+from pollerd.scheduling import NoiseCap
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
-_GONE = STATES.index(SiteState.GONE)
+_GONE = STATE_CODE[SiteState.GONE]
 
 
 class Outlook:

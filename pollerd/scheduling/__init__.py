@@ -8,11 +8,9 @@ from pollerd.scheduling.link import LinkState, LinkWatch, hosts_that_must_fail
 from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.robots import RobotsRules
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.scheduling.sites import STATE_CODE, STATES, SiteTable
+from pollerd.scheduling.sites import SiteTable
 
 __all__ = [
-    "STATES",
-    "STATE_CODE",
     "Choice",
     "Chooser",
     "HostTable",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pollerd.model import SiteState
+from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.scheduling.sites import STATES, SiteTable
+from pollerd.scheduling.sites import SiteTable
 
 
 def capacity(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> float:
@@ -17,7 +17,7 @@ def capacity(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -
     granted would believe in gaps that never happen.
     """
     n = sites.size
-    live = sites.occupied() & ~sites.paused[:n] & (sites.state[:n] != STATES.index(SiteState.GONE))
+    live = sites.occupied() & ~sites.paused[:n] & (sites.state[:n] != STATE_CODE[SiteState.GONE])
     if not live.any():
         return float("inf")
     host, cost = sites.host[:n][live], sites.cost[:n][live]

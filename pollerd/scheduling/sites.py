@@ -9,15 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import Columns
-from pollerd.model import SiteState
+from pollerd.model import STATE_CODE, SiteState
 
-STATES: tuple[SiteState, ...] = (
-    SiteState.ACTIVE,
-    SiteState.BACKING_OFF,
-    SiteState.BLOCKED,
-    SiteState.GONE,
-)
-STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STATES)}
 _GONE = STATE_CODE[SiteState.GONE]
 
 HISTORY_POLLS = 16

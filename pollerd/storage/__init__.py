@@ -5,7 +5,6 @@ from pollerd.storage.sealing import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
 from pollerd.storage.values import (
-    STATE_CODES,
     AddResult,
     AllocationRow,
     Batch,
@@ -26,7 +25,6 @@ from pollerd.storage.values import (
 )
 
 __all__ = [
-    "STATE_CODES",
     "AddResult",
     "AllocationRow",
     "Batch",

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
 from pollerd.errors import NotFoundError, SchemaError
+from pollerd.model import STATE_CODE
 from pollerd.storage.compression import unpack
 from pollerd.storage.schema import host, learned, site, site_state
-from pollerd.storage.values import STATE_CODES, HostRobots, HostRow, ScheduleRows
+from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
 
 PIECE = 20_000
-_CODES = {state.value: code for code, state in enumerate(STATE_CODES)}
+_CODES = {state.value: code for state, code in STATE_CODE.items()}
 
 
 def schedule_piece(connection: Connection, after: int) -> ScheduleRows:

@@ -15,14 +15,6 @@ from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Poll,
 
 T = TypeVar("T")
 
-STATE_CODES: tuple[SiteState, ...] = (
-    SiteState.ACTIVE,
-    SiteState.BACKING_OFF,
-    SiteState.BLOCKED,
-    SiteState.GONE,
-)
-"""`ScheduleRows.state` holds indices into this tuple; being paused is a column of its own."""
-
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRows:
@@ -32,7 +24,7 @@ class ScheduleRows:
     host_id: NDArray[np.int64]
     paused: NDArray[np.bool_]
     state: NDArray[np.int8]
-    """Indices into `STATE_CODES`."""
+    """Indices into `STATES`; being paused is a column of its own."""
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     min_interval: NDArray[np.float64]

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pollerd.model import SiteState
-from pollerd.scheduling import STATE_CODE, HostTable, SchedulingSettings, SiteTable, capacity
+from pollerd.model import STATE_CODE, SiteState
+from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity
 
 
 def tables(settings: SchedulingSettings, hosts: list[int]) -> tuple[SiteTable, HostTable]:

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pollerd.model import SiteState
-from pollerd.scheduling import STATE_CODE, Chooser, HostTable, RobotsRules, SchedulingSettings, SiteTable
+from pollerd.model import STATE_CODE, SiteState
+from pollerd.scheduling import Chooser, HostTable, RobotsRules, SchedulingSettings, SiteTable
 
 NOW = 1_000_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pollerd.errors import SchemaError
-from pollerd.model import SiteState
-from pollerd.storage import STATE_CODES, Batch, RunInfo, StorageSettings, Store
+from pollerd.model import STATES, SiteState
+from pollerd.storage import Batch, RunInfo, StorageSettings, Store
 from storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
 
 
@@ -36,7 +36,7 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
     assert sorted(await store.load_memories(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
-    assert [STATE_CODES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
+    assert [STATES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
     assert rows.paused.tolist() == [False, False, True]
     np.testing.assert_array_equal(rows.last_poll_at, [50.0, 60.0, np.nan])
     np.testing.assert_array_equal(rows.last_seen_at, [np.nan, 60.0, np.nan])
