@@ -27,7 +27,7 @@ class Faults:
     def set_aside(self, slot: int, memory: SiteMemory, error: Exception) -> Finding:
         """The finding of a site at which `error` was raised, to be committed in place of what it hit."""
         self.report(memory, error)
-        return self.unusable(slot, memory, _reason(memory, error))
+        return self.unusable(slot, memory, reason(memory, error))
 
     def unusable(self, slot: int, memory: SiteMemory, reason: str) -> Finding:
         """The finding of a site that cannot be polled as it stands in the database."""
@@ -38,10 +38,10 @@ class Faults:
     def report(self, memory: SiteMemory, error: Exception) -> None:
         """Says that something raised at the site; to be called where it is handled."""
         self._instruments.site_faults.inc()
-        self._log.error("site_set_aside", site_id=memory.site_id, url=memory.url, exc_info=error)
+        self._log.error("site_fault", site_id=memory.site_id, url=memory.url, exc_info=error)
 
 
-def _reason(memory: SiteMemory, error: Exception) -> str:
+def reason(memory: SiteMemory, error: Exception) -> str:
     """One line; without the error's words where the site has secrets, which may stand in them."""
     name = type(error).__name__
     words = " ".join(str(error).split()) if memory.access is NO_ACCESS else "(not shown)"

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import structlog
-
-from pollerd.daemon.faults import Faults
+from pollerd.daemon.faults import Faults, reason
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.hops import Hops
@@ -40,7 +38,6 @@ class Poller:
         self._workshop, self._faults, self._clock = workshop, faults, clock
         self.full_get_every = settings.full_get_every
         self._began_at = clock()
-        self._log = structlog.get_logger("pollerd.poll")
 
     async def poll(self, slot: int, memory: SiteMemory) -> Finding:
         """Polls the site in `slot`. Faults of the site, and ours that it brings out, come back in the finding."""
@@ -89,8 +86,8 @@ class Poller:
             return detect(outcome, memory.baseline, elapsed)
         except Exception as error:  # noqa: BLE001
             # Bodies come from strangers: one that breaks a parser is set aside with its site, the rest go on.
-            self._log.exception("detection_failed", site_id=memory.site_id, url=memory.url)
-            detail = f"detection failed: {type(error).__name__}: {error}"
+            self._faults.report(memory, error)
+            detail = f"detection failed: {reason(memory, error)}"
             return Detection(OutcomeKind.UNDECODABLE, memory.baseline, detail=detail)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
 from tests.support.origin import Origin
+from tests.support.postgres import postgres_database
 
 FAST = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0, backoff_base_seconds=0.4)
 
@@ -72,6 +73,15 @@ async def origin() -> AsyncIterator[Origin]:
 @pytest.fixture
 def database(tmp_path: Path) -> str:
     return f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def any_database(request: pytest.FixtureRequest, database: str) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield database
+    else:
+        with postgres_database() as url:
+            yield url
 
 
 @pytest.fixture

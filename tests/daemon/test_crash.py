@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,11 @@ from pollerd.model import Change
 from pollerd.storage import Store
 from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
-from tests.support.postgres import postgres_database
 from tests.support.process import command, daemon_process
 
 PAGES = 24
 HOSTS = 8
 BUDGET = 60
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def any_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
-    else:
-        with postgres_database() as url:
-            yield url
 
 
 class Versions:

@@ -22,20 +22,10 @@ from pollerd.storage import Store
 from tests.daemon.conftest import Running, Start
 from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
-from tests.support.postgres import postgres_database
 from tests.support.process import DaemonProcess, daemon_process
 
 PAGES = 8
 PATIENCE_SECONDS = 60.0
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def any_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
-    else:
-        with postgres_database() as url:
-            yield url
 
 
 def pages(origin: Origin) -> list[str]:

@@ -1,4 +1,4 @@
-"""A full disk, a server that is stopped and comes back, a second daemon: each survived, each reported."""
+"""A full disk, a server that is stopped and comes back, a lock that is held for long: each survived, each reported."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from tests.daemon.test_storage_trouble import (
     watched,
 )
 from tests.support.origin import Origin, Page, until
-from tests.support.postgres import postgres_database
-from tests.support.process import command, daemon_process
 
 IMPATIENT = StorageSettings(busy_timeout_seconds=0.2, connect_timeout_seconds=5.0)
 
@@ -141,30 +139,6 @@ async def test_postgres_stopped_and_started_again(origin: Origin, start: Start, 
         await assert_resumes(running, origin)
         await until(lambda: running.control.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def one_database(request: pytest.FixtureRequest, database: str) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield database
-        return
-    with postgres_database() as url:
-        yield url
-
-
-async def test_a_second_daemon_ends_with_a_clear_word(origin: Origin, one_database: str, tmp_path: Path) -> None:
-    origin.pages["/a"] = Page()
-    urls = tmp_path / "urls.txt"
-    urls.write_text(origin.url("/a"))
-    async with daemon_process(one_database, tmp_path / "log", str(urls)) as first:
-        await until(lambda: bool(origin.hits("/a")))
-        ended = await command("run", "--database", one_database, "--listen", "127.0.0.1:0")
-        assert ended.code == 2
-        assert "another daemon" in ended.err
-        assert "Traceback" not in ended.err
-        seen = len(origin.hits("/a"))
-        await until(lambda: len(origin.hits("/a")) > seen + 2)
-        assert first.running
 
 
 async def test_locked_for_long(origin: Origin, start: Start, database: str) -> None:

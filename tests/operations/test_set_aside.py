@@ -124,7 +124,7 @@ async def test_a_poll_that_raises(
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
         (aside,) = [poll for poll in polls if poll.outcome is OutcomeKind.UNDECODABLE]
         assert aside.detail == f"set aside: RuntimeError: {FAULT}"
-    (report,) = [call.kwargs for call in said.calls if call.args == () and call.kwargs.get("event") == "site_set_aside"]
+    (report,) = [call.kwargs for call in said.calls if call.args == () and call.kwargs.get("event") == "site_fault"]
     assert (report["site_id"], str(report["exc_info"])) == (aside.site_id, FAULT)
 
 
