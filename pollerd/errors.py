@@ -7,7 +7,8 @@
     │   ├── NotFoundError         no such site, change, allocator
     │   ├── DuplicateError        it exists already; carries its id
     │   ├── DatabaseInUseError    another daemon holds the lock
-    │   └── SchemaError           the schema is newer than this program, or damaged
+    │   ├── SchemaError           the schema is newer than this program, or damaged
+    │   └── FaultEverywhereError  something of ours raises at every site
     └── TransientError            the same call may go through later
         └── DatabaseUnavailableError   locked, full, vanished, or not answering
 
@@ -67,6 +68,10 @@ class DatabaseInUseError(PermanentError):
 
 class SchemaError(PermanentError):
     """The database's schema does not fit this program."""
+
+
+class FaultEverywhereError(PermanentError):
+    """Something of ours raises at every site: no site is to blame, and setting them aside one by one hides it."""
 
 
 class DatabaseUnavailableError(TransientError):

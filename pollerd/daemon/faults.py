@@ -1,6 +1,9 @@
 """A fault of ours that one site brings out: the site is set aside and reported, the rest keep their pace.
 
 A site that was set aside backs off like one that fails, up to a day, and says why; nothing is learned of it.
+
+What raises at one site after the other is no site's doing. At the twentieth site in a row, with no page read well in
+between, the fault is raised: the daemon ends with its cause.
 """
 
 from __future__ import annotations
@@ -10,10 +13,13 @@ from collections.abc import Callable
 import structlog
 
 from pollerd.daemon.finding import Finding
+from pollerd.errors import FaultEverywhereError
 from pollerd.model import NO_ACCESS, Outcome, OutcomeKind
 from pollerd.storage import SiteMemory
 from pollerd.telemetry import Instruments
 
+SITES_IN_A_ROW = 20
+"""So many raise one after the other only where nearly all do. A shorter list is set aside as a whole."""
 _LONGEST = 300
 
 
@@ -22,10 +28,15 @@ class Faults:
 
     def __init__(self, instruments: Instruments, clock: Callable[[], float]) -> None:
         self._instruments, self._clock = instruments, clock
+        self._in_a_row: set[int] = set()
+        """Ids of the sites that raised since a page was last read well."""
         self._log = structlog.get_logger("pollerd.faults")
 
     def set_aside(self, slot: int, memory: SiteMemory, error: Exception) -> Finding:
-        """The finding of a site at which `error` was raised, to be committed in place of what it hit."""
+        """The finding of a site at which `error` was raised, to be committed in place of what it hit.
+
+        Raises as `report`.
+        """
         self.report(memory, error)
         return self.unusable(slot, memory, reason(memory, error))
 
@@ -36,9 +47,24 @@ class Faults:
         return Finding(slot, memory, outcome, asked=False)
 
     def report(self, memory: SiteMemory, error: Exception) -> None:
-        """Says that something raised at the site; to be called where it is handled."""
+        """Says that something raised at the site; to be called where it is handled.
+
+        Raises FaultEverywhereError, caused by `error`, at the twentieth site in a row; hands on one that is under way.
+        """
+        if isinstance(error, FaultEverywhereError):
+            raise error
         self._instruments.site_faults.inc()
         self._log.error("site_fault", site_id=memory.site_id, url=memory.url, exc_info=error)
+        self._in_a_row.add(memory.site_id)
+        if len(self._in_a_row) >= SITES_IN_A_ROW:
+            sites = f"{len(self._in_a_row)} sites in a row"
+            raise FaultEverywhereError(f"{sites} raised, the last: {reason(memory, error)}") from error
+
+    def passed(self, finding: Finding) -> Finding:
+        """Takes note of a poll at which nothing raised: where it read its page, the row is broken. Returns it."""
+        if finding.detection is not None and finding.detection.kind.informative:
+            self._in_a_row.clear()
+        return finding
 
 
 def reason(memory: SiteMemory, error: Exception) -> str:

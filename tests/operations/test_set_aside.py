@@ -11,14 +11,19 @@ import numpy as np
 import pytest
 import structlog
 from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.uniform import Uniform
+from pollerd.daemon.faults import SITES_IN_A_ROW, Faults
+from pollerd.daemon.finding import Finding
 from pollerd.daemon.judge import judge
-from pollerd.model import OutcomeKind, SiteState
+from pollerd.errors import FaultEverywhereError
+from pollerd.model import Detection, Outcome, OutcomeKind, SiteState
 from pollerd.scheduling import HostTable
-from pollerd.storage import Batch, CommitResult
+from pollerd.storage import Batch, CommitResult, SiteMemory
+from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -231,3 +236,68 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
             await running.task
         assert caught.group_contains(TypeError, match=FAULT)
         running.task = asyncio.create_task(asyncio.sleep(0))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "pollerd.daemon.poller.Hops",
+        "pollerd.daemon.poller.detect",
+        "pollerd.daemon.robots.robots_url",
+        "pollerd.scheduling.HostTable.allows",
+    ],
+)
+async def test_a_fault_at_every_site_ends_the_daemon_with_its_cause(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def broken(*arguments: object) -> object:
+        raise RuntimeError(FAULT)
+
+    monkeypatch.setattr(part, broken)
+    origin.pages |= {f"/{n}": Page() for n in range(SITES_IN_A_ROW)}
+    async with start() as running:
+        await running.add(*(origin.url(f"/{n}", host=n + 1) for n in range(SITES_IN_A_ROW)))
+        with pytest.raises(ExceptionGroup) as caught:
+            await running.task
+        running.task = asyncio.create_task(asyncio.sleep(0))
+    ours, others = caught.value.split(FaultEverywhereError)
+    assert others is None
+    assert ours is not None
+    error = ours.exceptions[0]
+    assert str(error) == f"{SITES_IN_A_ROW} sites in a row raised, the last: RuntimeError: {FAULT}"
+    assert isinstance(error.__cause__, RuntimeError)
+
+
+@pytest.fixture
+def faults() -> Faults:
+    return Faults(Instruments(CollectorRegistry(), "test"), lambda: 0.0)
+
+
+def raising(faults: Faults, site_ids: range) -> None:
+    for site_id in site_ids:
+        faults.report(SiteMemory(site_id, "http://a/"), RuntimeError(FAULT))
+
+
+def finding(kind: OutcomeKind) -> Finding:
+    memory, outcome = SiteMemory(0, "http://a/"), Outcome(OutcomeKind.BODY, 0.0, 0.0, body=b"")
+    return Finding(0, memory, outcome, Detection(kind, memory.baseline))
+
+
+def test_a_page_read_well_in_between_breaks_the_row(faults: Faults) -> None:
+    for _ in range(3):
+        raising(faults, range(1, SITES_IN_A_ROW))
+        faults.passed(finding(OutcomeKind.UNCHANGED))
+    assert faults._instruments.site_faults._value.get() == 3 * (SITES_IN_A_ROW - 1)
+
+
+def test_a_page_that_could_not_be_read_does_not(faults: Faults) -> None:
+    raising(faults, range(1, SITES_IN_A_ROW))
+    faults.passed(finding(OutcomeKind.UNDECODABLE))
+    with pytest.raises(FaultEverywhereError):
+        raising(faults, range(SITES_IN_A_ROW, SITES_IN_A_ROW + 1))
+
+
+def test_one_site_that_raises_again_and_again_is_no_row(faults: Faults) -> None:
+    for _ in range(3):
+        raising(faults, range(1, SITES_IN_A_ROW))
+    assert faults._instruments.site_faults._value.get() == 3 * (SITES_IN_A_ROW - 1)
