@@ -119,8 +119,8 @@ class Daemon:
         fleet = Fleet(scheduling, settings.allocator, allocator)
         async for hosts in store.hosts():
             fleet.load_hosts(hosts)
-        async for rows in store.schedule():
-            fleet.load(rows)
+        async for rows, faults in store.schedule():
+            fleet.load(rows, faults)
         fleet.set_right(clock())
         fleet.fit_budget()
         await _restore(fleet, store, settings, rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +51,14 @@ class Fleet:
         for row in hosts:
             self._load_host(row)
 
-    def load(self, rows: ScheduleRows) -> None:
-        """Takes over sites that storage kept, some at a time."""
+    def load(self, rows: ScheduleRows, faults: Mapping[int, str]) -> None:
+        """Takes over sites that storage kept, some at a time.
+
+        faults: site id -> what could not be read of its row; such sites are set aside when their turn comes.
+        """
         slots = self.sites.add(rows.site_id)
         table = self.sites
-        table.host[slots] = self.hosts.slots_of_ids(rows.host_id)
+        table.host[slots] = self._hosts_of(rows)
         table.state[slots] = rows.state
         table.paused[slots] = rows.paused
         for name in ("weight", "cost", "min_interval", "max_interval", "half_life", "failures", "polls", "changes"):
@@ -64,7 +67,18 @@ class Fleet:
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
         self.unusable |= put_right(table, slots)
+        self.unusable |= faults
         self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+
+    def _hosts_of(self, rows: ScheduleRows) -> NDArray[np.int32]:
+        """The slots of the sites' hosts; sites whose host is not stored stand on one without a name."""
+        hosts = self.hosts.slots_of_ids(rows.host_id)
+        lost = hosts < 0
+        if lost.any():
+            hosts[lost] = self.hosts.add(-1, "")
+            ids = zip(rows.site_id[lost].tolist(), rows.host_id[lost].tolist(), strict=True)
+            self.unusable |= {site_id: f"host_id: must be a host's; given: {host_id}" for site_id, host_id in ids}
+        return hosts
 
     def _load_host(self, row: HostRow) -> None:
         slot = self.hosts.add(row.id, row.name)

@@ -97,8 +97,11 @@ class HostTable(Columns):
         return int(self._slot_by_id[host_id])
 
     def slots_of_ids(self, host_ids: NDArray[np.int64]) -> NDArray[np.int32]:
-        """int32[k]: the slots of stored hosts."""
-        return self._slot_by_id[host_ids]
+        """int32[k]: the slots of stored hosts, -1 where there is none."""
+        known = (host_ids >= 0) & (host_ids < len(self._slot_by_id))
+        slots = np.full(len(host_ids), -1, np.int32)
+        slots[known] = self._slot_by_id[host_ids[known]]
+        return slots
 
     def interval(self) -> NDArray[np.float64]:
         """float64[size]: seconds between two starts at each host."""

@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
+from zstandard import ZstdError
 
 from pollerd.errors import NotFoundError, SchemaError
-from pollerd.model import STATE_CODE
+from pollerd.model import STATE_CODE, SiteState
 from pollerd.storage.compression import unpack
+from pollerd.storage.salvage import Field, number
 from pollerd.storage.schema import host, learned, site, site_state
 from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
+_NUMBERS = ("weight", "cost", "min_interval", "max_interval", "half_life", "last_poll_at", "last_seen_at", "not_before")
+_FIELDS = (
+    Field("host_id", np.int64, "a whole number", 0),
+    Field("paused", np.bool_, "true or false", 0),
+    Field("state", np.int8, f"one of {', '.join(_CODES)}", STATE_CODE[SiteState.ACTIVE], _CODES),
+    *(Field(name, np.float64) for name in _NUMBERS),
+    *(Field(name, np.int64, "a whole number", 0) for name in ("failures", "polls", "changes")),
+)
+"""What `ScheduleRows` holds after the sites' ids, in its order."""
+_COLUMN = {column.name: column for column in (*site_state.c, *site.c)}
 
 
-def schedule_piece(connection: Connection, after: int) -> ScheduleRows:
-    """Some sites with ids above `after`, ordered by id; none: there are no more."""
-    s, t = site.c, site_state.c
-    statement = select(
-        s.id,
-        s.host_id,
-        s.paused,
-        t.state,
-        s.weight,
-        s.cost,
-        s.min_interval,
-        s.max_interval,
-        s.half_life,
-        t.last_poll_at,
-        t.last_seen_at,
-        t.not_before,
-        t.failures,
-        t.polls,
-        t.changes,
-    ).join_from(site, site_state)
-    kinds: list[Any] = [np.int64, np.int64, np.bool_, np.int8, *[np.float64] * 8, *[np.int64] * 3]
-    rows = _piece(connection, statement, s.id, after)
-    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(kinds)
-    columns[3] = [_CODES[state] for state in columns[3]]
-    return ScheduleRows(*(np.array(c, dtype=kind) for c, kind in zip(columns, kinds, strict=True)))
+def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, dict[int, str]]:
+    """Some sites with ids above `after`, ordered by id; none: there are no more.
+
+    Beside them what is wrong with rows of which a value could not be read, by site id; something else stands in for it.
+    """
+    statement = select(site.c.id, *(_COLUMN[field.name] for field in _FIELDS))
+    rows = _piece(connection, statement.join_from(site, site_state), site.c.id, after)
+    ids, *columns = list(zip(*rows, strict=True)) or [()] * (1 + len(_FIELDS))
+    faults: dict[int, str] = {}
+    arrays = [field.column(values, ids, faults) for field, values in zip(_FIELDS, columns, strict=True)]
+    return ScheduleRows(np.array(ids, np.int64), *arrays), faults
 
 
 def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
@@ -76,11 +75,14 @@ def _host(
     detail: str,
     crawl_delay: float | None,
 ) -> HostRow:
+    """The host of a row; numbers that somebody spoiled by hand count as unset, such a robots.txt as never asked for."""
     robots = None
-    if kind is not None and robots_at is not None:
-        text = None if body is None else unpack(body)
-        robots = HostRobots(kind=kind, at=robots_at, body=text, detail=detail, crawl_delay=crawl_delay)
-    return HostRow(host_id, name, last_start_at, paused_until, throttles, robots)
+    fetched_at = number(robots_at)
+    if kind is not None and fetched_at is not None:
+        with contextlib.suppress(ZstdError, TypeError):
+            text = None if body is None else unpack(body)
+            robots = HostRobots(kind=kind, at=fetched_at, body=text, detail=detail, crawl_delay=number(crawl_delay))
+    return HostRow(host_id, name, number(last_start_at), number(paused_until), number(throttles, 0), robots)
 
 
 def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

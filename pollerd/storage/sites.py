@@ -13,13 +13,17 @@ from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
 from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
+from pollerd.storage.salvage import number
 from pollerd.storage.schema import deleted_url, host, learned, site, site_state, site_tag
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import Page, SiteChanges
 
 PIECE = 5_000
-_SETTINGS = ("weight", "cost", "min_interval", "max_interval", "half_life")
+_SETTINGS = {"weight": 1.0, "cost": 1.0, "min_interval": None, "max_interval": None, "half_life": None}
+"""Name -> what a new site has."""
+_STATES = {state.value: state for state in SiteState}
+_OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 # To resume a site is to start it again, whatever it met before.
 _REVIVED: dict[str, Any] = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
 # What was remembered of the page at the old URL says nothing of the page at the new one.
@@ -178,8 +182,8 @@ def counts_by_state(connection: Connection) -> dict[SiteState, int]:
         .group_by(site.c.paused, site_state.c.state)
     )
     counts = dict.fromkeys(SiteState, 0)
-    for paused, state, number in connection.execute(statement):
-        counts[SiteState.PAUSED if paused else SiteState(state)] += number
+    for paused, state, sites in connection.execute(statement):
+        counts[SiteState.PAUSED if paused else _STATES.get(state, SiteState.ACTIVE)] += sites
     return counts
 
 
@@ -206,27 +210,27 @@ def _sites() -> Select[Any]:
             t.redirect_count,
         )
         .join_from(site, site_state)
-        .join(host, host.c.id == s.host_id)
+        .outerjoin(host, host.c.id == s.host_id)
     )
 
 
 def _site(row: Any, tags: tuple[str, ...], seal: Seal) -> Site:
+    """The site of a row; values that somebody spoiled by hand are shown as those of a new site."""
     access = NO_ACCESS if row.access is None else seal.open(row.access)
+    numbers = {name: number(getattr(row, name), instead) for name, instead in _SETTINGS.items()}
     return Site(
         id=row.id,
-        spec=SiteSpec(
-            row.url, tags=tags, access=access, paused=row.paused, **{name: getattr(row, name) for name in _SETTINGS}
-        ),
-        host=row.host,
-        state=SiteState.PAUSED if row.paused else SiteState(row.state),
-        created_at=row.created_at,
-        last_poll_at=row.last_poll_at,
-        next_poll_at=row.not_before,
-        polls=row.polls,
-        changes=row.changes,
-        failures=row.failures,
-        last_outcome=None if row.last_outcome is None else OutcomeKind(row.last_outcome),
+        spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **numbers),
+        host=row.host or "",
+        state=SiteState.PAUSED if row.paused else _STATES.get(row.state, SiteState.ACTIVE),
+        created_at=number(row.created_at, 0.0),
+        last_poll_at=number(row.last_poll_at),
+        next_poll_at=number(row.not_before),
+        polls=number(row.polls, 0),
+        changes=number(row.changes, 0),
+        failures=number(row.failures, 0),
+        last_outcome=_OUTCOMES.get(row.last_outcome),
         last_detail=row.last_detail,
         redirect_url=row.redirect_url,
-        redirect_count=row.redirect_count,
+        redirect_count=number(row.redirect_count, 0),
     )

@@ -93,11 +93,17 @@ class Store:
 
     # At the daemon's start.
 
-    async def schedule(self) -> AsyncIterator[ScheduleRows]:
-        """All sites as columns, ordered by id, some at a time: a million need not be held twice."""
+    async def schedule(self) -> AsyncIterator[tuple[ScheduleRows, dict[int, str]]]:
+        """All sites as columns, ordered by id, some at a time: a million need not be held twice.
+
+        With each piece what is wrong with rows of which a value could not be read, by site id.
+        """
         after = -1
-        while len(rows := await self._database.read(lambda c, a=after: schedule.schedule_piece(c, a))):  # type: ignore[misc]
-            yield rows
+        while True:
+            rows, faults = await self._database.read(lambda c, a=after: schedule.schedule_piece(c, a))  # type: ignore[misc]
+            if not len(rows):
+                return
+            yield rows, faults
             after = int(rows.site_id[-1])
 
     async def hosts(self) -> AsyncIterator[list[HostRow]]:

@@ -93,6 +93,74 @@ async def test_rows_that_were_damaged_in_the_database(origin: Origin, start: Sta
         assert not origin.hits("/rubbish")
 
 
+SPOILED = {
+    "weight": ("site SET weight = 'heavy' WHERE id", "weight: must be a number; given: 'heavy'"),
+    "weight, as bytes": ("site SET weight = x'00ff' WHERE id", "weight: must be a number; given: b'"),
+    "cost": ("site SET cost = '' WHERE id", "cost: must be a number; given: ''"),
+    "no cost": ("site SET cost = NULL WHERE id", "cost: must be finite, above 0; given: nan"),
+    "min_interval": ("site SET min_interval = 'an hour' WHERE id", "min_interval: must be a number; given: 'an hour'"),
+    "host_id": ("site SET host_id = 99 WHERE id", "host_id: must be a host's; given: 99"),
+    "host_id, as text": ("site SET host_id = 'here' WHERE id", "host_id: must be a whole number; given: 'here'"),
+    "created_at": ("site SET created_at = 'once' WHERE id", ""),
+    "state": ("site_state SET state = 'asleep' WHERE site_id", "state: must be one of active, "),
+    "polls": ("site_state SET polls = 'many' WHERE site_id", "polls: must be a whole number; given: 'many'"),
+    "failures": ("site_state SET failures = NULL WHERE site_id", "failures: must be a whole number; given: None"),
+    "not_before": ("site_state SET not_before = 'noon' WHERE site_id", "not_before: must be a number; given: 'noon'"),
+    "last_outcome": ("site_state SET last_outcome = 'fine' WHERE site_id", "fine"),
+}
+"""What somebody may have typed into the database by hand, and what is then said of the site."""
+
+
+def without_constraints(database: str) -> None:
+    """As if a tool had made the tables anew and lost their constraints."""
+    with sqlite3.connect(database.removeprefix("sqlite+aiosqlite:///")) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '') WHERE name LIKE 'site%'")
+    connection.close()
+
+
+async def test_rows_with_text_or_nothing_in_place_of_numbers(origin: Origin, start: Start, database: str) -> None:
+    origin.pages["/good"] = Page()
+    origin.pages |= {f"/{n}": Page() for n in range(len(SPOILED))}
+    async with start() as running:
+        good, *ids = await running.add(
+            origin.url("/good"), *(origin.url(f"/{n}", host=n + 2) for n in range(len(SPOILED)))
+        )
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 1 + len(SPOILED))
+    without_constraints(database)
+    for site_id, (statement, _) in zip(ids, SPOILED.values(), strict=True):
+        damage(database, f"UPDATE {statement} = ?", site_id)
+    async with start() as running:
+        for site_id, (_, said) in zip(ids, SPOILED.values(), strict=True):
+            if said:
+                await assert_set_aside(running, site_id, said)
+        await assert_others_go_on(origin, running, "/good")
+        listed = (await running.store.list_sites()).items
+        assert [site.id for site in listed] == [good, *ids]
+        assert all(site.spec.weight == site.spec.cost == 1 for site in listed)
+        assert sum((await running.store.counts_by_state()).values()) == len(listed)
+        for site_id in ids:
+            await running.control.update_site(site_id, {"weight": 1.0, "cost": 1.0, "min_interval": None})
+    async with start() as running:
+        without_a_host = {ids[list(SPOILED).index(name)] for name in ("host_id", "host_id, as text")}
+        assert set(running.daemon._fleet.unusable) == without_a_host
+
+
+async def test_hosts_that_were_damaged_in_the_database(origin: Origin, start: Start, database: str) -> None:
+    """What cannot be read of a host is as if it had never been known: robots.txt is asked for anew."""
+    origin.pages["/a"] = Page()
+    async with start() as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 1)
+    damage(
+        database, "UPDATE host SET last_start_at = 'now', paused_until = 'noon', robots_body = 'all', throttles = ''"
+    )
+    asked = len(origin.hits("/robots.txt"))
+    async with start() as running:
+        await assert_others_go_on(origin, running, "/a")
+        assert len(origin.hits("/robots.txt")) == asked + 1
+
+
 async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: Start, database: str) -> None:
     origin.pages["/a"] = Page()
     async with start() as running:

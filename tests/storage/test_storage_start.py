@@ -53,7 +53,7 @@ async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch
     memories = await store.load_memories(sites)
     records = [record(memories[s], 1.0, learned=bytes([s])) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
-    pieces = [rows async for rows in store.schedule()]
+    pieces = [rows async for rows, _ in store.schedule()]
     assert [len(rows) for rows in pieces] == [3, 3, 2]
     rows = await schedule_of(store)
     assert (rows.site_id.tolist(), rows.weight.dtype, rows.paused.dtype) == (sites, np.float64, np.bool_)

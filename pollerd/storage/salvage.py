@@ -1,0 +1,47 @@
+"""Columns of numbers from rows that somebody may have edited by hand: SQLite keeps text in a column of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def number(value: Any, instead: Any = None) -> Any:
+    """The value where it is a number, else what is to stand in for it."""
+    return value if isinstance(value, int | float) else instead
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column and how it is read: `kind` its dtype, `instead` what stands in for a value that cannot be read."""
+
+    name: str
+    kind: type[np.generic]
+    allowed: str = "a number"
+    instead: float = float("nan")
+    codes: dict[Any, int] | None = None
+    """The number that stands for each value, where the column does not hold numbers."""
+
+    def column(self, values: Sequence[Any], site_ids: Sequence[int], faults: dict[int, str]) -> NDArray[Any]:
+        """The values as an array [k]; what is wrong with those that cannot be read goes into `faults`, by site id."""
+        read: Callable[[Any], Any] = self.codes.__getitem__ if self.codes else lambda value: value
+        try:
+            return np.array([read(v) for v in values] if self.codes else values, self.kind)
+        except (LookupError, TypeError, ValueError, OverflowError):
+            return self._one_by_one(values, site_ids, faults, read)
+
+    def _one_by_one(
+        self, values: Sequence[Any], site_ids: Sequence[int], faults: dict[int, str], read: Callable[[Any], Any]
+    ) -> NDArray[Any]:
+        out = np.empty(len(values), self.kind)
+        for i, (site_id, value) in enumerate(zip(site_ids, values, strict=True)):
+            try:
+                out[i] = read(value)
+            except (LookupError, TypeError, ValueError, OverflowError):
+                out[i] = self.instead
+                faults[site_id] = f"{self.name}: must be {self.allowed}; given: {value!r}"
+        return out
