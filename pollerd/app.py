@@ -50,37 +50,42 @@ def run(config: Config, watch: Watch | None = None, again: Again | None = None) 
 
 async def serve(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
     """The daemon with its API, in one loop. Any task that dies takes all down, with its cause."""
+    with contextlib.closing(_bind(config.api)) as listener:
+        store = await _open_store(config)
+        try:
+            await _serve(config, listener, store, watch, again)
+        finally:
+            await store.close()
+
+
+async def _serve(
+    config: Config, listener: socket.socket, store: Store, watch: Watch | None, again: Again | None
+) -> None:
     log = structlog.get_logger("pollerd")
-    listener = _bind(config.api)
-    store = await _open_store(config)
-    try:
-        registry = CollectorRegistry()
-        clock = SteadyClock()
-        settings = await _with_kept_allocation(config, store)
-        settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
-        async with Fetcher(fetching, clock=clock) as fetcher:
-            daemon = await Daemon.create(
-                store,
-                fetcher,
-                settings,
-                config.scheduling,
-                Instruments(registry, pollerd.__version__),
-                np.random.default_rng(),
-                clock,
-            )
-            clock.on_set = daemon.clock_set
-            api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
-            server = ApiServer(api, _API_DRAIN_SECONDS)
-            _settle_memory()
-            host, port = listener.getsockname()[:2]
-            budget = daemon.control.status().budget
-            log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
-            reload = None if again is None else Reload(config, again, daemon, fetcher, store)
-            await _run_all(config, daemon, server, listener, watch, reload)
-            log.info("stopped")
-    finally:
-        listener.close()
-        await store.close()
+    registry = CollectorRegistry()
+    clock = SteadyClock()
+    settings = await _with_kept_allocation(config, store)
+    settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
+    async with Fetcher(fetching, clock=clock) as fetcher:
+        daemon = await Daemon.create(
+            store,
+            fetcher,
+            settings,
+            config.scheduling,
+            Instruments(registry, pollerd.__version__),
+            np.random.default_rng(),
+            clock,
+        )
+        clock.on_set = daemon.clock_set
+        api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
+        server = ApiServer(api, _API_DRAIN_SECONDS)
+        _settle_memory()
+        host, port = listener.getsockname()[:2]
+        budget = daemon.control.status().budget
+        log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
+        reload = None if again is None else Reload(config, again, daemon, fetcher, store)
+        await _run_all(config, daemon, server, listener, watch, reload)
+        log.info("stopped")
 
 
 async def _run_all(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from pollerd.app import serve
 from pollerd.config import load
 from pollerd.daemon import AllocationView, Control
-from pollerd.errors import ConfigError, DatabaseInUseError
+from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, PollerdError, SchemaError
 from pollerd.storage import Store
 from tests.support.origin import Origin, Page, until
 
@@ -159,6 +161,33 @@ async def test_a_list_that_vanishes_takes_all_down_with_its_cause(serving: Servi
         await serving(patient, urls=tmp_path / "gone.txt")
     assert caught.group_contains(ConfigError)
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("given", ["another program's", "a folder", "nowhere", "in use"])
+async def test_a_database_that_cannot_be_opened_is_the_cause_and_leaves_nothing_open(
+    serving: Serving, database: str, tmp_path: Path, given: str
+) -> None:
+    file, clean = tmp_path / "poll.db", contextlib.AsyncExitStack()
+    if given == "another program's":
+        file.write_bytes(b"no database " * 1000)
+    elif given == "a folder":
+        file.mkdir()
+    elif given == "nowhere":
+        database = f"sqlite+aiosqlite:///{tmp_path / 'gone' / 'poll.db'}"
+    else:
+        clean.push_async_callback((await Store.open(database)).close)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    async with clean:
+        with pytest.raises(PollerdError, match=r"poll\.db") as caught:
+            await serving(read_nothing, database=database, listen=f"127.0.0.1:{port}")
+    with contextlib.closing(socket.socket()) as other:
+        other.bind(("127.0.0.1", port))  # refused while any socket is bound there
+    assert caught.type in (DatabaseUnavailableError, DatabaseInUseError, SchemaError)
+
+
+async def read_nothing(_: Control) -> None:
+    raise AssertionError("the daemon came up")
 
 
 async def test_one_daemon_a_database(serving: Serving, database: str) -> None:
