@@ -20,7 +20,8 @@ HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$"
 HEADER_VALUE = r"^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$"
 _NAME = re.compile(HEADER_NAME.removesuffix("$") + r"\Z")
 _VALUE = re.compile(HEADER_VALUE.removesuffix("$") + r"\Z")
-_BEARER = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+BEARER = r"^[A-Za-z0-9._~+/-]+=*$"
+_BEARER = re.compile(BEARER.removesuffix("$") + r"\Z")
 NOT_SHOWN = "(not shown)"
 _SECRET_WORDS = ("auth", "cookie", "cred", "header", "key", "pass", "proxy", "pwd", "secret", "token", "user")
 _OURS = frozenset(
@@ -147,7 +148,7 @@ def _check_credentials(credentials: Credentials) -> None:
         if text is not None and not (len(text) <= MAX_SECRET_LENGTH and (text.isprintable() or not text)):
             allowed = f"at most {MAX_SECRET_LENGTH} printable characters"
             raise InvalidValueError(f"credentials.{field}", allowed, NOT_SHOWN)
-    if credentials.token is not None and not _BEARER.fullmatch(credentials.token):
+    if credentials.token is not None and not _BEARER.match(credentials.token):
         raise InvalidValueError("credentials.token", "letters, digits and -._~+/, perhaps = at the end", NOT_SHOWN)
     if credentials.username is not None and ":" in credentials.username:
         raise InvalidValueError("credentials.username", "free of ':'", NOT_SHOWN)

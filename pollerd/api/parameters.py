@@ -50,11 +50,14 @@ SiteId = Annotated[int, Path(ge=1, le=MAX_ID, description="the site's id")]
 ChangeId = Annotated[int, Path(ge=1, le=MAX_ID, description="the change's id")]
 Limit = Annotated[int, Query(ge=1, le=_MAX_LIMIT, description="most items to return")]
 Cursor = Annotated[str | None, Query(max_length=100, description="next_cursor of the page before")]
+_NUMBER = r"^[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2})?$"
+_SINCE = {"oneOf": [{"format": "date-time"}, {"pattern": _NUMBER}]}
+Since = Annotated[str | None, Query(description="RFC 3339 or epoch seconds", max_length=100, json_schema_extra=_SINCE)]
 Words = Annotated[str, AfterValidator(_storable)]
 
 
 async def _wanted(
-    since: Annotated[str | None, Query(description="RFC 3339 or epoch seconds", max_length=100)] = None,
+    since: Since = None,
     site: Annotated[int | None, Query(ge=1, le=MAX_ID, description="a site's id")] = None,
     tag: Annotated[Words | None, Query(description="of sites with this tag", max_length=100)] = None,
 ) -> ChangeFilter:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-from pollerd import model
+from pollerd import allocation, model
 from pollerd.api import access, specs
 from pollerd.api.ports import LiveView
 from pollerd.api.times import rfc3339
@@ -32,7 +32,9 @@ Seconds = Annotated[float, Field(json_schema_extra=_POSITIVE_SECONDS)]
 _PROXY = (
     "http:// or https:// URL of a proxy for all requests of this site, perhaps with user:password@; null: the daemon's"
 )
-Secret = Annotated[str, Field(json_schema_extra={"maxLength": access.MAX_SECRET_LENGTH, "writeOnly": True})]
+_SECRET = {"maxLength": access.MAX_SECRET_LENGTH, "writeOnly": True}
+Secret = Annotated[str, Field(json_schema_extra=_SECRET)]
+BearerToken = Annotated[str, Field(json_schema_extra={**_SECRET, "pattern": access.BEARER})]
 Headers = Annotated[
     dict[str, str],
     Field(
@@ -44,7 +46,8 @@ Headers = Annotated[
         }
     ),
 ]
-Tags = Annotated[list[str], Field(json_schema_extra={"maxItems": specs.MAX_TAGS})]
+Tag = Annotated[str, Field(json_schema_extra={"pattern": r"^[^;]*[^;\s][^;]*$"})]
+Tags = Annotated[list[Tag], Field(json_schema_extra={"maxItems": specs.MAX_TAGS})]
 
 
 class _Given(BaseModel):
@@ -53,19 +56,27 @@ class _Given(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+def _exactly(given: list[str], without: list[str]) -> dict[str, Any]:
+    texts, nothing = ({"type": kind} for kind in ("string", "null"))
+    return {"required": given, "properties": dict.fromkeys(given, texts) | dict.fromkeys(without, nothing)}
+
+
 class Credentials(_Given):
     """A user name and a password, or a bearer token. Kept sealed, never given out."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"username": "reader", "password": "example"}],
-            "oneOf": [{"required": ["username", "password"]}, {"required": ["token"]}],
+            "oneOf": [
+                _exactly(["username", "password"], without=["token"]),
+                _exactly(["token"], without=["username", "password"]),
+            ],
         }
     )
 
     username: Secret | None = None
     password: Secret | None = None
-    token: Secret | None = None
+    token: BearerToken | None = None
 
 
 class _Reached(_Given):
@@ -304,6 +315,7 @@ class Allocation(BaseModel):
     maximum_intervals_feasible: bool
 
 
+AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]
 Objective = Annotated[str, Field(json_schema_extra={"enum": ["changes", "freshness", "interest"]})]
 Budget = Annotated[
     float, Field(json_schema_extra={"minimum": 0.01, "maximum": 10_000, "description": "polls per second"})
@@ -315,7 +327,7 @@ class AllocationPatch(_Given):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 20.0}]})
 
-    allocator: str | None = Field(None, description="one of those that the daemon has", examples=["whittle"])
+    allocator: AllocatorName | None = None
     objective: Objective | None = None
     budget: Budget | None = None
 

@@ -184,8 +184,8 @@ class Control:
         self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None
     ) -> AllocationView:
         """Changes budget, objective or allocator while running. A new allocator learns from the stored polls first."""
-        name = allocator or self._fleet.allocator_name
-        goal = objective or self._objective
+        name = self._fleet.allocator_name if allocator is None else allocator
+        goal = self._objective if objective is None else objective
         if name not in allocation.names():
             raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), name)
         if goal not in OBJECTIVES:

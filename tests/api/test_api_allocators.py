@@ -22,6 +22,9 @@ async def test_unequal_sites_are_refused_while_htraa_allocates(api: Api) -> None
     reply = await api("PUT", "/allocation", {"objective": "freshness"})
     assert (reply.status, reply.json["errors"][0]["field"]) == (422, "objective")
     assert (await api("GET", "/allocation")).json["objective"] == "changes"
+    for field in ("objective", "allocator"):
+        reply = await api("PUT", "/allocation", {field: ""})
+        assert (reply.status, reply.json["errors"][0]["field"]) == (422, field), "nothing is not the same as left out"
 
 
 async def test_an_import_names_the_lines_that_cannot_be_held(api: Api) -> None:
