@@ -13,7 +13,8 @@ import asyncio
 import random
 import tempfile
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
 from pollerd.storage import Batch, ChangeDraft, HostUpdate, PollRecord, SiteMemory, Store

@@ -1,4 +1,4 @@
-"""The words every room speaks: sites, polls, outcomes, evidence, changes. Values only, standard library only.
+"""The words every room speaks: sites, polls, outcomes, evidence, changes. Values only; msgspec is all they need (ADR 9).
 
 Times are UTC epoch seconds (float), durations seconds (float), sizes bytes (int).
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import builtins
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class SiteState(StrEnum):
@@ -77,8 +79,7 @@ class Media(StrEnum):
     BINARY = "binary"
 
 
-@dataclass(frozen=True, slots=True)
-class Validators:
+class Validators(Struct, frozen=True):
     """The server's own words, echoed verbatim: `ETag` to If-None-Match, `Last-Modified` to If-Modified-Since."""
 
     etag: str | None = None
@@ -88,16 +89,14 @@ class Validators:
         return self.etag is not None or self.last_modified is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(Struct, frozen=True):
     """One hop: the status that sent us on, and the absolute URL it sent us to."""
 
     status: int
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a fetch came back with. Fetching returns it and never raises for a site's fault."""
 
     kind: OutcomeKind
@@ -120,8 +119,7 @@ class Outcome:
             raise ValueError("body: present exactly when kind is 'body'")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What a poll tells of a page's changes over the gap since the last informative poll.
 
     The strongest given wins: count, then age, then changed.
@@ -134,8 +132,7 @@ class Evidence:
     """Number of new items, where the items themselves were told apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """What is remembered of a site's content, to judge its next response. Small: it is read with every poll."""
 
     fingerprint: bytes | None = None
@@ -152,8 +149,7 @@ class Baseline:
     """How often `Last-Modified` was proved truthful, or a lie, for this site."""
 
 
-@dataclass(frozen=True, slots=True)
-class Detection:
+class Detection(Struct, frozen=True):
     """What a response means. `kind` is FIRST, UNCHANGED, CHANGED, NOT_MODIFIED or UNDECODABLE."""
 
     kind: OutcomeKind
@@ -238,8 +234,7 @@ class Site:
     redirect_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(Struct, frozen=True):
     """One poll as recorded. `elapsed` is seconds since the last informative poll, None at the first."""
 
     site_id: int
@@ -253,7 +248,7 @@ class Poll:
     age: float | None = None
     count: int | None = None
     detail: str = ""
-    redirects: tuple[Redirect, ...] = field(default=())
+    redirects: tuple[Redirect, ...] = ()
     id: int | None = None
 
 

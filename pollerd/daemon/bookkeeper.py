@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import structlog
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.daemon.faults import Faults
@@ -19,7 +21,7 @@ from pollerd.daemon.memories import Memories
 from pollerd.daemon.workshop import Workshop
 from pollerd.detection import summarise
 from pollerd.fetching import host_of
-from pollerd.model import Media, OutcomeKind
+from pollerd.model import STATE_CODE, Media, OutcomeKind
 from pollerd.storage import Batch, HostRobots, HostUpdate, PollRecord, Store
 from pollerd.telemetry import Instruments
 
@@ -63,7 +65,9 @@ class Bookkeeper:
         wanted = [f.memory.content_id for f in changed if f.memory.content_id is not None]
         before = await self._store.load_contents(wanted) if wanted else {}
         summaries = {f.site_id: await self._summary(f, before) for f in changed}
-        current = [f for f in findings if self._still_there(f, moved)]
+        current = [
+            finding for finding, there in zip(findings, self._still_there(findings, moved), strict=True) if there
+        ]
         records = []
         for i, finding in enumerate(current):
             current[i], record = self._judged(finding, summaries.get(finding.site_id, ""))
@@ -86,8 +90,11 @@ class Bookkeeper:
         aside = self._faults.set_aside(finding.slot, finding.memory, error)
         return Entry((aside,), (self._judge(aside, "").record,))
 
-    def _still_there(self, finding: Finding, moved: Collection[int]) -> bool:
-        return self._fleet.sites.site_id[finding.slot] == finding.site_id and finding.site_id not in moved
+    def _still_there(self, findings: Sequence[Finding], moved: Collection[int]) -> list[bool]:
+        """Of each finding, whether its slot still holds its site, at the same URL."""
+        ids = [finding.memory.site_id for finding in findings]
+        held = self._fleet.sites.site_id[np.array([finding.slot for finding in findings], np.int64)].tolist()
+        return [site_id == holds and site_id not in moved for site_id, holds in zip(ids, held, strict=True)]
 
     def settle(self, entry: Entry, content_ids: Mapping[int, int], moved: Collection[int]) -> None:
         """What was committed becomes the present, and the sites are free for their next poll.
@@ -95,9 +102,18 @@ class Bookkeeper:
         content_ids: site -> id of its new content, as the database gave it. moved: as in `prepare`.
         """
         self._count(entry.records)
-        for finding, record in zip(entry.findings, entry.records, strict=True):
-            if self._still_there(finding, moved):
-                self._settle_site(finding, record, content_ids.get(finding.site_id))
+        there = self._still_there(entry.findings, moved)
+        kept = [
+            pair for pair, still in zip(zip(entry.findings, entry.records, strict=True), there, strict=True) if still
+        ]
+        if kept:
+            self._settle_sites(
+                np.array([finding.slot for finding, _ in kept], np.int64), [record for _, record in kept]
+            )
+        for finding, record in kept:
+            content_id = content_ids.get(finding.memory.site_id)
+            after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
+            self._memories.follow(finding.memory, after)
 
     async def _summary(self, finding: Finding, before: dict[int, bytes]) -> str:
         """What changed, in a line; nothing where it cannot be told."""
@@ -220,22 +236,20 @@ class Bookkeeper:
             for slot in touched
         ]
 
-    def _settle_site(self, finding: Finding, record: PollRecord, content_id: int | None) -> None:
-        sites, slot, poll = self._fleet.sites, finding.slot, record.poll
-        if poll.elapsed is not None and poll.outcome.informative:
-            sites.note_history(slot, poll.changed and not _understood(record))
-            sites.last_gap[slot] = poll.elapsed
-        sites.last_poll[slot] = poll.at
-        sites.last_seen[slot] = -math.inf if record.last_seen_at is None else record.last_seen_at
-        sites.not_before[slot] = record.not_before or 0.0
-        sites.failures[slot] = record.failures
-        sites.polls[slot] += 1
-        sites.changes[slot] += poll.changed
-        self._fleet.set_state(slot, record.state)
-        sites.asap[slot] = False
-        sites.in_flight[slot] = False
-        after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
-        self._memories.follow(finding.memory, after)
+    def _settle_sites(self, slots: NDArray[np.int64], records: Sequence[PollRecord]) -> None:
+        sites = self._fleet.sites
+        told = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
+        noted = slots[told]
+        sites.note_history(noted, np.array([_puzzling(records[i]) for i in told], np.bool_))
+        sites.last_gap[noted] = [records[i].poll.elapsed for i in told]
+        sites.last_poll[slots] = [r.poll.at for r in records]
+        sites.last_seen[slots] = [-math.inf if r.last_seen_at is None else r.last_seen_at for r in records]
+        sites.not_before[slots] = [r.not_before or 0.0 for r in records]
+        sites.failures[slots] = [r.failures for r in records]
+        sites.polls[slots] += 1
+        sites.changes[slots] += [r.poll.changed for r in records]
+        sites.state[slots] = [STATE_CODE[r.state] for r in records]
+        sites.asap[slots] = sites.in_flight[slots] = False
 
     def _count(self, records: Sequence[PollRecord]) -> None:
         instruments = self._instruments
@@ -253,9 +267,9 @@ def _tells(finding: Finding, record: PollRecord) -> bool:
     return evidence is not None and (record.poll.elapsed is not None or evidence.age is not None)
 
 
-def _understood(record: PollRecord) -> bool:
-    """A feed whose new entries were told apart changes for a known reason."""
-    return record.memory.baseline.media is Media.FEED and bool(record.poll.count)
+def _puzzling(record: PollRecord) -> bool:
+    """A change without a known reason; a feed whose new entries were told apart has one."""
+    return record.poll.changed and not (record.memory.baseline.media is Media.FEED and record.poll.count)
 
 
 def _finite(value: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 _SET_SECONDS = 2.0
 """A wall clock that differs from ours by more was set."""
@@ -11,9 +12,10 @@ _SLOWED = 0.1
 """Share of the time that goes by unseen while the wall clock is behind."""
 
 
-def since_boot() -> float:
-    """Seconds that pass whatever the wall clock is set to; on Linux also while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+since_boot: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+)
+"""Seconds that pass whatever the wall clock is set to; on Linux also while the machine is suspended."""
 
 
 class SteadyClock:

@@ -252,11 +252,12 @@ class Dispatcher:
         cost = float(self._fleet.sites.cost[slot])
         await self._gate.acquire(cost)
         outdated = memory.settings_changed_at != self._fleet.unasked.get(memory.site_id, memory.settings_changed_at)
-        if outdated or not self._still_on(slot) or not self._fleet.hosts.may_start(host, self._clock()):
+        now = self._clock()
+        if outdated or not self._still_on(slot) or not self._fleet.hosts.may_start(host, now):
             self._room.release()
             return
         del self._chosen[slot]
-        self._fleet.hosts.start(host, self._clock())
+        self._fleet.hosts.start(host, now)
         self._meter.note_start(cost)
         self._spawn(slot, self._poll(slot, host, memory), f"poll-{memory.site_id}")
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteMemory
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The answer to one poll of the site in `slot`.
 
     `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where

@@ -188,7 +188,7 @@ class Fleet:
             return
         self.sites.paused[slot] = paused
         if not paused:
-            self.set_state(slot, SiteState.ACTIVE)
+            self.sites.state[slot] = STATE_CODE[SiteState.ACTIVE]
             self.sites.not_before[slot] = 0.0
             self.sites.failures[slot] = 0
 
@@ -230,10 +230,6 @@ class Fleet:
     def replace_allocator(self, name: str, allocator: Allocator) -> None:
         """Another allocator takes over; it must hold the same slots."""
         self.allocator_name, self.allocator = name, allocator
-
-    def set_state(self, slot: int, state: SiteState) -> None:
-        """Where the site stands; PAUSED is not a state here but a flag of its own."""
-        self.sites.state[slot] = STATE_CODE[state]
 
     def live(self) -> NDArray[np.bool_]:
         """bool[size]: slots of sites that are being polled, or will be again without the user's doing."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pollerd.daemon.finding import Finding
 from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
@@ -18,8 +18,7 @@ _PERMANENT = frozenset({301, 308})
 _HOST_THROTTLES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """How a site and its host stood before the poll."""
 
     failures: int
@@ -27,8 +26,7 @@ class Standing:
     host_throttles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """What follows from one poll: the record for storage, and what it means for the host.
 
     `host_pause_seconds`: leave the whole host alone for so long; None: no. `host_throttles`: throttled answers in a

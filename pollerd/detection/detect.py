@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import xxhash
+from msgspec.structs import replace
 
 from pollerd.detection import items, last_modified
 from pollerd.detection.media import essence
@@ -15,6 +14,7 @@ from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, Outcome
 HEAVY_BYTES = 64 * 1024
 HEAVY_FEED_BYTES = 8 * 1024
 NEVER_SEEN = Baseline()
+_UNCHANGED = Evidence(changed=False)
 
 
 def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
@@ -70,7 +70,7 @@ def _check(outcome: Outcome, elapsed: float | None) -> None:
 
 
 def _unchanged(elapsed: float | None) -> Evidence | None:
-    return None if elapsed is None else Evidence(changed=False)
+    return None if elapsed is None else _UNCHANGED
 
 
 def _seen(baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes) -> Baseline:

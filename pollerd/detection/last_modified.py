@@ -9,9 +9,10 @@ It is believed after 3 proofs and at least 10 proofs for each lie.
 from __future__ import annotations
 
 from calendar import timegm
-from dataclasses import replace
 from email.utils import parsedate_tz
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from pollerd.model import Baseline, Outcome
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import aiohttp
 from aiohttp import hdrs
@@ -47,12 +47,15 @@ class Way:
 
 
 class Egress:
-    """All ways out of one fetcher; made inside the running loop, to be closed."""
+    """All ways out of one fetcher; made inside the running loop, to be closed.
+
+    A block that has entered it holds it open: one that is retired closes when the last such block has ended.
+    """
 
     def __init__(self, settings: FetchSettings) -> None:
         """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
-        self.users = 0
-        """Requests under way."""
+        self._users = 0
+        self._retired: Callable[[Egress], None] | None = None
         self._guard = Guard(settings.allow_private)
         self._resolving_seconds = settings.connect_timeout_seconds
         self._guarded = new_session(settings, self._guard)
@@ -60,6 +63,26 @@ class Egress:
         if settings.proxy is not None:
             proxy = parse_proxy(normalise_proxy(settings.proxy))
             self._usual = Way(new_session(settings, open_socket), proxy)
+
+    def __enter__(self) -> Self:
+        self._users += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if self._retired is not None:
+            self._close_if_unused()
+
+    def retire(self, closed: Callable[[Egress], None]) -> None:
+        """No new request will come: closes as soon as none is under way, and then tells `closed`."""
+        self._retired = closed
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        closed = self._retired
+        if self._users == 0 and closed is not None:
+            closing = asyncio.get_running_loop().create_task(self.close(), name="close-egress")
+            closing.add_done_callback(lambda _: closed(self))
 
     def way(self, proxy: str | None) -> Way:
         """The way through a site's own proxy; None: the daemon's way."""

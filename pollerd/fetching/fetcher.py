@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
@@ -35,6 +36,8 @@ MayFollow = Callable[[str], Awaitable[bool]]
 
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _EMPTY_STATUSES = frozenset({204, 205})
+_URLS_KEPT = 16_384
+"""What of an URL has been worked out is kept with it, about half a kilobyte: the sites polled most come again soon."""
 
 
 class _Journey:
@@ -98,23 +101,7 @@ class Fetcher:
         finally:
             left = before if self._egress is fresh else fresh
             self._retired.add(left)
-            self._close_if_unused(left)
-
-    @contextlib.contextmanager
-    def _on_the_way(self) -> Iterator[Egress]:
-        """The ways out in force, which stay open as long as they are used."""
-        egress = self._egress
-        egress.users += 1
-        try:
-            yield egress
-        finally:
-            egress.users -= 1
-            self._close_if_unused(egress)
-
-    def _close_if_unused(self, egress: Egress) -> None:
-        if egress.users == 0 and egress in self._retired:
-            closing = asyncio.get_running_loop().create_task(egress.close(), name="close-egress")
-            closing.add_done_callback(lambda _: self._retired.discard(egress))
+            left.retire(self._retired.discard)
 
     async def fetch(self, request: Request, may_follow: MayFollow | None = None) -> Outcome:
         """Get a page, conditionally where the request has validators. Never raises for a site's fault.
@@ -124,7 +111,7 @@ class Fetcher:
         304, the validators are those sent, as far as the response did not renew them. `bytes` is the body's size:
         decoded for BODY, else what was read and thrown away.
         """
-        with self._on_the_way() as egress:
+        with self._egress as egress:
             return await self._fetch(egress, request, may_follow)
 
     async def _fetch(self, egress: Egress, request: Request, may_follow: MayFollow | None) -> Outcome:
@@ -146,7 +133,7 @@ class Fetcher:
         `proxy`: as `Request` has it. A chain that is longer counts as absent (RFC 9309, section 2.3.1.2); a broken
         one, 429, 5xx, time-outs and network errors as unreachable; any other 4xx as absent.
         """
-        with self._on_the_way() as egress:
+        with self._egress as egress:
             return await self._fetch_robots(egress, url, proxy)
 
     async def _fetch_robots(self, egress: Egress, url: str, proxy: str | None) -> RobotsResponse:
@@ -179,7 +166,7 @@ class Fetcher:
                 headers, more = way.through(journey.url, headers)
             response = await way.session.request(
                 "GET",
-                URL(journey.url, encoded=True),
+                _as_url(journey.url),
                 headers=headers,
                 allow_redirects=False,
                 timeout=way.session.timeout if limit is None else limit,
@@ -334,6 +321,11 @@ class Fetcher:
             tuple(journey.redirects),
             detail,
         )
+
+
+@lru_cache(maxsize=_URLS_KEPT)
+def _as_url(url: str) -> URL:
+    return URL(url, encoded=True)
 
 
 def _conditional(validators: Validators) -> dict[str, str]:

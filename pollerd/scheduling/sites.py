@@ -169,16 +169,17 @@ class SiteTable(Columns):
         slots, late = slots[late >= 0], late[late >= 0]
         return slots[np.argsort(-late, kind="stable")]
 
-    def note_history(self, slot: int, changed: bool) -> None:
-        """Keeps whether the latest informative poll of the slot found a change; call it before `last_poll` moves.
+    def note_history(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
+        """Keeps whether the latest informative poll of each slot, int64[k], found a change, bool[k].
 
-        A page that holds still between two polls in a row (a twin) is no noise: its history begins anew.
+        No slot twice; to be called before `last_poll` moves. A page that holds still between two polls in a row (a
+        twin) is no noise: its history begins anew.
         """
-        if not changed and self.twin_at[slot] > self.last_poll[slot]:
-            self.history_length[slot] = 0
-            return
-        self.history[slot] = (int(self.history[slot]) << 1 | changed) & 0xFFFF
-        self.history_length[slot] = min(int(self.history_length[slot]) + 1, HISTORY_POLLS)
+        still = ~changed & (self.twin_at[slots] > self.last_poll[slots])
+        kept = self.history[slots]
+        self.history[slots] = np.where(still, kept, kept << 1 | changed)
+        longer = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
+        self.history_length[slots] = np.where(still, 0, longer)
 
     def changes_always(self, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
         """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.

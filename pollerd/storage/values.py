@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypedDict, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
@@ -46,8 +47,7 @@ _NO_VALIDATORS = Validators()
 _NO_BASELINE = Baseline()
 
 
-@dataclass(frozen=True, slots=True)
-class SiteMemory:
+class SiteMemory(Struct, frozen=True):
     """What a poll needs of its site, and what it leaves behind for the next.
 
     In a `PollRecord`, `content_id`, `last_outcome`, `settings_changed_at` and `access` are not read: the first follows
@@ -70,8 +70,7 @@ class SiteMemory:
     """Why the site cannot be polled as it stands in the database; then only id and URL are as stored."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeDraft:
+class ChangeDraft(Struct, frozen=True):
     """A change found, before it has an id. Its contents follow from the record it stands in."""
 
     kind: Media
@@ -79,8 +78,7 @@ class ChangeDraft:
     previous_poll_at: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class PollRecord:
+class PollRecord(Struct, frozen=True):
     """One poll with everything that follows from it; kept whole or not at all.
 
     A record whose site was deleted, or got another URL than `memory.url`, is skipped.

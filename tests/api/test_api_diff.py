@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pollerd.api import diffs
 from pollerd.model import Baseline, Media

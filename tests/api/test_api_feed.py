@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import feedparser
+from msgspec.structs import replace
 
 from pollerd.storage import Batch
 

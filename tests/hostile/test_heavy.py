@@ -6,10 +6,10 @@ import gzip
 import os
 import random
 import threading
-from dataclasses import replace
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from pollerd.detection import detect, summarise
 from pollerd.fetching import body as reading

@@ -126,11 +126,11 @@ def test_unknown_robots_are_asked_for_first() -> None:
 def test_a_site_that_always_changes_waits_for_the_uniform_period() -> None:
     site_table, host_table = tables(2, 2)
     for _ in range(8):
-        site_table.note_history(1, True)
+        site_table.note_history(np.array([1]), np.array([True]))
     assert chosen(site_table, host_table, 2, period=1_000.0) == [0]
     assert chosen(site_table, host_table, 2, period=50.0) == [1, 0]
-    site_table.note_history(1, False)
-    site_table.note_history(1, False)
+    site_table.note_history(np.array([1]), np.array([False]))
+    site_table.note_history(np.array([1]), np.array([False]))
     assert chosen(site_table, host_table, 2, period=1_000.0) == [1, 0]
 
 

@@ -16,7 +16,7 @@ def table(sites: int = 3) -> SiteTable:
     site_table.last_poll[:sites] = NOW - 1
     for slot in range(sites - 1):
         for _ in range(8):
-            site_table.note_history(slot, True)
+            site_table.note_history(np.array([slot]), np.array([True]))
     return site_table
 
 
@@ -48,7 +48,7 @@ def test_a_page_that_holds_still_between_twins_is_let_go() -> None:
     site_table = table()
     cap = NoiseCap(site_table)
     (slot,) = cap.twin(np.full(3, True), NOW, PERIOD, 50).tolist()
-    site_table.note_history(slot, True)
+    site_table.note_history(np.array([slot]), np.array([True]))
     assert site_table.changes_always()[slot]
-    site_table.note_history(slot, False)
+    site_table.note_history(np.array([slot]), np.array([False]))
     assert not site_table.changes_always()[slot]

@@ -50,15 +50,15 @@ def test_changes_always_needs_eight_polls_and_forgives_one_in_sixteen() -> None:
     table = SiteTable()
     table.add([1])
     for _ in range(7):
-        table.note_history(0, True)
+        table.note_history(np.array([0]), np.array([True]))
     assert not table.changes_always()[0]
-    table.note_history(0, True)
+    table.note_history(np.array([0]), np.array([True]))
     assert table.changes_always()[0]
     for _ in range(8):
-        table.note_history(0, True)
-    table.note_history(0, False)
+        table.note_history(np.array([0]), np.array([True]))
+    table.note_history(np.array([0]), np.array([False]))
     assert table.changes_always()[0]
-    table.note_history(0, False)
+    table.note_history(np.array([0]), np.array([False]))
     assert not table.changes_always()[0]
 
 
