@@ -1,4 +1,4 @@
-"""The words every room speaks: sites, polls, outcomes, evidence, changes. Values only; msgspec is all they need (ADR 9).
+"""The words every room speaks: sites, polls, outcomes, evidence, changes. Values only, of msgspec at most (ADR 9).
 
 Times are UTC epoch seconds (float), durations seconds (float), sizes bytes (int).
 """
