@@ -30,6 +30,11 @@ class Hierarchy:
 
     def _lay_out(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
         """Sets the whole tree: states int64[capacity] (0: none yet), occupied bool[capacity]."""
+        self._seat(states, occupied)
+        self._split_all()
+
+    def _seat(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
+        """`_lay_out` but for the shares."""
         self.capacity = len(occupied)
         self.depth = self.capacity.bit_length() - 1
         self.resolution = self._resolutions(self.capacity)
@@ -42,7 +47,6 @@ class Hierarchy:
         self._free = np.flatnonzero(~occupied).tolist()
         unset = self.states == 0
         self.states[unset] = (self.resolution[unset] + 1) // 2
-        self._split(np.arange(1, self.capacity))
         self._view()
 
     def _view(self) -> None:
@@ -59,10 +63,27 @@ class Hierarchy:
 
     def _split(self, nodes: NDArray[np.int64]) -> None:
         """Brings the shares below the nodes in line with their states and with who is there."""
-        left, right = self.count[2 * nodes], self.count[2 * nodes + 1]
-        share = shares(self.states[nodes], self.resolution[nodes], self.settings.exponent)
-        share = np.where(right == 0, np.where(left == 0, 0.5, 1.0), np.where(left == 0, 0.0, share))
+        share = self._shares(
+            self.states[nodes], self.resolution[nodes], self.count[2 * nodes], self.count[2 * nodes + 1]
+        )
         self.part[2 * nodes], self.part[2 * nodes + 1] = share, 1.0 - share
+
+    def _split_all(self) -> None:
+        """`_split` for all nodes."""
+        below, part = self.count[2:].reshape(-1, 2), self.part[2:].reshape(-1, 2)
+        part[:, 0] = self._shares(self.states[1:], self.resolution[1:], below[:, 0], below[:, 1])
+        part[:, 1] = 1.0 - part[:, 0]
+
+    def _shares(
+        self,
+        states: NDArray[np.int64],
+        resolution: NDArray[np.int64],
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """The left's shares float64[m], where `left` and `right` int64[m] sites are on either side."""
+        share = shares(states, resolution, self.settings.exponent)
+        return np.asarray(np.where(right == 0, np.where(left == 0, 0.5, 1.0), np.where(left == 0, 0.0, share)))
 
     # --- who is there --------------------------------------------------------------------------------------------
 
@@ -124,6 +145,7 @@ class Hierarchy:
                 both = here + np.bincount(inverse, gain)
                 left = here * self.part[2 * nodes] + np.bincount(inverse, np.where(below & 1, 0.0, gain))
             self._aim(nodes, left, both, rng)
+            self._split(nodes)
 
     def _aim(
         self,
@@ -138,7 +160,6 @@ class Hierarchy:
         target = np.clip(left[choice] / both[choice], 0.0, 1.0)
         draws = None if rng is None else rng.random(len(wanted))
         self.states[wanted] = nearest_states(target, self.resolution[wanted], self.settings.exponent, draws)
-        self._split(nodes)
 
     # --- amounts -------------------------------------------------------------------------------------------------
 
@@ -159,13 +180,14 @@ class Hierarchy:
         """Puts sites on the first n leaves, and every automaton where it splits by their amounts float64[n] > 0."""
         occupied = np.zeros(self.capacity, np.bool_)
         occupied[: len(amounts)] = True
-        self._lay_out(self.states, occupied)
+        self._seat(self.states, occupied)
         total = np.zeros(self.capacity)
         total[: len(amounts)] = amounts
         for level in range(self.depth - 1, -1, -1):
             left = total[::2]
             total = left + total[1::2]
             self._aim(np.arange(1 << level, 2 << level), left, total)
+        self._split_all()
 
     # --- learning ------------------------------------------------------------------------------------------------
 

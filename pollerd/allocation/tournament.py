@@ -62,9 +62,10 @@ class Tournament:
                     self._decide(node)
                     node >>= 1
             return
-        nodes = leaves + self._tree.capacity
+        nodes = np.sort(leaves, kind="stable") + self._tree.capacity
         for _ in range(self._tree.depth):
-            nodes = np.unique(nodes >> 1)
+            above = nodes >> 1  # in order, too: the same stand side by side
+            nodes = above[np.diff(above, prepend=-1) > 0]
             self._decide_all(nodes)
 
     def advance(self, now: float) -> None:

@@ -31,7 +31,7 @@ from pollerd.daemon.replay import Replay, catch_up
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.workshop import Workshop
-from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.fetching import Fetcher
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import AllocationRow, RunInfo, Store
@@ -113,14 +113,20 @@ class Daemon:
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> Daemon:
-        """Reads what the store kept: sites, hosts, what was learned. After a crash every pace starts anew."""
+        """Reads what the store kept: sites, hosts, what was learned. After a crash every pace starts anew.
+
+        Raises ConfigError where the allocator cannot hold the stored sites.
+        """
         run = await store.start_run(pollerd.__version__, clock())
         allocator = allocation.create(settings.allocator, budget=settings.budget, objective=settings.objective, rng=rng)
         fleet = Fleet(scheduling, settings.allocator, allocator)
         async for hosts in store.hosts():
             fleet.load_hosts(hosts)
-        async for rows, faults in store.schedule():
-            fleet.load(rows, faults)
+        try:
+            async for rows, faults in store.schedule():
+                fleet.load(rows, faults)
+        except InvalidValueError as error:
+            raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
         fleet.set_right(clock())
         fleet.fit_budget()
         await _restore(fleet, store, settings, rng)

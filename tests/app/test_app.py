@@ -16,6 +16,7 @@ from pollerd.app import serve
 from pollerd.config import load
 from pollerd.daemon import AllocationView, Control
 from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, PollerdError, SchemaError
+from pollerd.model import SiteSpec
 from pollerd.storage import Store
 from tests.support.origin import Origin, Page, until
 
@@ -203,3 +204,20 @@ async def test_deleting_all_of_the_list(origin: Origin, serving: Serving, databa
     await serving(lambda control: read_through(control, 1), urls=listed(tmp_path, origin.url("/a")))
     await serving(lambda control: read_through(control, 0), urls=listed(tmp_path, "# nothing"), sync=True)
     assert await urls_of(database) == set()
+
+
+@pytest.mark.parametrize("field", ["weight", "cost"])
+async def test_an_allocator_that_cannot_hold_the_stored_sites_says_why(
+    serving: Serving, database: str, field: str
+) -> None:
+    store = await Store.open(database)
+    specs = [SiteSpec("http://a.example/"), SiteSpec("http://b.example/", **{field: 2.0})]  # type: ignore[arg-type]
+    await store.add_sites(specs, ["a.example:80", "b.example:80"], 0.0, respect_deleted=False)
+    await store.close()
+    with pytest.raises(ConfigError) as caught:
+        await serving(read_nothing, allocator="htraa")
+    assert str(caught.value) == (
+        f"allocator htraa cannot hold the stored sites: {field}: must be 1 as for every site while htraa allocates; "
+        "given: 2.0"
+    )
+    assert (await seen(serving, allocator="whittle")).sites == 2
