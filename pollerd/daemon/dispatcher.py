@@ -245,8 +245,7 @@ class Dispatcher:
         if memory is None:
             return
         host = int(self._fleet.sites.host[slot])
-        if not self._allowed(slot, host, memory):
-            del self._chosen[slot]
+        if not await self._allowed(slot, host, memory):
             return
         await self._take_room()
         cost = float(self._fleet.sites.cost[slot])
@@ -261,16 +260,17 @@ class Dispatcher:
         self._meter.note_start(cost)
         self._spawn(slot, self._poll(slot, host, memory), f"poll-{memory.site_id}")
 
-    def _allowed(self, slot: int, host: int, memory: SiteMemory) -> bool:
-        """Whether robots.txt lets us poll the site; where not, that is its finding."""
+    async def _allowed(self, slot: int, host: int, memory: SiteMemory) -> bool:
+        """Whether robots.txt lets us poll the site; where not, that is its finding, unless it was called off."""
         try:
-            allowed = self._fleet.hosts.allows(host, memory.url)
+            if await self._robots.allows(host, memory.url):
+                return True
+            finding = _denied(slot, memory, self._clock())
         except Exception as error:  # noqa: BLE001
-            self._intake.put(self._faults.set_aside(slot, memory, error))
-            return False
-        if not allowed:
-            self._intake.put(_denied(slot, memory, self._clock()))
-        return allowed
+            finding = self._faults.set_aside(slot, memory, error)
+        if self._chosen.pop(slot, None) is not None:
+            self._intake.put(finding)
+        return False
 
     def _start_robots(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
         if not self._still_on(slot) or self._chosen[slot] not in memories:

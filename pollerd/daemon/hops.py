@@ -48,7 +48,7 @@ class Hops:
         host = self._slot(host_of(url))
         if host != self._own and host not in self._held and not await self._turn(host, url):
             return False
-        return self._fleet.hosts.allows(host, url)
+        return await self._robots.allows(host, url)
 
     def finish(self) -> None:
         """The poll is over."""
@@ -67,6 +67,7 @@ class Hops:
         hosts = self._fleet.hosts
         deadline = self._clock() + _WAIT_SECONDS
         while True:
+            await self._robots.read_again(host)
             while not hosts.may_start(host, now := self._clock()):
                 if max(hosts.ready_at_of(host), now) > deadline:
                     self.put_off = max(hosts.ready_at_of(host) - now, 0.0)

@@ -13,15 +13,13 @@ from pollerd.daemon.gate import BUDGET_MIN, BudgetGate
 from pollerd.daemon.journal import Journal
 from pollerd.fetching import Fetcher, RobotsResponse, robots_url
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.scheduling import RobotsRules, backoff_seconds, clamp_retry_after
+from pollerd.scheduling import LONG_BYTES, RobotsRules, backoff_seconds, clamp_retry_after
 from pollerd.storage import HostRobots
 from pollerd.telemetry import Instruments
 
 PENDING_MAX = 64
 """robots.txt requests that may be waiting or under way at once."""
 _RETRY_CAP_SECONDS = 3_600.0
-_READ_ELSEWHERE_BYTES = 32 * 1024
-"""From this size, reading the rules takes long enough to be worth a thread."""
 
 
 def robots_allowance(budget: float) -> float:
@@ -48,6 +46,8 @@ class RobotsKeeper:
         self._instruments, self._rng, self._clock = instruments, rng, clock
         self._gate = BudgetGate(robots_allowance(fleet.budget))
         self._turn = asyncio.Lock()
+        self._reading = asyncio.Lock()
+        """One long text at a time: each thread that parses keeps the interpreter from the loop for 5 ms at once."""
         self._log = structlog.get_logger("pollerd.robots")
 
     def set_budget(self, budget: float) -> None:
@@ -75,10 +75,26 @@ class RobotsKeeper:
         self._take(host, response, rules)
         return _outcome(response, started_at)
 
+    async def allows(self, host: int, url: str) -> bool:
+        """Whether what is known of the host slot's robots.txt lets us ask for the URL."""
+        await self.read_again(host)
+        return self._fleet.hosts.allows(host, url)
+
+    async def read_again(self, host: int) -> None:
+        """Where the host slot's robots.txt is long and not held parsed, parses it beside the loop."""
+        hosts = self._fleet.hosts
+        if hosts.unread(host) is None:
+            return
+        async with self._reading:
+            packed = hosts.unread(host)  # an equal one may have been read meanwhile
+            if packed is not None:
+                hosts.hold(packed, await asyncio.to_thread(packed.read))
+
     async def _read(self, response: RobotsResponse) -> RobotsRules:
-        if response.body is None or len(response.body) < _READ_ELSEWHERE_BYTES:
+        if response.body is None or len(response.body) < LONG_BYTES:
             return RobotsRules.parse(response.body, USER_AGENT_TOKEN, self._clock())
-        return await asyncio.to_thread(RobotsRules.parse, response.body, USER_AGENT_TOKEN, self._clock())
+        async with self._reading:
+            return await asyncio.to_thread(RobotsRules.parse, response.body, USER_AGENT_TOKEN, self._clock())
 
     def _take(self, host: int, response: RobotsResponse, rules: RobotsRules) -> None:
         hosts, now = self._fleet.hosts, self._clock()

@@ -6,11 +6,12 @@ from pollerd.scheduling.choice import Choice, Chooser
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.link import LinkState, LinkWatch, hosts_that_must_fail
 from pollerd.scheduling.noise import NoiseCap
-from pollerd.scheduling.robots import RobotsRules
+from pollerd.scheduling.robots import LONG_BYTES, RobotsRules
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 
 __all__ = [
+    "LONG_BYTES",
     "Choice",
     "Chooser",
     "HostTable",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import Columns
-from pollerd.scheduling.robots import FRESH_SECONDS, RobotsRules, RobotsShelf
+from pollerd.scheduling.robots import FRESH_SECONDS, PackedRobots, RobotsRules, RobotsShelf
 from pollerd.scheduling.settings import SchedulingSettings
 
 SPACING_KEPT_SECONDS = 10.0
@@ -205,3 +205,11 @@ class HostTable(Columns):
     def allows(self, slot: int, url: str) -> bool:
         """Whether the known robots.txt of the host lets us ask for the URL."""
         return self._shelf.allows(slot, url)
+
+    def unread(self, slot: int) -> PackedRobots | None:
+        """The host's robots.txt where `allows` would have to parse a long one first: better read elsewhere and held."""
+        return self._shelf.unread(slot)
+
+    def hold(self, packed: PackedRobots, rules: RobotsRules) -> None:
+        """Keeps rules that were read from a text, so that the next `allows` of its hosts need not."""
+        self._shelf.hold(packed, rules)

@@ -14,6 +14,8 @@ FRESH_SECONDS = 86_400.0
 
 PARSED_BYTES = 4 * 1024 * 1024
 """Text of which rules are held parsed. Parsed, they take some fifteen times the room of their text."""
+LONG_BYTES = 8 * 1024
+"""From this size parsing takes long enough, 10 to 500 ms, that it should not be waited for."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +45,55 @@ class RobotsRules:
         return float(delay) if delay is not None and math.isfinite(delay) and delay > 0 else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class PackedRobots:
+    """A robots.txt as it is kept."""
+
+    agent: str
+    data: bytes
+
+    @classmethod
+    def of(cls, text: bytes, agent: str) -> PackedRobots:
+        """The text, compressed."""
+        return cls(agent, zlib.compress(text))
+
+    def read(self) -> RobotsRules:
+        """The rules, parsed anew."""
+        return RobotsRules.parse(zlib.decompress(self.data), self.agent, 0.0)
+
+
 class RobotsShelf:
     """robots.txt by host slot: all as compressed text, those used lately also parsed; equal ones are parsed once."""
 
     def __init__(self) -> None:
-        self._packed: dict[int, tuple[str, bytes]] = {}
-        self._parsed: OrderedDict[tuple[str, bytes], RobotsRules] = OrderedDict()
+        self._packed: dict[int, PackedRobots] = {}
+        self._long: set[int] = set()
+        self._parsed: OrderedDict[PackedRobots, RobotsRules] = OrderedDict()
         self._parsed_bytes = 0
 
     def put(self, slot: int, text: bytes, agent: str) -> None:
         """Keeps the text for the host slot."""
-        self._packed[slot] = (agent, zlib.compress(text))
+        self._packed[slot] = PackedRobots.of(text, agent)
+        if len(text) >= LONG_BYTES:
+            self._long.add(slot)
+        else:
+            self._long.discard(slot)
 
     def put_parsed(self, slot: int, rules: RobotsRules) -> None:
         """Keeps rules that were just read."""
         self.put(slot, rules.text, rules.agent)
-        self._hold(self._packed[slot], rules)
+        self.hold(self._packed[slot], rules)
 
     def drop(self, slot: int) -> None:
         """Forgets the host slot's; nothing where there is none."""
         self._packed.pop(slot, None)
+        self._long.discard(slot)
+
+    def unread(self, slot: int) -> PackedRobots | None:
+        """The host slot's text where it is long and not held parsed: to be read elsewhere, then held."""
+        if slot not in self._long or self._packed[slot] in self._parsed:
+            return None
+        return self._packed[slot]
 
     def allows(self, slot: int, url: str) -> bool:
         """Whether the host slot's rules, where there are any, let us ask for the URL."""
@@ -71,14 +102,14 @@ class RobotsShelf:
             return True
         rules = self._parsed.get(packed)
         if rules is None:
-            agent, text = packed
-            rules = RobotsRules.parse(zlib.decompress(text), agent, 0.0)
-            self._hold(packed, rules)
+            rules = packed.read()
+            self.hold(packed, rules)
         else:
             self._parsed.move_to_end(packed)
         return rules.allows(url)
 
-    def _hold(self, packed: tuple[str, bytes], rules: RobotsRules) -> None:
+    def hold(self, packed: PackedRobots, rules: RobotsRules) -> None:
+        """Keeps rules that were read from a text, in place of those used longest ago."""
         if packed not in self._parsed:
             self._parsed_bytes += len(rules.text)
         self._parsed[packed] = rules

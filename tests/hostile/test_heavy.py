@@ -108,3 +108,31 @@ async def test_where_large_bodies_are_unpacked_and_robots_txt_is_read(
         await first(running, origin, Page(handler=zipped))
         assert set(places) >= {"body", "robots"}
         assert HERE not in (places["body"], places["robots"])
+
+
+async def test_where_robots_txt_is_read_that_was_known_before_the_start(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the poll itself, and by one that is redirected to the host."""
+    rules = "".join(f"Disallow: /x{n}*y\n" for n in range(25_000))
+    origin.robots = Page(f"User-agent: *\n{rules}", headers={"Content-Type": "text/plain"})
+    origin.pages |= {"/a": Page(), "/b": Page(status=302, headers={"Location": origin.url("/a", host=1)})}
+    urls = origin.url("/a", host=1), origin.url("/b", host=2)
+    async with start() as running:
+        ids = await running.add(*urls)
+        for site_id in ids:
+            await running.polled(site_id, 1, 60)
+    asked, places, parse = len(origin.hits("/robots.txt")), set(), RobotsRules.parse
+
+    def telling_parse(*arguments: object) -> RobotsRules:
+        places.add(place())
+        return parse(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RobotsRules, "parse", telling_parse)
+    async with start() as running:
+        for site_id in ids:
+            polls = await running.polled(site_id, 3, 60)
+            assert polls[-1].outcome.informative
+    assert len(origin.hits("/robots.txt")) == asked
+    assert places
+    assert HERE not in places

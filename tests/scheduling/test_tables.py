@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pollerd.errors import InvalidValueError
-from pollerd.scheduling import HostTable, RobotsRules, SchedulingSettings, SiteTable
+from pollerd.scheduling import LONG_BYTES, HostTable, RobotsRules, SchedulingSettings, SiteTable
 from pollerd.scheduling.hosts import PASSING_ROBOTS_BYTES
 
 NOW = 1_000_000.0
@@ -164,6 +164,25 @@ def test_few_rules_are_held_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not hosts.allows(slot, f"http://h/private{slot}")
         assert hosts.allows(slot, f"http://h/other{slot}")
         assert sum(len(rules.text) for rules in hosts._shelf._parsed.values()) == hosts._shelf._parsed_bytes <= 100
+
+
+def test_long_rules_are_left_to_be_read_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = b"User-agent: *\nDisallow: /private%d\n"
+    long = [(rule % n) + b"#" * LONG_BYTES for n in range(2)]
+    monkeypatch.setattr("pollerd.scheduling.robots.PARSED_BYTES", LONG_BYTES)
+    hosts = HostTable(SchedulingSettings())
+    short, *slots = (hosts.add(i, f"{i}:80") for i in (1, 2, 3))
+    for slot, text in zip((short, *slots), (rule % 9, *long), strict=True):
+        hosts.load_rules(slot, text, "pollerd", NOW, 0.0)
+    assert hosts.unread(short) is None
+    for n, slot in enumerate(slots * 2):
+        packed = hosts.unread(slot)
+        assert packed is not None
+        hosts.hold(packed, packed.read())
+        assert hosts.unread(slot) is None
+        assert not hosts.allows(slot, f"http://h/private{n % 2}")
+    hosts.set_rules(slots[0], RobotsRules(None, "pollerd", NOW))
+    assert hosts.unread(slots[0]) is None
 
 
 def test_overdue_sites_come_latest_first() -> None:
