@@ -76,6 +76,11 @@ _POLL: dict[str, Any] = {
     "redirects": [],
 }
 
+_DECILES: list[dict[str, Any]] = [
+    {"polls": 9120, "predicted": round(0.05 + tenth / 10, 2), "found": round(0.04 + tenth / 10, 2)}
+    for tenth in range(10)
+]
+
 BODIES: dict[str, dict[str, Any]] = {
     "Site": _SITE,
     "Change": _CHANGE,
@@ -122,6 +127,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "late_sites": 0,
         "noisy_sites": 12,
         "maximum_intervals_feasible": True,
+        "calibration": {"polls": 91_200, "expected_error": 0.021, "deciles": _DECILES},
     },
     "Difference": {
         "change_id": 42,

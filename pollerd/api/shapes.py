@@ -296,6 +296,26 @@ class Explanation(BaseModel):
     failures: int
 
 
+class Decile(BaseModel):
+    """Polls whose predicted probability of a change lay in one tenth of 0 to 1."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    polls: int
+    predicted: float | None = Field(description="the mean of what was predicted")
+    found: float | None = Field(description="the share that found a change")
+
+
+class Calibration(BaseModel):
+    """How well changes were foretold since the allocator took over, or the daemon started."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    polls: int
+    expected_error: float | None = Field(description="mean distance of found from predicted, weighted by polls")
+    deciles: tuple[Decile, ...] = Field(description="ten, by predicted probability: below 0.1 first")
+
+
 class Allocation(BaseModel):
     """What the budget brings under the present belief."""
 
@@ -313,6 +333,7 @@ class Allocation(BaseModel):
     late_sites: int
     noisy_sites: int
     maximum_intervals_feasible: bool
+    calibration: Calibration
 
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
+from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
@@ -49,9 +50,11 @@ class Bookkeeper:
         workshop: Workshop,
         faults: Faults,
         instruments: Instruments,
+        calibration: Calibration,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
+        self._calibration = calibration
         self._fleet, self._store, self._memories, self._workshop = fleet, store, memories, workshop
         self._faults, self._instruments, self._rng, self._clock = faults, instruments, rng, clock
         self._log = structlog.get_logger("pollerd.bookkeeper")
@@ -194,7 +197,9 @@ class Bookkeeper:
         )
         elapsed = np.array([math.inf if gap is None else gap for gap in gaps], np.float64)
         slots = np.array([findings[i].slot for i in lessons], np.int64)
+        predicted = self._fleet.allocator.change_probability(slots, elapsed)
         self._fleet.allocator.observe(slots, elapsed, batch, records[-1].poll.at)
+        self._calibration.note(predicted, elapsed, batch)
 
     def _unlearnable(self, finding: Finding, record: PollRecord, error: Exception) -> PollRecord:
         """What was found stays; the site is left alone as after a failure, and says why."""

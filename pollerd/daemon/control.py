@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from pollerd import allocation
+from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.dispatcher import Dispatcher
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
@@ -49,6 +50,7 @@ class Control:
         journal: Journal,
         memories: Memories,
         meter: Meter,
+        calibration: Calibration,
         settings: DaemonSettings,
         rng: np.random.Generator,
         clock: Callable[[], float],
@@ -56,11 +58,12 @@ class Control:
         self._store, self._fleet, self._gate, self._dispatcher = store, fleet, gate, dispatcher
         self._robots, self._intake, self._journal, self._memories = robots, intake, journal, memories
         self._meter, self._settings, self._rng, self._clock = meter, settings, rng, clock
+        self._calibration = calibration
         self._objective = settings.objective
         self._turn = asyncio.Lock()
         self._allocating = asyncio.Lock()
         self.forecast = Forecast(fleet, lambda: self._objective, clock)
-        self.outlook = Outlook(fleet, meter, self.forecast, lambda: self._objective, clock)
+        self.outlook = Outlook(fleet, meter, self.forecast, calibration, lambda: self._objective, clock)
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -211,6 +214,7 @@ class Control:
             await self._store.replace_learned(AllocationRow(name, objective, budget, shared), learned)
             self._fleet.replace_allocator(name, fresh)
             self._objective = objective
+            self._calibration.begin_anew()
 
     def _set_budget(self, budget: float) -> None:
         self._gate.budget = budget

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import pollerd
 from pollerd import allocation
 from pollerd.daemon.bookkeeper import Bookkeeper
+from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.control import Control
 from pollerd.daemon.dispatcher import Dispatcher
 from pollerd.daemon.faults import Faults
@@ -62,7 +63,8 @@ class Daemon:
         gate = BudgetGate(settings.budget, last_start=last_start)
         self._workshop = Workshop()
         faults = Faults(instruments, clock)
-        bookkeeper = Bookkeeper(fleet, store, memories, self._workshop, faults, instruments, rng, clock)
+        calibration = Calibration(instruments)
+        bookkeeper = Bookkeeper(fleet, store, memories, self._workshop, faults, instruments, calibration, rng, clock)
         self._journal = Journal(bookkeeper, store, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
         robots = RobotsKeeper(fleet, fetcher, self._journal, instruments, rng, clock)
@@ -93,6 +95,7 @@ class Daemon:
             self._journal,
             memories,
             meter,
+            calibration,
             settings,
             rng,
             clock,

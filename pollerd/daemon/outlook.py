@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.meter import Meter
@@ -28,10 +29,12 @@ class Outlook:
         fleet: Fleet,
         meter: Meter,
         forecast: Forecast,
+        calibration: Calibration,
         objective: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
         self._fleet, self._meter, self._forecast = fleet, meter, forecast
+        self._calibration = calibration
         self._objective, self._clock = objective, clock
         self._noise = NoiseCap(fleet.sites)
 
@@ -112,6 +115,7 @@ class Outlook:
             late_sites=self.late_sites(),
             noisy_sites=self.noisy_sites(),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
+            calibration=self._calibration.view(),
         )
 
     def late_sites(self) -> int:

@@ -40,6 +40,28 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class DecileView:
+    """Polls whose predicted probability of a change lay in one tenth of 0 to 1; None: there were none."""
+
+    polls: int
+    predicted: float | None
+    """The mean of what was predicted."""
+    found: float | None
+    """The share that found a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationView:
+    """How well the allocator in charge has foretold changes since it took over, or the daemon started."""
+
+    polls: int
+    expected_error: float | None
+    """Mean distance between predicted and found, weighted by polls; None: no poll was foretold."""
+    deciles: tuple[DecileView, ...]
+    """From 0 to .1 up to .9 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationView:
     """What the budget brings under the present belief."""
 
@@ -56,6 +78,7 @@ class AllocationView:
     noisy_sites: int
     maximum_intervals_feasible: bool
     """Whether the budget holds all max_intervals."""
+    calibration: CalibrationView
 
 
 @dataclass(frozen=True, slots=True)

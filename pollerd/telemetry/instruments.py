@@ -7,6 +7,8 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from pollerd.model import OutcomeKind, SiteState
 
+DECILES = 10
+"""Tenths of 0 to 1 that predicted probabilities are counted by."""
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TICKS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
@@ -47,6 +49,17 @@ class Instruments:
         self.commit = histogram("commit_seconds", "Time of one commit of polls", _DURATIONS)
         self.price = gauge("budget_price", "Theta: value of one more poll per second under the present belief")
         self.expected = gauge("expected_detections_per_second", "Expected under the present belief", "policy")
+        deciles = [str(number) for number in range(1, DECILES + 1)]
+        self._calibration_polls = counter("calibration_polls_total", "Polls, by predicted chance of a change", "decile")
+        self.calibration_polls = [self._calibration_polls.labels(decile) for decile in deciles]
+        self._calibration_predicted = counter(
+            "calibration_predicted_changes_total", "Sum of the predicted chances of a change", "decile"
+        )
+        self.calibration_predicted = [self._calibration_predicted.labels(decile) for decile in deciles]
+        self._calibration_found = counter(
+            "calibration_found_changes_total", "Changes found, by predicted chance", "decile"
+        )
+        self.calibration_found = [self._calibration_found.labels(decile) for decile in deciles]
         self.offline = gauge("offline", "1 while our own link seems down")
         self.storage_failing = gauge("storage_failing", "1 while the database does not take commits")
         self.late_sites = gauge("late_sites", "Sites past their max_interval")

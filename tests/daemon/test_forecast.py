@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import EvidenceBatch, create
+from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.outlook import Outlook
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
+from pollerd.telemetry import Instruments
 
 NOW, SITES = 1_750_000_000.0, 3_000
+INSTRUMENTS = Instruments(CollectorRegistry(), "test")
 
 
 @pytest.fixture
@@ -62,7 +66,8 @@ def test_a_site_that_is_not_polled_has_no_period(fleet: Fleet) -> None:
 
 
 def test_the_rank_among_very_many_is_estimated(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    outlook = Outlook(fleet, Meter(), Forecast(fleet, lambda: "changes", lambda: NOW), lambda: "changes", lambda: NOW)
+    forecast, calibration = Forecast(fleet, lambda: "changes", lambda: NOW), Calibration(INSTRUMENTS)
+    outlook = Outlook(fleet, Meter(), forecast, calibration, lambda: "changes", lambda: NOW)
     urgency = fleet.allocator.urgency(fleet.sites.elapsed(NOW), NOW)
     order = np.argsort(-urgency[:SITES])
     shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]

@@ -1,0 +1,67 @@
+"""How well the allocator foretells changes: predicted against found, by decile of the predicted probability."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation import EvidenceBatch
+from pollerd.daemon.views import CalibrationView, DecileView
+from pollerd.telemetry import DECILES, Instruments
+
+
+class Calibration:
+    """Sums over the polls since the allocator took over; the metrics go on counting over a change of it.
+
+    `polls`, `predicted` and `found` float64[10], by decile: how many polls, the sum of their predicted probabilities,
+    and how many found a change.
+    """
+
+    def __init__(self, instruments: Instruments) -> None:
+        self._instruments = instruments
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Another allocator took over."""
+        self.polls, self.predicted, self.found = np.zeros((3, DECILES))
+
+    def note(self, predicted: NDArray[np.float64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
+        """Counts k polls: probabilities float64[k] of a change as predicted before them, gaps float64[k] s, findings.
+
+        Polls without a known gap (inf), and those of which nothing was predicted (nan), are passed over.
+        """
+        told = np.isfinite(elapsed) & ~np.isnan(predicted)
+        probability = predicted[told]
+        decile = np.clip((probability * DECILES).astype(np.int64), 0, DECILES - 1)
+        changed = np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)[told]
+        polls, foretold, found = (
+            np.bincount(decile, weights, DECILES) for weights in (None, probability, changed.astype(np.float64))
+        )
+        self.polls += polls
+        self.predicted += foretold
+        self.found += found
+        for one in np.flatnonzero(polls).tolist():
+            self._instruments.calibration_polls[one].inc(polls[one])
+            self._instruments.calibration_predicted[one].inc(foretold[one])
+            self._instruments.calibration_found[one].inc(found[one])
+
+    def view(self) -> CalibrationView:
+        """The sums as shares, with the expected calibration error `Σ_d n_d / n |found_d - predicted_d|`.
+
+        Naeini, Cooper and Hauskrecht, "Obtaining well calibrated probabilities using Bayesian binning" (2015), eq. 1.
+        """
+        number = float(self.polls.sum())
+        count = np.maximum(self.polls, 1.0)
+        return CalibrationView(
+            polls=int(number),
+            expected_error=float(np.abs(self.found - self.predicted).sum()) / number if number else None,
+            deciles=tuple(
+                DecileView(int(n), predicted if n else None, found if n else None)
+                for n, predicted, found in zip(
+                    self.polls.tolist(),
+                    (self.predicted / count).tolist(),
+                    (self.found / count).tolist(),
+                    strict=True,
+                )
+            ),
+        )
