@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from pollerd.errors import SchemaError
@@ -15,14 +13,12 @@ from pollerd.storage.lock import take_lock
 from pollerd.storage.settings import StorageSettings
 
 _HERE = Path(__file__).resolve().parent
+_STEP = re.compile(r"(\d{4})_\w+\.py")
 
 
 def head() -> str:
     """The revision this program needs."""
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
-    if revision is None:
-        raise SchemaError("this installation has no migrations")
-    return revision
+    return max(_known())
 
 
 async def upgrade(url: str) -> str:
@@ -45,8 +41,11 @@ async def bring_up(database: Database, *, locked: bool = False) -> None:
     if revision == head():
         return
     lock = None if locked else await take_lock(database)
+    # Alembic takes 11 MB, for good, and is needed the first time only.
+    from pollerd.storage import steps
+
     try:
-        await database.write(migrate)
+        await database.write(steps.up)
     finally:
         if lock is not None:
             await lock.release()
@@ -75,36 +74,21 @@ def check_known(revision: str | None) -> None:
     """Raises `SchemaError` where the database was written by a newer program."""
     if revision is None:
         return
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if revision not in known:
+    if revision not in _known():
         raise SchemaError(
             f"the database's schema ({revision}) is newer than this program (up to {head()}); upgrade pollerd"
         )
 
 
-def migrate(connection: Connection, revision: str = "head") -> None:
-    """Move up to `revision`, within the caller's transaction."""
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
-
-
-def migrate_down(connection: Connection, revision: str) -> None:
-    """Move down to `revision` ("base": no tables), within the caller's transaction. What does not fit is lost."""
-    config = _config()
-    config.attributes["connection"] = connection
-    command.downgrade(config, revision)
-
-
-def _config() -> Config:
-    config = Config()
-    # Alembic interpolates this value: a path may hold a per cent sign.
-    config.set_main_option("script_location", str(_folder()).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
-
-
-def _folder() -> Path:
-    """Beside this file in a wheel, at the top of the checkout otherwise."""
+def folder() -> Path:
+    """Where the migrations are: beside this file in a wheel, at the top of the checkout otherwise."""
     packaged = _HERE / "migrations"
     return packaged if (packaged / "env.py").is_file() else _HERE.parents[1] / "migrations"
+
+
+def _known() -> set[str]:
+    """The revisions there are, by the names of their files. Raises `SchemaError` where there are none."""
+    found = {step[1] for file in (folder() / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
+    if not found:
+        raise SchemaError("this installation has no migrations")
+    return found

@@ -15,16 +15,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
-from pollerd.storage import StorageSettings, Store, migrate
+from pollerd.storage import StorageSettings, Store, migrate, steps
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.schema import metadata
 from storage.samples import add, poll_all, query
 
 
 async def test_the_tree_is_linear() -> None:
-    scripts = ScriptDirectory.from_config(migrate._config())
+    scripts = ScriptDirectory.from_config(steps.config())
     assert scripts.get_heads() == [migrate.head()]
     assert scripts.get_bases() == ["0001"]
+    assert {script.revision for script in scripts.walk_revisions()} == migrate._known()
     assert all(not isinstance(s.down_revision, tuple) for s in scripts.walk_revisions())
 
 
@@ -43,7 +44,7 @@ async def test_up_down_and_up_with_rows(url: str, settings: StorageSettings) -> 
     await store.start_run("1", 1.0)
     await store.close()
     database = Database(database_url(url), settings, create=False)
-    await database.write(lambda c: migrate.migrate_down(c, "base"))
+    await database.write(lambda c: steps.down(c, "base"))
     assert await database.read(migrate.read_revision) is None
     assert await database.read(lambda c: c.dialect.get_table_names(c)) == ["alembic_version"]
     await database.close()
