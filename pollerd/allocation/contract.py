@@ -120,6 +120,14 @@ class Allocator(ABC):
         nothing = np.full(len(slots), np.nan)
         return nothing, nothing.copy()
 
+    def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What is believed of the rates (1/s) of slots int64[k] in use, as they were last polled: (rates, weights).
+
+        weights float64[k, J], rows that sum to 1, on rates float64[1, J] that all share, or on one each, float64[k, 1],
+        nan where the policy has no notion. Here all weight is on `rates_of`.
+        """
+        return self.rates_of(slots)[:, None], np.ones((len(slots), 1))
+
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Believed probability, float64[k], that a poll of slots int64[k] after elapsed float64[k] s finds a change.
 

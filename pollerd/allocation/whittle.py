@@ -220,6 +220,9 @@ class Whittle(Allocator):
         high = np.minimum((below < (1 + level) / 2).sum(1), grid.CELLS - 1)
         return self._belief.rates[low], self._belief.rates[high]
 
+    def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._belief.rates[None], self._belief.posterior(self._roster.known(slots))
+
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = np.clip(np.asarray(elapsed, np.float64), 0.0, LONGEST_GAP_S)
         seen = -np.expm1(-gap[:, None] * self._belief.rates)

@@ -79,6 +79,17 @@ def test_of_some_sites_is_told_what_is_told_of_all(name: str) -> None:
     np.testing.assert_array_equal(allocator.rates_of(slots), allocator.rates()[slots])
 
 
+def test_the_belief_is_a_distribution_with_the_mean_rate(name: str) -> None:
+    allocator = made(name, 30)
+    World(30).poll(allocator, 3, 60)
+    slots = np.array([7, 2, 29])
+    rates, weights = allocator.belief_of(slots)
+    assert weights.shape[0] == 3
+    assert rates.shape in ((1, weights.shape[1]), (3, 1))
+    np.testing.assert_allclose(weights.sum(1), 1.0)
+    np.testing.assert_allclose((rates * weights).sum(1), allocator.rates_of(slots), rtol=1e-5)
+
+
 def test_select_takes_the_most_urgent_eligible(name: str) -> None:
     allocator = made(name, 40)
     world = World(40)
