@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from pollerd.api import hash_of
 from pollerd.config import load
 from pollerd.storage import new_key
 
 app = typer.Typer(help="What is set, and where it came from.", no_args_is_help=True)
-_TOKEN_BYTES = 32
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 
 
@@ -25,16 +22,6 @@ def check(config: ConfigFile = None) -> None:
     """Reads environment and file as `run` would; exit code 2 and the reason where something is wrong."""
     load({}, file=config)
     typer.echo("the settings are fine")
-
-
-@app.command()
-def token() -> None:
-    """Makes a token: its first line is for those who call, the second, its hash, for the daemon's token or read_token.
-
-    The daemon keeps the hash only; the token is shown this once.
-    """
-    secret = secrets.token_urlsafe(_TOKEN_BYTES)
-    typer.echo(f"{secret}\n{hash_of(secret)}")
 
 
 @app.command()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.api import hash_of
+from pollerd.api.settings import digest_of
+from pollerd.config import load
 from pollerd.storage import StorageSettings, migrate
 from tests.support.origin import Origin, Page, until
 from tests.support.process import Ended, command, daemon_process
@@ -129,13 +130,31 @@ async def test_text_logs_are_key_value(database: str, tmp_path: Path) -> None:
 async def test_help() -> None:
     helped = await command("--help")
     assert helped.code == 0
-    for name in ("run", "sites", "db", "config", "demo"):
+    for name in ("run", "sites", "tokens", "db", "config", "demo"):
         assert name in helped.out
 
 
-async def test_tokens_and_keys_are_made() -> None:
-    made, key = await command("config", "token"), await command("config", "key")
-    token, hashed = made.out.split()
-    assert hashed == hash_of(token)
+@pytest.mark.parametrize(("arguments", "scopes"), [((), {"read", "write"}), (("--scope", "read"), {"read"})])
+async def test_a_token_and_the_line_that_lets_it_in(
+    tmp_path: Path, arguments: tuple[str, ...], scopes: set[str]
+) -> None:
+    made = await command("tokens", *arguments)
+    token, line = made.out.splitlines()
     assert len(token) >= 43
-    StorageSettings(secret_key=key.out.strip())
+    assert token not in line
+    file = tmp_path / "pollerd.toml"
+    file.write_text(line)
+    (known,) = load({}, file=file, environ={}).api.tokens
+    assert (known.digest, known.scopes) == (digest_of(token), scopes)
+    assert (await command("tokens")).out != made.out
+
+
+async def test_a_scope_that_is_none_is_named() -> None:
+    refused = await command("tokens", "--scope", "all")
+    assert refused.code == 2
+    assert "'all'" in refused.err
+    assert "'write'" in refused.err
+
+
+async def test_keys_are_made() -> None:
+    StorageSettings(secret_key=(await command("config", "key")).out.strip())
