@@ -147,6 +147,8 @@ class Baseline(Struct, frozen=True):
     last_modified_good: int = 0
     last_modified_bad: int = 0
     """How often `Last-Modified` was proved truthful, or a lie, for this site."""
+    mask: bytes = b""
+    """What of the content differs at every fetch and is no change, as detection packs it; empty: none."""
 
 
 class Detection(Struct, frozen=True):

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import numpy as np
 import structlog
@@ -19,6 +20,7 @@ from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.judge import Judgement, Standing, judge
 from pollerd.daemon.memories import Memories
+from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
 from pollerd.detection import summarise
 from pollerd.fetching import host_of
@@ -28,6 +30,8 @@ from pollerd.telemetry import Instruments
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this size together are described in about 10 ms."""
+_UNMASKED_HERE_BYTES = 16 * 1024
+"""The same where noise has to be taken out of them first."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -48,6 +52,7 @@ class Bookkeeper:
         store: Store,
         memories: Memories,
         workshop: Workshop,
+        twins: Twins,
         faults: Faults,
         instruments: Instruments,
         calibration: Calibration,
@@ -56,6 +61,7 @@ class Bookkeeper:
     ) -> None:
         self._calibration = calibration
         self._fleet, self._store, self._memories, self._workshop = fleet, store, memories, workshop
+        self._twins = twins
         self._faults, self._instruments, self._rng, self._clock = faults, instruments, rng, clock
         self._log = structlog.get_logger("pollerd.bookkeeper")
 
@@ -64,17 +70,13 @@ class Bookkeeper:
 
         moved: ids of sites that got another URL since they were polled, looked at late.
         """
-        changed = [f for f in findings if f.detection is not None and f.detection.kind is OutcomeKind.CHANGED]
-        wanted = [f.memory.content_id for f in changed if f.memory.content_id is not None]
-        before = await self._store.load_contents(wanted) if wanted else {}
-        summaries = {f.site_id: await self._summary(f, before) for f in changed}
-        current = [
-            finding for finding, there in zip(findings, self._still_there(findings, moved), strict=True) if there
-        ]
+        findings, summaries = await self._described(findings)
+        current = list(compress(findings, self._still_there(findings, moved)))
         records = []
         for i, finding in enumerate(current):
             current[i], record = self._judged(finding, summaries.get(finding.site_id, ""))
             records.append(record)
+        self._fleet.learn_anew([f.slot for f, record in zip(current, records, strict=True) if record.mask_changed])
         records = self._learn(current, records)
         return Entry(tuple(current), self._with_learned(current, records))
 
@@ -106,30 +108,39 @@ class Bookkeeper:
         """
         self._count(entry.records)
         there = self._still_there(entry.findings, moved)
-        kept = [
-            pair for pair, still in zip(zip(entry.findings, entry.records, strict=True), there, strict=True) if still
-        ]
-        if kept:
-            self._settle_sites(
-                np.array([finding.slot for finding, _ in kept], np.int64), [record for _, record in kept]
-            )
-        for finding, record in kept:
+        findings, records = list(compress(entry.findings, there)), list(compress(entry.records, there))
+        self._settle_sites(np.array([finding.slot for finding in findings], np.int64), records)
+        for finding, record in zip(findings, records, strict=True):
             content_id = content_ids.get(finding.memory.site_id)
             after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
             self._memories.follow(finding.memory, after)
 
-    async def _summary(self, finding: Finding, before: dict[int, bytes]) -> str:
+    async def _described(self, findings: Sequence[Finding]) -> tuple[Sequence[Finding], dict[int, str]]:
+        """The findings with noise told from news, and by site what changed, in a line."""
+        changed = [i for i, finding in enumerate(findings) if _changed(finding)]
+        wanted = [key for i in changed if (key := findings[i].memory.content_id) is not None]
+        if not changed:
+            return findings, {}
+        contents = await self._store.load_contents(wanted)
+        out, summaries = list(findings), {}
+        for i in changed:
+            before = contents.get(out[i].memory.content_id or 0)
+            out[i] = await self._twins.judged(out[i], before)
+            if _changed(out[i]):
+                summaries[out[i].site_id] = await self._summary(out[i], before)
+        return out, summaries
+
+    async def _summary(self, finding: Finding, before: bytes | None) -> str:
         """What changed, in a line; nothing where it cannot be told."""
         detection, memory = finding.detection, finding.memory
         if detection is None or detection.content is None:
             return ""
-        known = None if memory.content_id is None else before.get(memory.content_id)
-        media = detection.baseline.media or Media.BINARY
-        size = len(known or b"") + len(detection.content)
+        mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY
+        size = len(before or b"") + len(detection.content)
         try:
-            if size < _SUMMARISED_HERE_BYTES:
-                return summarise(known, detection.content, media)
-            return await self._workshop.do(summarise, known, detection.content, media)
+            if size < (_UNMASKED_HERE_BYTES if mask else _SUMMARISED_HERE_BYTES):
+                return summarise(before, detection.content, media, mask)
+            return await self._workshop.do(summarise, before, detection.content, media, mask)
         except Exception as error:  # noqa: BLE001
             self._faults.report(memory, error)
             return ""
@@ -264,6 +275,10 @@ class Bookkeeper:
         instruments.changes.inc(sum(record.poll.changed for record in records))
         for record in records:
             instruments.poll_duration.observe(record.poll.duration)
+
+
+def _changed(finding: Finding) -> bool:
+    return finding.detection is not None and finding.detection.kind is OutcomeKind.CHANGED
 
 
 def _tells(finding: Finding, record: PollRecord) -> bool:

@@ -31,6 +31,7 @@ from pollerd.daemon.poller import Poller
 from pollerd.daemon.replay import Replay, catch_up
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.fetching import Fetcher
@@ -64,7 +65,10 @@ class Daemon:
         self._workshop = Workshop()
         faults = Faults(instruments, clock)
         calibration = Calibration(instruments)
-        bookkeeper = Bookkeeper(fleet, store, memories, self._workshop, faults, instruments, calibration, rng, clock)
+        twins = Twins(fleet, store, self._workshop, faults, instruments)
+        bookkeeper = Bookkeeper(
+            fleet, store, memories, self._workshop, twins, faults, instruments, calibration, rng, clock
+        )
         self._journal = Journal(bookkeeper, store, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
         robots = RobotsKeeper(fleet, fetcher, self._journal, instruments, rng, clock)

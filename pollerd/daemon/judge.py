@@ -49,15 +49,17 @@ def judge(
     state, wait = _verdict(kind, outcome, failures, settings, rng)
     pause, throttles = _host_verdict(outcome, standing.host_throttles, settings, rng)
     at = outcome.started_at
+    memory = _memory(finding, kind)
     record = PollRecord(
         poll=_poll(finding, kind, standing),
-        memory=_memory(finding, kind),
+        memory=memory,
         state=state,
         not_before=None if wait is None else at + outcome.duration + wait,
         failures=failures,
         last_seen_at=at if informative else standing.last_seen_at,
         content=finding.detection.content if finding.detection is not None else None,
         change=_change(finding, kind, standing, summary),
+        mask_changed=memory.baseline.mask != finding.memory.baseline.mask,
     )
     return Judgement(record, pause, throttles)
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from pollerd.detection import items, last_modified
 from pollerd.detection.media import essence
 from pollerd.detection.normalise import Normalised, normalise
+from pollerd.detection.twins import fingerprint_of
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 
@@ -20,12 +21,13 @@ _UNCHANGED = Evidence(changed=False)
 def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
     """True where `detect` may take more than about 5 ms of CPU, 15 ms for the worst: run it off the event loop.
 
-    So it is for bodies over 64 KiB, and over 8 KiB where the type hints at a feed: feedparser needs 0.3 ms a KiB. A
-    body that is the same as last time, byte for byte, costs no more than its hash.
+    So it is for bodies over 64 KiB, and over 8 KiB where the type hints at a feed, for which feedparser needs 0.3 ms a
+    KiB, or where noise has to be taken out. A body that is the same as last time, byte for byte, costs no more than its
+    hash.
     """
     size = len(outcome.body or b"")
-    feedlike = size > HEAVY_FEED_BYTES and essence(outcome.content_type).endswith("xml")
-    if not (size > HEAVY_BYTES or feedlike):
+    small = HEAVY_FEED_BYTES if baseline.mask or essence(outcome.content_type).endswith("xml") else HEAVY_BYTES
+    if size <= small:
         return False
     return xxhash.xxh3_128_digest(outcome.body or b"") != baseline.raw_fingerprint
 
@@ -54,7 +56,7 @@ def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detec
     if raw == baseline.raw_fingerprint and baseline.fingerprint is not None:
         return _same(outcome, baseline, elapsed)
     found = normalise(outcome.body, outcome.content_type)
-    fingerprint = xxhash.xxh3_128_digest(found.content)
+    fingerprint = fingerprint_of(found.content, baseline.mask)
     if baseline.fingerprint is None:
         return _first(outcome, _seen(baseline, found, fingerprint, raw), found)
     if fingerprint == baseline.fingerprint and found.media is baseline.media:

@@ -7,19 +7,25 @@ from itertools import islice
 from typing import Literal
 
 from pollerd.detection import json
+from pollerd.detection.masks import MARK, MARK_END
+from pollerd.detection.twins import without_noise
 from pollerd.model import Media
 
 LONGEST = 200
 _EXCERPT = 60
 _NAMED = 5
 _DEEPEST = 8
+_OPEN, _CLOSE = "‹".encode(), "›".encode()
 
 
-def summarise(before: bytes | None, after: bytes, media: Media) -> str:
+def summarise(before: bytes | None, after: bytes, media: Media, mask: bytes = b"") -> str:
     """What changed between two contents as kept by `detect`, in one line of at most 200 characters.
 
-    `before` None: the earlier content is not at hand. `media` is that of `after`. Raises nothing.
+    `before` None: the earlier content is not at hand. `media` is that of `after`. What `mask` hides does not count.
+    Raises InvalidValueError for a mask that is none.
     """
+    if mask and before is not None:
+        before, after = (_noise_named(without_noise(content, mask)) for content in (before, after))
     if before is None:
         line = f"now {len(after):,} bytes"
     elif media is Media.BINARY:
@@ -31,6 +37,10 @@ def summarise(before: bytes | None, after: bytes, media: Media) -> str:
     else:
         line = _lines(before, after)
     return _shortened(_printable(line), LONGEST)
+
+
+def _noise_named(content: bytes) -> bytes:
+    return content.replace(MARK, _OPEN).replace(MARK_END, _CLOSE)
 
 
 def _lines(before: bytes, after: bytes) -> str:

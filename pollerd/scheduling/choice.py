@@ -53,24 +53,30 @@ class Chooser:
         `uniform_period` (s) is the gap that round robin would leave each site; a site that changes at nearly every
         poll, and so would draw the whole budget without being understood, waits at least that long.
         """
-        return self._ready(now) & ~self._held(now, uniform_period)
+        return self._eligible(now, uniform_period, self.hosts.ready(now), np.flatnonzero(self.sites.changes_always()))
 
-    def _ready(self, now: float) -> NDArray[np.bool_]:
-        mask = self.sites.pollable(now, self.settings.min_interval_seconds)
-        mask &= self.hosts.ready(now)[self.sites.host[: self.sites.size]] if self.hosts.size else False
+    def _eligible(
+        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], restless: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
+        sites = self.sites
+        mask = sites.pollable(now, self.settings.min_interval_seconds)
+        mask &= open_hosts[sites.host[: sites.size]] if len(open_hosts) else False
+        due = sites.last_poll[restless] + self.noise.floors(uniform_period, restless) <= now
+        mask[restless] &= due | sites.asap[restless]
         return mask
 
-    def _held(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
-        n = self.sites.size
-        slots = np.flatnonzero(self.sites.changes_always() & ~self.sites.asap[:n])
-        held = np.zeros(n, np.bool_)
-        held[slots] = self.sites.last_poll[slots] + self.noise.floors(uniform_period, slots) > now
-        return held
+    def _twins(
+        self, now: float, uniform_period: float, k: int, open_hosts: NDArray[np.bool_], restless: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The slot to ask a second time in a row, int64[0 or 1]: as soon as its host allows."""
+        askable = restless[self.sites.askable(now, restless)]
+        return self.noise.twin(askable[open_hosts[self.sites.host[askable]]], now, uniform_period, k)
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
-        ready = self._ready(now)
-        mask = ready & ~self._held(now, uniform_period)
+        open_hosts, restless = self.hosts.ready(now), np.flatnonzero(self.sites.changes_always())
+        mask = self._eligible(now, uniform_period, open_hosts, restless)
         choice = Choice(sites_due=bool(mask.any()))
         if not choice.sites_due:
             return choice
@@ -78,7 +84,7 @@ class Chooser:
         wanted = self.hosts.robots_wanted(now)
         turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
-        turn.take(self.noise.twin(ready & ~mask, now, uniform_period, k))
+        turn.take(self._twins(now, uniform_period, k, open_hosts, restless))
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         known = np.isfinite(self.sites.last_poll[:n])
         elapsed = self.sites.elapsed(now)

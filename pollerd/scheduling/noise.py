@@ -36,16 +36,15 @@ class NoiseCap:
         twinned = self._sites.last_gap[part] < _TWIN_GAP_SHARE * period
         return np.where(self._sites.changes_always(slots), np.where(twinned, 2 * period, period), 0.0)
 
-    def twin(self, ready: NDArray[np.bool_], now: float, period: float, polls: int) -> NDArray[np.int64]:
-        """The slot to ask a second time, int64[0 or 1], of those that are `ready` but for their floor.
+    def twin(self, held: NDArray[np.int64], now: float, period: float, polls: int) -> NDArray[np.int64]:
+        """The slot to ask a second time, int64[0 or 1], of those int64[k] that change always and may be asked now.
 
         polls: how many were chosen since the last call; they earn the allowance.
         """
         self._credit = min(self._credit + polls * TWIN_SHARE, 1.0)
         sites = self._sites
-        if self._credit < 1.0 or not ready.any():
+        if self._credit < 1.0:
             return np.empty(0, np.int64)
-        held = np.flatnonzero(ready & sites.changes_always())
         fresh = now - sites.last_poll[held] < _TWIN_GAP_SHARE * period
         rested = now - sites.twin_at[held] >= _TWIN_PAUSE_PERIODS * period
         slots = held[fresh & rested]

@@ -140,12 +140,16 @@ class SiteTable(Columns):
 
         A site asked for by hand (`asap`) need not wait for its min_interval, only for its Retry-After and backoff.
         """
-        n = self.size
-        due = self.next_allowed(default_min_interval) <= now
-        due |= self.asap[:n] & (self.not_before[:n] <= now)
-        due &= (self.state[:n] != _GONE) & (self.site_id[:n] >= 0)
-        due &= ~(self.paused[:n] | self.in_flight[:n])
-        return due
+        asked = self.asap[: self.size] | (self.next_allowed(default_min_interval) <= now)
+        return self.askable(now) & asked
+
+    def askable(self, now: float, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+        """bool[k]: which of `slots` (None: all) may be polled now but for their min_interval."""
+        part = slice(0, self.size) if slots is None else slots
+        free = self.not_before[part] <= now
+        free &= (self.state[part] != _GONE) & (self.site_id[part] >= 0)
+        free &= ~(self.paused[part] | self.in_flight[part])
+        return free
 
     def lateness(
         self, now: float, default_max_interval: float, slots: NDArray[np.int64] | None = None

@@ -65,6 +65,7 @@ class Commit:
         drafts, states = self._follow(living, current, contents)
         run_each(connection, sql.update_state, states)
         changes = self._write_changes(connection, drafts)
+        self._write_masks(connection, living)
         self._write_learned(connection, living)
         self._write_hosts(connection)
         run(connection, sql.upsert_batch, 1, batch.id)
@@ -124,6 +125,10 @@ class Commit:
         run_each(connection, self._sql.insert_change, [row for _, row in drafts])
         ids = run(connection, self._sql.changes_after, after)
         return tuple(CommittedChange(id_, site_id, i) for (id_, site_id), (i, _) in zip(ids, drafts, strict=True))
+
+    def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
+        rows = [(r.poll.site_id, r.memory.baseline.mask, r.poll.at) for _, r in living if r.mask_changed]
+        run_each(connection, self._sql.upsert_mask, rows)
 
     def _write_learned(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
         batch = self._batch

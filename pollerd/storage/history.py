@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect
 from pollerd.storage import cursors
-from pollerd.storage.schema import poll
+from pollerd.storage.schema import mask, poll
 from pollerd.storage.values import Page, PollColumns
 
 
@@ -37,14 +37,16 @@ def _poll(row: dict[str, Any]) -> Poll:
 
 def recent_polls(per_site: int, after: int, through: int | None) -> Select[Any]:
     """The last `per_site` informative polls of every site, in time order, of those with ids above `after`, up to
-    `through`.
+    `through`. Polls from before noise was told from changes are left out.
     """
     c = poll.c
     informative = [kind.value for kind in OutcomeKind if kind.informative]
     newest_first = func.row_number().over(partition_by=c.site_id, order_by=c.id.desc())
     ranked = (
         select(c.id, c.site_id, c.at, c.elapsed, c.changed, c.age, c.count, newest_first.label("rank"))
-        .where(c.outcome.in_(informative), c.id > after, *([] if through is None else [c.id <= through]))
+        .outerjoin(mask, mask.c.site_id == c.site_id)
+        .where(c.outcome.in_(informative), or_(mask.c.since.is_(None), c.at >= mask.c.since))
+        .where(c.id > after, *([] if through is None else [c.id <= through]))
         .subquery()
     )
     r = ranked.c

@@ -51,6 +51,7 @@ def _memory(
     redirect_url: str | None,
     redirect_count: int,
     last_outcome: str | None,
+    mask: bytes | None,
 ) -> SiteMemory:
     baseline = Baseline(
         fingerprint=fingerprint,
@@ -60,6 +61,7 @@ def _memory(
         last_modified=lm_seen,
         last_modified_good=lm_good,
         last_modified_bad=lm_bad,
+        mask=mask or b"",
     )
     return SiteMemory(
         site_id=site_id,
@@ -75,6 +77,12 @@ def _memory(
         last_outcome=None if last_outcome is None else OutcomeKind(last_outcome),
         access=access,
     )
+
+
+def content_before(connection: Connection, sql: Statements, site_id: int, content_id: int) -> int | None:
+    """The content of the site that was seen last before the one named; None where none is kept."""
+    newest_first = run(connection, sql.contents_of_sites, sql.many([site_id]))
+    return next((row[0] for row in newest_first if row[0] != content_id), None)
 
 
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[tuple[int, bytes]]:

@@ -137,6 +137,16 @@ learned = Table(
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
+# What of a page differs at every fetch (`detection.masks`), and since when that is known (epoch s): what polls before
+# then said of changes may be noise. A table of its own: `site_state` is rewritten by every poll, this hardly ever.
+mask = Table(
+    "mask",
+    metadata,
+    _site_id(primary_key=True),
+    Column("mask", LargeBinary, nullable=False),
+    Column("since", Double, nullable=False),
+)
+
 poll = Table(
     "poll",
     metadata,

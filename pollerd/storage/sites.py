@@ -14,7 +14,7 @@ from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
 from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
 from pollerd.storage.salvage import number
-from pollerd.storage.schema import deleted_url, host, learned, site, site_state, site_tag
+from pollerd.storage.schema import deleted_url, host, learned, mask, site, site_state, site_tag
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import Page, SiteChanges
@@ -136,7 +136,8 @@ class Sites:
             self._require_free(connection, spec.url)
             values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
             connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
-            connection.execute(delete(learned).where(learned.c.site_id == site_id))
+            for table in (learned, mask):
+                connection.execute(delete(table).where(table.c.site_id == site_id))
         connection.execute(update(site).where(site.c.id == site_id).values(values))
         if "tags" in changes:
             self._set_tags(connection, site_id, spec.tags)

@@ -38,6 +38,7 @@ from pollerd.storage.schema import (
     host,
     last_batch,
     learned,
+    mask,
     poll,
     site,
     site_state,
@@ -146,6 +147,7 @@ class Statements:
         self.upsert_content = self._upsert(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
         learned_columns = ["site_id", "allocator", "state"]
         self.upsert_learned = self._upsert(learned, learned_columns, ["site_id"], ["allocator", "state"])
+        self.upsert_mask = self._upsert(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
         self.upsert_batch = self._upsert(last_batch, ["id", "batch"], ["id"], ["batch"])
         self.update_state = self._update_state()
         self.update_host = self._update(host, ["last_start_at", "paused_until", "throttles"])
@@ -186,8 +188,10 @@ class Statements:
                 site.c.settings_changed_at,
                 site.c.access,
                 *(site_state.c[name] for name in MEMORY),
+                mask.c.mask,
             )
             .join_from(site, site_state)
+            .outerjoin(mask, mask.c.site_id == site.c.id)
             .where(self.among(site.c.id, "sites")),
             ["sites"],
         )

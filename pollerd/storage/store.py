@@ -179,6 +179,11 @@ class Store:
         # As compression does, decompression lets go of the interpreter.
         return await asyncio.to_thread(unpack_all, packed) if packed else {}
 
+    async def load_content_before(self, site_id: int, content_id: int) -> bytes | None:
+        """The content of the site that was seen last before the one named; None where none is kept."""
+        before = await self._database.read(lambda c: memories.content_before(c, self._sql, site_id, content_id))
+        return None if before is None else (await self.load_contents([before])).get(before)
+
     async def commit(self, batch: Batch) -> CommitResult:
         """Keep the batch whole, in one transaction, or nothing of it.
 

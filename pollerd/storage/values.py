@@ -99,6 +99,8 @@ class PollRecord(Struct, frozen=True):
     change: ChangeDraft | None = None
     learned: bytes | None = None
     """The allocator's state of this site, for `Batch.allocator`."""
+    mask_changed: bool = False
+    """Whether `memory.baseline.mask` is new with this poll: what polls before it said of changes may be noise."""
 
 
 @dataclass(frozen=True, slots=True)

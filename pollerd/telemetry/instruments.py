@@ -66,6 +66,7 @@ class Instruments:
         self.noisy_sites = gauge(
             "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
         )
+        self.masks_learned = counter("masks_learned_total", "Times that twins told noise from news at a site")
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)

@@ -31,23 +31,23 @@ def test_after_a_twin_the_wait_is_doubled() -> None:
 
 
 def test_twins_are_at_most_one_in_fifty_polls_and_rotate() -> None:
-    cap, ready = NoiseCap(table()), np.array([True, True, True])
-    twins = [slot for _ in range(100) for slot in cap.twin(ready, NOW, PERIOD, 1).tolist()]
+    cap, held = NoiseCap(table()), np.array([0, 1])
+    twins = [slot for _ in range(100) for slot in cap.twin(held, NOW, PERIOD, 1).tolist()]
     assert twins == [0, 1]
 
 
-@pytest.mark.parametrize(("last_poll", "ready"), [(NOW - 50, True), (NOW - 1, False)])
-def test_no_twin_long_after_the_poll_nor_for_a_busy_site(last_poll: float, ready: bool) -> None:
+@pytest.mark.parametrize(("last_poll", "held"), [(NOW - 50, [0, 1]), (NOW - 1, [])])
+def test_no_twin_long_after_the_poll_nor_where_nobody_may_be_asked(last_poll: float, held: list[int]) -> None:
     site_table = table()
     site_table.last_poll[:3] = last_poll
     cap = NoiseCap(site_table)
-    assert not any(len(cap.twin(np.full(3, ready), NOW, PERIOD, 50)) for _ in range(5))
+    assert not any(len(cap.twin(np.array(held, np.int64), NOW, PERIOD, 50)) for _ in range(5))
 
 
 def test_a_page_that_holds_still_between_twins_is_let_go() -> None:
     site_table = table()
     cap = NoiseCap(site_table)
-    (slot,) = cap.twin(np.full(3, True), NOW, PERIOD, 50).tolist()
+    (slot,) = cap.twin(np.array([0, 1]), NOW, PERIOD, 50).tolist()
     site_table.note_history(np.array([slot]), np.array([True]))
     assert site_table.changes_always()[slot]
     site_table.note_history(np.array([slot]), np.array([False]))
