@@ -1,10 +1,11 @@
 """Import, start, memory, choosing and the API's answers with very many sites, measured from outside the daemon.
 
-The daemon is the real one (`pollerd run`, SQLite). CPU and memory are read from /proc, ticks and event-loop lag from
-/metrics. One run: a start with the list; then a start with an empty database and the list imported over REST, while
-calls are timed; then a restart; then polling at the full budget of a loopback origin, while calls are timed.
+The daemon is the real one (`pollerd run`, SQLite or PostgreSQL). CPU and memory are read from /proc, ticks and
+event-loop lag from /metrics. One run: a start with the list; then a start with an empty database and the list imported
+over REST, while calls are timed; then a restart; then polling at the full budget of a loopback origin, while calls are
+timed.
 
-    python benchmarks/scale.py [--sites 100000] [--budget 200] [--seconds 60]
+    python benchmarks/scale.py [--sites 100000] [--budget 200] [--seconds 60] [--database URL]
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
+import asyncpg
 from aiohttp import web
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -165,12 +167,33 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def daemon(work: Path, name: str, budget: float, *arguments: str) -> AsyncIterator[tuple[Process, Api]]:
+async def databases(work: Path, server: str | None) -> AsyncIterator[list[str]]:
+    """URLs of two empty databases: SQLite files, or on a PostgreSQL server, where they are dropped at the end."""
+    names = [f"pollerd_scale_{os.getpid()}_{n}" for n in range(2)]
+    if server is None:
+        yield [f"sqlite+aiosqlite:///{work}/{name}.db" for name in names]
+        return
+    connection = await asyncpg.connect(server)
+    try:
+        for name in names:
+            await connection.execute(f"CREATE DATABASE {name}")
+        yield [f"{server.rsplit('/', 1)[0]}/{name}" for name in names]
+    finally:
+        for name in names:
+            await connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def daemon(
+    work: Path, name: str, budget: float, *arguments: str, database: str | None = None
+) -> AsyncIterator[tuple[Process, Api]]:
+    """By default the database is an SQLite file of the name."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     command = [
         *(sys.executable, "-m", "pollerd", "run", *arguments, "--budget", str(budget), "--allow-private"),
-        *("--database", f"sqlite+aiosqlite:///{work}/{name}.db", "--listen", f"127.0.0.1:{port}"),
+        *("--database", database or f"sqlite+aiosqlite:///{work}/{name}.db", "--listen", f"127.0.0.1:{port}"),
     ]
     with (work / f"{name}.log").open("ab") as log:
         started = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
@@ -213,9 +236,9 @@ def write_list(path: Path, sites: int, port: int) -> None:
             file.write(f"http://127.{1 + k // 62_500}.{k // 250 % 250}.{k % 250 + 1}:{port}/p/{i // hosts}\n")
 
 
-async def from_a_list(work: Path, sites: int, found: Figures) -> None:
+async def from_a_list(work: Path, database: str, sites: int, found: Figures) -> None:
     began = time.monotonic()
-    async with daemon(work, "list", 0.01, str(work / "urls.txt")) as (process, api):
+    async with daemon(work, "list", 0.01, str(work / "urls.txt"), database=database) as (process, api):
         await until(api.ready)
         before, counted = process.cpu(), time.monotonic()
 
@@ -231,9 +254,9 @@ async def from_a_list(work: Path, sites: int, found: Figures) -> None:
     found.add("all of it with start and end", f"{time.monotonic() - began:.1f} s")
 
 
-async def over_rest(work: Path, sites: int, found: Figures) -> None:
+async def over_rest(work: Path, database: str, sites: int, found: Figures) -> None:
     lines = (work / "urls.txt").read_bytes().splitlines(keepends=True)
-    async with daemon(work, "rest", 0.01) as (process, api):
+    async with daemon(work, "rest", 0.01, database=database) as (process, api):
         await until(api.ready)
         before, began, calls = process.cpu(), time.monotonic(), Latencies(api)
         async with calls.measured():
@@ -244,9 +267,9 @@ async def over_rest(work: Path, sites: int, found: Figures) -> None:
         found.add("memory after it", process.memory())
 
 
-async def restarted(work: Path, budget: float, seconds: float, port: int, found: Figures) -> None:
+async def restarted(work: Path, database: str, budget: float, seconds: float, port: int, found: Figures) -> None:
     began = time.monotonic()
-    async with origin(port), daemon(work, "list", budget) as (process, api):
+    async with origin(port), daemon(work, "list", budget, database=database) as (process, api):
         await until(api.ready)
         found.add("start to readyz", f"{time.monotonic() - began:.1f} s, CPU {process.cpu():.1f} s")
         found.add("memory at the start", process.memory())
@@ -265,14 +288,15 @@ async def restarted(work: Path, budget: float, seconds: float, port: int, found:
         found.add("memory while polling", process.memory())
 
 
-async def measure(sites: int, budget: float, seconds: float, port: int) -> Figures:
+async def measure(sites: int, budget: float, seconds: float, port: int, server: str | None) -> Figures:
     found = Figures()
     with tempfile.TemporaryDirectory(prefix="scale-") as folder:
         work = Path(folder)
         write_list(work / "urls.txt", sites, port)
-        await from_a_list(work, sites, found)
-        await over_rest(work, sites, found)
-        await restarted(work, budget, seconds, port, found)
+        async with databases(work, server) as (first, second):
+            await from_a_list(work, first, sites, found)
+            await over_rest(work, second, sites, found)
+            await restarted(work, first, budget, seconds, port, found)
     return found
 
 
@@ -282,8 +306,9 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=200.0)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--port", type=int, default=8798)
+    parser.add_argument("--database", metavar="URL", help="postgresql://...: of a server, to make databases on")
     a = parser.parse_args()
-    found = asyncio.run(measure(a.sites, a.budget, a.seconds, a.port))
+    found = asyncio.run(measure(a.sites, a.budget, a.seconds, a.port, a.database))
     print(f"| what | {a.sites:,} sites |\n| --- | --- |")
     for what, value in found.rows:
         print(f"| {what} | {value} |")
