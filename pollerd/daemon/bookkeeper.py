@@ -24,7 +24,7 @@ from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
 from pollerd.detection import summarise
 from pollerd.fetching import host_of
-from pollerd.model import STATE_CODE, Media, OutcomeKind
+from pollerd.model import STATE_CODE, Media, OutcomeKind, SiteState
 from pollerd.storage import Batch, HostRobots, HostUpdate, PollRecord, Store
 from pollerd.telemetry import Instruments
 
@@ -76,7 +76,7 @@ class Bookkeeper:
         for i, finding in enumerate(current):
             current[i], record = self._judged(finding, summaries.get(finding.site_id, ""))
             records.append(record)
-        self._fleet.learn_anew([f.slot for f, record in zip(current, records, strict=True) if record.mask_changed])
+        self._twins.forget([f.slot for f, record in zip(current, records, strict=True) if record.mask_changed])
         records = self._learn(current, records)
         return Entry(tuple(current), self._with_learned(current, records))
 
@@ -109,11 +109,14 @@ class Bookkeeper:
         self._count(entry.records)
         there = self._still_there(entry.findings, moved)
         findings, records = list(compress(entry.findings, there)), list(compress(entry.records, there))
-        self._settle_sites(np.array([finding.slot for finding in findings], np.int64), records)
+        if findings:
+            self._settle_sites(np.array([finding.slot for finding in findings], np.int64), records)
         for finding, record in zip(findings, records, strict=True):
             content_id = content_ids.get(finding.memory.site_id)
             after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
             self._memories.follow(finding.memory, after)
+            if record.state is SiteState.ACTIVE:
+                self._faults.passed(finding)
 
     async def _described(self, findings: Sequence[Finding]) -> tuple[Sequence[Finding], dict[int, str]]:
         """The findings with noise told from news, and by site what changed, in a line."""

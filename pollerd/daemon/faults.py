@@ -60,11 +60,10 @@ class Faults:
             sites = f"{len(self._in_a_row)} sites in a row"
             raise FaultEverywhereError(f"{sites} raised, the last: {reason(memory, error)}") from error
 
-    def passed(self, finding: Finding) -> Finding:
-        """Takes note of a poll at which nothing raised: where it read its page, the row is broken. Returns it."""
+    def passed(self, finding: Finding) -> None:
+        """Takes note of a poll that went well to the end, its commit: where it read its page, the row is broken."""
         if finding.detection is not None and finding.detection.kind.informative:
             self._in_a_row.clear()
-        return finding
 
 
 def reason(memory: SiteMemory, error: Exception) -> str:

@@ -221,14 +221,6 @@ class Fleet:
             self.sites.remove(slot)
         return slot
 
-    def learn_anew(self, slots: Sequence[int]) -> None:
-        """What the polls of the slots told of changes was noise: the allocator forgets it."""
-        if not slots:
-            return
-        some, table = np.array(slots, np.int64), self.sites
-        self.allocator.remove(some)
-        self.allocator.add(some, table.weight[some], table.cost[some], table.half_life[some])
-
     def begin_anew(self, allocator: Allocator) -> None:
         """Puts in charge an allocator that holds no sites yet and has learned nothing."""
         slots, table = np.flatnonzero(self.sites.occupied()), self.sites

@@ -43,7 +43,7 @@ class Poller:
     async def poll(self, slot: int, memory: SiteMemory) -> Finding:
         """Polls the site in `slot`. Faults of the site, and ours that it brings out, come back in the finding."""
         try:
-            return self._faults.passed(await self._poll(slot, memory))
+            return await self._poll(slot, memory)
         except Exception as error:  # noqa: BLE001
             return self._faults.set_aside(slot, memory, error)
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
 from msgspec.structs import replace
 
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.workshop import Workshop
-from pollerd.detection import learn_from_twins
-from pollerd.model import Evidence, OutcomeKind
+from pollerd.detection import learn_from_twins, outgrown
+from pollerd.model import Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 
 _PROMPT_SECONDS = 30.0
 """A poll that starts so long after it was chosen as a twin is none: the page has had time to change."""
-_LEARNED_HERE_BYTES = 16 * 1024
+_DONE_HERE_BYTES = 16 * 1024
+
+T = TypeVar("T")
 
 
 class Twins:
@@ -33,19 +39,29 @@ class Twins:
         `first` is the content of the poll before, None where it is not kept. The mask that the twins teach stands in
         the finding's baseline; twins that are the same under it found no change.
         """
-        detection, memory = finding.detection, finding.memory
-        if detection is None or detection.content is None or first is None or not self._is_twin(finding):
+        detection = finding.detection
+        if detection is None or detection.content is None or first is None:
             return finding
         try:
-            earlier = await self._store.load_content_before(memory.site_id, memory.content_id or 0)
-            given = (first, detection.content, detection.baseline, earlier)
-            if len(first) + len(detection.content) <= _LEARNED_HERE_BYTES:
-                baseline, same = learn_from_twins(*given)
-            else:
-                baseline, same = await self._workshop.do(learn_from_twins, *given)
+            if not self._is_twin(finding):
+                await self._look_at_structure(finding.slot, detection.content, detection.baseline.mask)
+                return finding
+            return await self._learned(finding, detection, first, detection.content)
         except Exception as error:  # noqa: BLE001
-            self._faults.report(memory, error)
+            self._faults.report(finding.memory, error)
             return finding
+
+    async def _look_at_structure(self, slot: int, content: bytes, mask: bytes) -> None:
+        """Where the page was rebuilt its mask is to be learned anew: a twin is asked for."""
+        moved = bool(mask) and await self._do(len(content), outgrown, content, mask)
+        if moved:
+            self._fleet.sites.suspect(slot)
+
+    async def _learned(self, finding: Finding, detection: Detection, first: bytes, second: bytes) -> Finding:
+        memory = finding.memory
+        earlier = await self._store.load_content_before(memory.site_id, memory.content_id or 0)
+        size = len(first) + len(second)
+        baseline, same = await self._do(size, learn_from_twins, first, second, detection.baseline, earlier)
         if baseline.mask == memory.baseline.mask:
             return finding
         self._instruments.masks_learned.inc()
@@ -54,6 +70,18 @@ class Twins:
         quiet = Evidence(changed=False) if detection.evidence is not None else None
         unchanged = replace(detection, kind=OutcomeKind.UNCHANGED, baseline=baseline, evidence=quiet, content=None)
         return replace(finding, detection=unchanged)
+
+    async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
+        """Where it may take long, beside the loop."""
+        return work(*arguments) if size <= _DONE_HERE_BYTES else await self._workshop.do(work, *arguments)
+
+    def forget(self, slots: Sequence[int]) -> None:
+        """What the polls of the slots told of changes was noise: the allocator starts anew with them."""
+        if not slots:
+            return
+        some, sites, allocator = np.array(slots, np.int64), self._fleet.sites, self._fleet.allocator
+        allocator.remove(some)
+        allocator.add(some, sites.weight[some], sites.cost[some], sites.half_life[some])
 
     def _is_twin(self, finding: Finding) -> bool:
         sites, slot = self._fleet.sites, finding.slot

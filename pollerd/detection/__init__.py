@@ -7,7 +7,7 @@ from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heav
 from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.normalise import Normalised, normalise
 from pollerd.detection.summary import summarise
-from pollerd.detection.twins import learn_from_twins, noise_of, without_noise
+from pollerd.detection.twins import learn_from_twins, noise_of, outgrown, without_noise
 
 __all__ = [
     "HEAVY_BYTES",
@@ -18,6 +18,7 @@ __all__ = [
     "learn_from_twins",
     "noise_of",
     "normalise",
+    "outgrown",
     "parse_http_date",
     "summarise",
     "without_noise",

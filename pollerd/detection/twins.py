@@ -10,7 +10,7 @@ from functools import lru_cache
 import xxhash
 from msgspec.structs import replace
 
-from pollerd.detection.masks import Mask, apply, from_bytes, learn, to_bytes
+from pollerd.detection.masks import apply, from_bytes, learn, to_bytes
 from pollerd.model import Baseline
 
 _read = lru_cache(maxsize=1024)(from_bytes)
@@ -31,7 +31,12 @@ def fingerprint_of(content: bytes, mask: bytes) -> bytes:
 
 def noise_of(mask: bytes) -> tuple[str, ...]:
     """What the mask hides and where, a line each, for a person."""
-    return _shown(_read(mask)) if mask else ()
+    return tuple(_read(mask).describe()) if mask else ()
+
+
+def outgrown(content: bytes, mask: bytes) -> bool:
+    """Whether the page's structure has changed, so that the mask has lost places where it knew noise."""
+    return apply(content, _read(mask)).missing > 0
 
 
 def learn_from_twins(first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None) -> tuple[Baseline, bool]:
@@ -47,7 +52,3 @@ def learn_from_twins(first: bytes, second: bytes, baseline: Baseline, earlier: b
     mask = to_bytes(widened)
     fingerprint = fingerprint_of(second, mask)
     return replace(baseline, mask=mask, fingerprint=fingerprint), fingerprint == fingerprint_of(first, mask)
-
-
-def _shown(mask: Mask) -> tuple[str, ...]:
-    return (*(rule.shown for rule in mask.blocks), *(rule.shown for rule in mask.lines))

@@ -14,8 +14,11 @@ from pollerd.scheduling.sites import SiteTable
 
 TWIN_SHARE = 1 / 50
 """At most one twin in so many polls."""
+_CREDIT_MOST = 16.0
+"""Twins that may be saved up while no site needs one."""
 _TWIN_GAP_SHARE = 0.25
-"""A twin comes within this share of the uniform period, or not at all."""
+_TWIN_GAP_SECONDS = 3.0
+"""A twin comes within this share of the uniform period, or so soon, or not at all."""
 _TWIN_PAUSE_PERIODS = 8.0
 """Uniform periods between two twins of one site."""
 
@@ -33,7 +36,7 @@ class NoiseCap:
         After a twin the wait is doubled, so that twins come out of the site's own share.
         """
         part = slice(0, self._sites.size) if slots is None else slots
-        twinned = self._sites.last_gap[part] < _TWIN_GAP_SHARE * period
+        twinned = self._sites.last_gap[part] < min(_longest_gap(period), period)
         return np.where(self._sites.changes_always(slots), np.where(twinned, 2 * period, period), 0.0)
 
     def twin(self, held: NDArray[np.int64], now: float, period: float, polls: int) -> NDArray[np.int64]:
@@ -41,11 +44,11 @@ class NoiseCap:
 
         polls: how many were chosen since the last call; they earn the allowance.
         """
-        self._credit = min(self._credit + polls * TWIN_SHARE, 1.0)
+        self._credit = min(self._credit + polls * TWIN_SHARE, _CREDIT_MOST)
         sites = self._sites
         if self._credit < 1.0:
             return np.empty(0, np.int64)
-        fresh = now - sites.last_poll[held] < _TWIN_GAP_SHARE * period
+        fresh = now - sites.last_poll[held] < _longest_gap(period)
         rested = now - sites.twin_at[held] >= _TWIN_PAUSE_PERIODS * period
         slots = held[fresh & rested]
         if not len(slots):
@@ -54,3 +57,8 @@ class NoiseCap:
         sites.twin_at[slot] = now
         self._credit -= 1.0
         return np.array([slot], np.int64)
+
+
+def _longest_gap(period: float) -> float:
+    """Seconds within which a second poll is a twin of the first."""
+    return max(_TWIN_GAP_SHARE * period, _TWIN_GAP_SECONDS)

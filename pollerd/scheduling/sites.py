@@ -14,7 +14,7 @@ from pollerd.model import STATE_CODE, SiteState
 _GONE = STATE_CODE[SiteState.GONE]
 
 HISTORY_POLLS = 16
-_HISTORY_KNOWN = 8
+_HISTORY_KNOWN = 6
 
 
 class SiteTable(Columns):
@@ -184,6 +184,11 @@ class SiteTable(Columns):
         self.history[slots] = np.where(still, kept, kept << 1 | changed)
         longer = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
         self.history_length[slots] = np.where(still, 0, longer)
+
+    def suspect(self, slot: int) -> None:
+        """The slot counts as one that changes always, and its next twin is due, until a twin says otherwise."""
+        self.history[slot], self.history_length[slot] = 0xFFFF, HISTORY_POLLS
+        self.twin_at[slot] = -math.inf
 
     def changes_always(self, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
         """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.

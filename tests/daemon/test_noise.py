@@ -1,0 +1,118 @@
+"""Pages that differ at every fetch: twins tell noise from news, in a live daemon."""
+
+from __future__ import annotations
+
+import secrets
+
+from aiohttp import web
+
+from pollerd.model import OutcomeKind
+from tests.daemon.conftest import Running, Start
+from tests.support.origin import Origin, Page
+
+STEADY = 3
+PATIENCE_SECONDS = 60.0
+
+
+def noisy(origin: Origin, path: str, news: list[str]) -> None:
+    """A page with a token that is another at each request, and the news."""
+
+    async def answer(_: web.Request) -> web.Response:
+        items = "".join(f"<li>{item}</li>" for item in news)
+        token = secrets.token_hex(8)
+        html = f"<html><body><h1>News</h1><ul>{items}</ul><p>Request {token} served</p><p>The end</p></body></html>"
+        return web.Response(text=html, content_type="text/html")
+
+    origin.pages[path] = Page(handler=answer)
+
+
+async def masked(running: Running, site_id: int) -> None:
+    """Waits until a twin has told the site's noise."""
+    for times in range(8, 400):
+        polls = await running.polled(site_id, times, PATIENCE_SECONDS)
+        if any(poll.outcome is OutcomeKind.UNCHANGED for poll in polls):
+            return
+    raise AssertionError("no twin told the noise from news")
+
+
+async def start_with_noise(running: Running, origin: Origin, news: list[str]) -> int:
+    noisy(origin, "/noisy", news)
+    for i in range(STEADY):
+        origin.pages[f"/steady{i}"] = Page(etag=f'"{i}"')
+    (site, *_) = await running.add(
+        origin.url("/noisy"), *(origin.url(f"/steady{i}", host=i + 2) for i in range(STEADY))
+    )
+    await masked(running, site)
+    return site
+
+
+async def test_noise_is_masked_and_news_beside_it_is_found(start: Start, origin: Origin) -> None:
+    news = ["one"]
+    async with start(budget=40.0) as running:
+        site = await start_with_noise(running, origin, news)
+        assert running.metric("pollerd_masks_learned_total") == 1
+        before = len(await running.changes())
+        polls = len(await running.polls(site))
+        await running.polled(site, polls + 10)
+        assert len(await running.changes()) == before
+        news.append("two")
+        await running.polled(site, polls + 20)
+        found = (await running.changes())[before:]
+    assert [change.site_id for change in found] == [site]
+    assert "two" in found[0].summary
+
+
+async def test_a_mask_outlives_the_daemon(start: Start, origin: Origin, any_database: str) -> None:
+    news = ["one"]
+    async with start(budget=40.0, url=any_database) as running:
+        site = await start_with_noise(running, origin, news)
+    async with start(budget=40.0, url=any_database) as running:
+        seen, before = len(await running.polls(site)), len(await running.changes())
+        await running.polled(site, seen + 8)
+        assert len(await running.changes()) == before
+
+
+async def test_what_noise_taught_is_forgotten_and_not_replayed(start: Start, origin: Origin) -> None:
+    async with start(budget=40.0, allocator="whittle") as running:
+        site = await start_with_noise(running, origin, ["one"])
+        rate = running.control.live([site])[site].rate_per_day
+        await running.control.set_allocation(allocator="uniform")
+        await running.control.set_allocation(allocator="whittle")
+        replayed = running.control.live([site])[site].rate_per_day
+        noise = sum(poll.changed for poll in await running.polls(site))
+    assert noise >= 6
+    assert rate is not None
+    assert replayed is not None
+    assert replayed < 2 * rate
+
+
+async def test_another_url_begins_without_the_mask(start: Start, origin: Origin) -> None:
+    async with start(budget=40.0) as running:
+        site = await start_with_noise(running, origin, ["one"])
+        noisy(origin, "/moved", ["one"])
+        await running.control.update_site(site, {"url": origin.url("/moved")})
+        polls = len(await running.polls(site))
+        later = (await running.polled(site, polls + 4))[polls + 1 :]
+    assert all(poll.changed for poll in later[:2])
+
+
+async def test_a_page_that_is_rebuilt_is_asked_twice_anew(start: Start, origin: Origin) -> None:
+    news = ["one"]
+    async with start(budget=40.0) as running:
+        site = await start_with_noise(running, origin, news)
+
+        async def rebuilt(_: web.Request) -> web.Response:
+            text = (
+                f"<html><body><article><p>Build {secrets.token_hex(8)}</p><p>All new</p></article></body></html>"
+            )
+            return web.Response(text=text, content_type="text/html")
+
+        origin.pages["/noisy"].handler = rebuilt
+        for _ in range(200):
+            polls = len(await running.polls(site))
+            await running.polled(site, polls + 1)
+            if running.metric("pollerd_masks_learned_total") == 2:
+                break
+        before = len(await running.changes())
+        await running.polled(site, len(await running.polls(site)) + 6)
+        assert len(await running.changes()) == before
