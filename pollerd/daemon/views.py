@@ -62,6 +62,14 @@ class CalibrationView:
 
 
 @dataclass(frozen=True, slots=True)
+class BenefitPoint:
+    """What the best split of another budget (polls per second) would bring."""
+
+    budget: float
+    expected_detections_per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationView:
     """What the budget brings under the present belief."""
 
@@ -79,6 +87,9 @@ class AllocationView:
     maximum_intervals_feasible: bool
     """Whether the budget holds all max_intervals."""
     calibration: CalibrationView
+    one_more_poll_per_second_finds_per_hour: float | None
+    """The difference that one more poll per second would make at the best split; None: not asked for."""
+    benefit_curve: tuple[BenefitPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)
