@@ -113,6 +113,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "why_not_now": "others are more urgent",
         "capped_to_uniform": False,
         "failures": 0,
+        "notes": {"prior_source": "learned from all sites"},
     },
     "Allocation": {
         "allocator": "whittle",

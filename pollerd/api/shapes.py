@@ -294,6 +294,9 @@ class Explanation(BaseModel):
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
+    notes: dict[str, str] = Field(
+        description="what else the allocator has to say of the site: prior_source, profile, spell, where it knows"
+    )
 
 
 class Decile(BaseModel):

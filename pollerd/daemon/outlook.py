@@ -89,6 +89,7 @@ class Outlook:
             why_not_now=self._why_not_now(slot, earliest, now),
             capped_to_uniform=bool(sites.changes_always(one)[0]),
             failures=int(sites.failures[slot]),
+            notes=allocator.notes(slot),
         )
 
     def _rank(self, urgency: float, elapsed: NDArray[np.float64], now: float) -> int:

@@ -37,6 +37,8 @@ class Explanation:
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
+    notes: dict[str, str]
+    """What else the allocator has to say of the site, in words; keys as `Allocator.notes` names them."""
 
 
 @dataclass(frozen=True, slots=True)
