@@ -128,6 +128,14 @@ class Allocator(ABC):
         """
         return self.rates_of(slots)[:, None], np.ones((len(slots), 1))
 
+    def notes(self, slot: int) -> dict[str, str]:
+        """What else decides about a slot in use, in words for a person; none where there is nothing to tell.
+
+        Keys in use: prior_source (what a site without polls is believed to be like), profile (hours of the week),
+        spell (active or quiet).
+        """
+        return {}
+
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Believed probability, float64[k], that a poll of slots int64[k] after elapsed float64[k] s finds a change.
 

@@ -18,6 +18,11 @@ OBJECTIVES = ("changes", "freshness", "interest")
 DEFAULT_HALF_LIFE_S = 86_400.0
 """Where an interest is given no half-life: news is worth half after a day."""
 
+_NARROW = 0.5
+"""Width of an interval in which spending is followed by its slope, ..."""
+_MOST_FOLLOWED = 18
+"""... as often as this."""
+
 
 def g(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """`1 - (1 + z) e^-z` for z >= 0, any shape; rises from 0 to 1. Series below 0.01, where the formula cancels."""
@@ -56,7 +61,7 @@ def amplitude_and_rate(
     weight: NDArray[np.float64],
     half_life: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A and r of the index for each site (table in theory.md 1), float64[n] each.
+    """A and r of the index for each site (table in theory.md 1), float64[n] each, or of any shapes that fit together.
 
     rates believed changes per second >= 0; half_life in s, nan: the default. For `interest` the rate of arrivals
     stands in the amplitude, the decay μ = ln 2 / half_life in g, and an item's mean value is the weight.
@@ -110,30 +115,47 @@ def solve_price(
     if top <= 0:
         return 0.0, np.full(len(worth), np.inf)
     scaled = top / np.where(alive, worth, 1.0)
-    low, high = _bracket(budget, lambda logit: float((cost / _periods_at(logit, scaled, alive, rate)).sum()))
-    price = top / (1.0 + math.exp(-(low + high) / 2))
-    # where the last site comes in, spending may leap within one bit of θ: share out between the two sides of it
-    often, seldom = (1.0 / _periods_at(x, scaled, alive, rate) for x in (low, high))
+    logit, every = share_out(budget, cost, lambda x: _periods_at(x, scaled, alive, rate), (-690.0, 690.0))
+    return top / (1.0 + math.exp(-logit)), every
+
+
+def share_out(
+    budget: float,
+    cost: NDArray[np.float64],
+    periods_at: Callable[[float], NDArray[np.float64]],
+    within: tuple[float, float],
+    error: float = 1e-14,
+) -> tuple[float, NDArray[np.float64]]:
+    """The x at which `Σ C / periods_at(x) = budget`, up to a share `error` of it, and the periods float64[n] in s.
+
+    Spending must fall with x; where it does not reach the budget within the two ends, the nearer end is meant.
+    """
+    low, high = _bracket(budget, lambda x: float((cost / periods_at(x)).sum()), within, error)
+    # where the last site comes in, spending may leap within one bit of x: share out between the two sides of it
+    often, seldom = (1.0 / periods_at(x) for x in (low, high))
     most, least = float(cost @ often), float(cost @ seldom)
     part = (budget - least) / (most - least) if most > least else 1.0
     with np.errstate(divide="ignore"):
-        return price, 1.0 / (seldom + min(max(part, 0.0), 1.0) * (often - seldom))
+        return (low + high) / 2, 1.0 / (seldom + min(max(part, 0.0), 1.0) * (often - seldom))
 
 
-def _bracket(budget: float, spending: Callable[[float], float]) -> tuple[float, float]:
-    """The ends of an interval of logits, next to nothing wide, between which `spending` falls through the budget.
+def _bracket(
+    budget: float, spending: Callable[[float], float], within: tuple[float, float], error: float
+) -> tuple[float, float]:
+    """The ends of an interval, next to nothing wide, between which `spending` falls through the budget.
 
     Halved while it is wide, then the false position with the Illinois rule, which needs a fifth of the evaluations;
     halved again where spending leaps, because there is no slope to follow.
     """
-    low, high, at_low, at_high, last = -690.0, 690.0, 1.0, -1.0, 0
-    for turn in range(120):
+    (low, high), at_low, at_high, last, followed = within, 1.0, -1.0, 0, 0
+    for _ in range(120):
         x = (low + high) / 2
-        if 12 <= turn < 30:
+        if high - low < _NARROW and followed < _MOST_FOLLOWED:
+            followed += 1
             x = min(max((low * at_high - high * at_low) / (at_high - at_low), low), high)
         spent = spending(x)
         excess = (spent - budget) / (spent + budget)
-        if abs(excess) < 1e-14:
+        if abs(excess) < error:
             return x, x
         if excess > 0:
             low, at_low, at_high, last = x, excess, at_high / (2 if last > 0 else 1), 1

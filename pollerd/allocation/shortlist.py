@@ -5,7 +5,8 @@ weight of what the belief fades to grows at most linearly, so for c >= 1
 
     index(c τ) <= c³ index(τ)
 
-and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/3). Until then nobody needs to look.
+and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/3). Until then nobody needs to look. Gaps
+are measured on whatever clock the index goes by; its progress since the last look tells how far any gap has grown.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _SMALLEST_PIECE = 65_536
 
 
 class Shortlist:
-    """Gaps float32[capacity] between which each slot need not be looked at: [seen, due) s, for `level`.
+    """Until when each slot need not be looked at, for `level`: `due` float32[capacity], the clock's progress (s), if it
+    was not polled meanwhile: its gap is no less than `seen` float32[capacity] s.
 
     The level falls by a sweep: the slots are gone through piece by piece, over as many choices, so that no choice among
     very many has to look at all of them.
@@ -37,6 +39,7 @@ class Shortlist:
     def __init__(self) -> None:
         self._seen = np.zeros(0, np.float32)
         self._due = np.zeros(0, np.float32)
+        self._origin: float | None = None
         self._level = -np.inf
         self._goal = -np.inf
         self._swept: int | None = None
@@ -45,15 +48,16 @@ class Shortlist:
         """Room for slots below `capacity`."""
         extra = capacity - len(self._due)
         if extra > 0:
-            self._seen, self._due = (np.concatenate([a, np.zeros(extra, np.float32)]) for a in (self._seen, self._due))
+            self._seen = np.concatenate([self._seen, np.zeros(extra, np.float32)])
+            self._due = np.concatenate([self._due, np.full(extra, -np.inf, np.float32)])
 
     def look_again(self, slots: NDArray[np.int64]) -> None:
         """What is believed of the slots int64[k] has changed."""
-        self._seen[slots] = self._due[slots] = 0.0
+        self._due[slots] = -np.inf
 
     def clear(self) -> None:
         """Nothing is known any more."""
-        self._seen[:] = self._due[:] = 0.0
+        self._due[:] = -np.inf
         self._level = self._goal = -np.inf
         self._swept = None
 
@@ -66,14 +70,22 @@ class Shortlist:
         """Whether `eligible` slots are so many more than the k wanted that most are not worth a look."""
         return eligible > _MOST * _places(eligible, k)
 
-    def to_look_at(self, free: NDArray[np.bool_], elapsed: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n]."""
+    def to_look_at(
+        self, free: NDArray[np.bool_], elapsed: NDArray[np.float64], progress: float, latest: float
+    ) -> NDArray[np.bool_]:
+        """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n].
+
+        `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at.
+        """
         n = len(elapsed)
-        mask = free & ~((elapsed < self._due[:n]) & (elapsed >= self._seen[:n]))
+        rest = elapsed >= self._seen[:n]
+        rest &= elapsed <= latest
+        rest &= self._due[:n] > np.float32(progress - (self._origin or 0.0))
+        mask = free & ~rest
         if self._swept is not None:
             end = self._swept + max(n // _PIECES, _SMALLEST_PIECE)
             mask[self._swept : end] = free[self._swept : end]
-            self._due[self._swept : end] = 0.0  # those that are not free now are looked at once they are
+            self._due[self._swept : end] = -np.inf  # those that are not free now are looked at once they are
             self._swept = end
             if end >= n:
                 self._level, self._swept = self._goal, None
@@ -86,27 +98,32 @@ class Shortlist:
     def note(
         self,
         slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
         gap: NDArray[np.float64],
         value: NDArray[np.float64],
-        latest: float,
+        progress: float,
         k: int,
         eligible: int,
     ) -> None:
         """Keeps until when the slots int64[m] looked at, with indices `value` float64[m], need no further look.
 
-        `latest` (s): a gap at which every slot must be looked at. `eligible`: how many there were to choose k from.
+        elapsed float64[m] s; gap float64[m] s on the clock, and the clock's `progress` (s). `eligible`: how many there
+        were to choose k from.
         """
+        if self._origin is None:
+            self._origin = progress
         self._set_level(value, _places(eligible, k), everyone=len(slots) == eligible)
         with np.errstate(divide="ignore", invalid="ignore"):
-            later = gap * np.cbrt(_CAREFUL * self._goal / value)
+            grows = np.fmax(gap * (np.cbrt(_CAREFUL * self._goal / value) - 1.0), 0.0)
         # Rounded down to float32: never due later than worked out, and seen at the gap itself.
-        self._seen[slots] = gap / _ROUNDED_UP
-        self._due[slots] = np.where(value < self._goal, np.fmin(np.fmax(later, gap), latest) / _ROUNDED_UP, 0.0)
+        self._seen[slots] = elapsed / _ROUNDED_UP
+        due = np.where(value < self._goal, progress - self._origin + grows, -np.inf).astype(np.float32)
+        self._due[slots] = np.nextafter(due, np.float32(-np.inf))
 
     def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
         gathered = int(np.count_nonzero(value >= self._level))
         if everyone:
-            self._due[:] = 0.0  # who is not among them was put off for a level that may now fall
+            self._due[:] = -np.inf  # who is not among them was put off for a level that may now fall
         if everyone or gathered > _MOST * places:
             self._level = self._goal = float(np.partition(value, len(value) - places)[len(value) - places])
             self._swept = None

@@ -106,7 +106,7 @@ class Whittle(Allocator):
         out = np.full(len(elapsed), -np.inf)
         n = roster.n
         if n:
-            out[:n] = np.where(roster.used[:n], self._urgency(slice(0, n), elapsed[:n]), -np.inf)
+            out[:n] = np.where(roster.used[:n], self._urgency(slice(0, n), elapsed[:n], now), -np.inf)
         return out
 
     def select(
@@ -128,14 +128,15 @@ class Whittle(Allocator):
         self._sweep_where_all_has_changed()
         if not self._shortlist.worth_it(number, k):
             slots = np.flatnonzero(free)
-            return slots[top(self._urgency(slots, elapsed[slots]), k)]
-        slots = np.flatnonzero(self._shortlist.to_look_at(free, elapsed))
-        value = self._urgency(slots, elapsed[slots])
+            return slots[top(self._urgency(slots, elapsed[slots], now), k)]
+        progress, latest = self._progress(now), self._settings.starvation_cycles * self._belief.cycle
+        slots = np.flatnonzero(self._shortlist.to_look_at(free, elapsed, progress, latest))
+        value = self._urgency(slots, elapsed[slots], now)
         if len(slots) < number and not self._shortlist.enough(value, k):
             slots = np.flatnonzero(free)
-            value = self._urgency(slots, elapsed[slots])
-        latest = self._settings.starvation_cycles * self._belief.cycle
-        self._shortlist.note(slots, elapsed[slots], value, latest, k, number)
+            value = self._urgency(slots, elapsed[slots], now)
+        gap = self._gap(elapsed[slots], now)
+        self._shortlist.note(slots, elapsed[slots], gap, value, progress, k, number)
         return slots[top(value, k)]
 
     def _sweep_where_all_has_changed(self) -> None:
@@ -146,14 +147,22 @@ class Whittle(Allocator):
 
     def _outlook(self) -> tuple[int, float]:
         """What the indices of all sites hang on."""
-        return self._belief.version, self._belief.cycle
+        return self._belief.version + self._belief.clock.version, self._belief.cycle
 
-    def _urgency(self, part: Part, elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """The gap that counts for the index, float64[k] s. Interest decays by the ordinary clock."""
+        gap = _clipped(elapsed)
+        return gap if self._objective == "interest" else self._belief.clock.gap(gap, now)
+
+    def _progress(self, now: float) -> float:
+        """By how much `_gap` of any slot grows at most, as a reading (s)."""
+        return now if self._objective == "interest" else self._belief.clock.progress(now)
+
+    def _urgency(self, part: Part, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """The urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
-        with np.errstate(invalid="ignore"):
-            gap = np.fmax(np.fmin(elapsed, LONGEST_GAP_S), 0.0)
+        gap = _clipped(elapsed)
         never = np.isposinf(elapsed)
-        value = self._index(part, gap) * self._roster.worth[part]
+        value = self._index(part, self._gap(elapsed, now)) * self._roster.worth[part]
         late = gap > self._settings.starvation_cycles * self._belief.cycle
         if late.any():
             value[late] = OVERDUE + gap[late] / self._belief.cycle
@@ -193,15 +202,15 @@ class Whittle(Allocator):
         if len(evidence) != len(slots):
             raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
         if len(slots) < 2 or np.unique(slots).size == len(slots):
-            self._belief.observe(slots, elapsed, evidence, self._roster.size)
+            self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
             self._shortlist.look_again(slots)
             return
         for rows in _rounds(slots):
-            self._belief.observe(slots[rows], elapsed[rows], evidence.take(rows), self._roster.size)
+            self._belief.observe(slots[rows], elapsed[rows], evidence.take(rows), now, self._roster.size)
         self._shortlist.look_again(slots)
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        return self._urgency(self._roster.known(slots), np.asarray(elapsed, np.float64))
+        return self._urgency(self._roster.known(slots), np.asarray(elapsed, np.float64), now)
 
     def rates(self) -> NDArray[np.float64]:
         n = self._roster.n
@@ -224,9 +233,10 @@ class Whittle(Allocator):
         return self._belief.rates[None], self._belief.posterior(self._roster.known(slots))
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        gap = np.clip(np.asarray(elapsed, np.float64), 0.0, LONGEST_GAP_S)
-        seen = -np.expm1(-gap[:, None] * self._belief.rates)
-        return np.asarray((self._belief.posterior(self._roster.known(slots)) * seen).sum(1))
+        slots, belief = self._roster.known(slots), self._belief
+        gap = belief.clock.gap(_clipped(np.asarray(elapsed, np.float64)), belief.now)
+        seen = -np.expm1(-gap[:, None] * belief.rates)
+        return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         return self._belief.rows(self._roster.known(slots))
@@ -239,6 +249,11 @@ class Whittle(Allocator):
         self._belief.put_shared("whittle", shared_state)
         self._belief.put_rows(slots, site_state)
         self._shortlist.clear()
+
+
+def _clipped(elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        return np.fmax(np.fmin(elapsed, LONGEST_GAP_S), 0.0)
 
 
 def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64]]:

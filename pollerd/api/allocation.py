@@ -13,8 +13,8 @@ router = APIRouter(prefix="/allocation", tags=["allocation"])
 
 @router.get("", summary="What the budget brings")
 async def get_allocation(daemon: Daemon) -> Allocation:
-    """Expected detections under the present belief: as scheduled, under uniform, and at the best split."""
-    return Allocation.model_validate(daemon.control.allocation())
+    """Expected detections under the present belief: as scheduled, uniform, at the best split, and of other budgets."""
+    return Allocation.model_validate(await daemon.control.allocation_over_budgets())
 
 
 @router.put("", dependencies=[Depends(json_body)], summary="Change budget, objective or allocator")

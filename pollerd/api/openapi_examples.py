@@ -113,6 +113,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "why_not_now": "others are more urgent",
         "capped_to_uniform": False,
         "failures": 0,
+        "notes": {"prior_source": "learned from all sites"},
     },
     "Allocation": {
         "allocator": "whittle",
@@ -128,6 +129,12 @@ BODIES: dict[str, dict[str, Any]] = {
         "noisy_sites": 12,
         "maximum_intervals_feasible": True,
         "calibration": {"polls": 91_200, "expected_error": 0.021, "deciles": _DECILES},
+        "one_more_poll_per_second_finds_per_hour": 31.0,
+        "benefit_curve": [
+            {"budget": 2.5, "expected_detections_per_hour": 221.0},
+            {"budget": 5.0, "expected_detections_per_hour": 318.0},
+            {"budget": 10.0, "expected_detections_per_hour": 421.0},
+        ],
     },
     "Difference": {
         "change_id": 42,

@@ -28,8 +28,8 @@ class LiveView(Protocol):
 class ControlPort(Protocol):
     """Adds, changes and removes sites, steers the allocation, tells how the daemon is.
 
-    The views that `explain`, `allocation` and `set_allocation` return have the attributes that `shapes.Explanation`
-    and `shapes.Allocation` name.
+    The views that `explain`, `allocation_over_budgets` and `set_allocation` return have the attributes that
+    `shapes.Explanation` and `shapes.Allocation` name.
     """
 
     async def add_sites(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
@@ -56,8 +56,8 @@ class ControlPort(Protocol):
     def explain(self, site_id: int) -> object:
         """Raises NotFoundError."""
 
-    def allocation(self) -> object:
-        """The allocation as it stands."""
+    async def allocation_over_budgets(self) -> object:
+        """The allocation as it stands, and what other budgets would bring."""
 
     async def set_allocation(
         self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None

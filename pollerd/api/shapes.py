@@ -294,6 +294,9 @@ class Explanation(BaseModel):
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
+    notes: dict[str, str] = Field(
+        description="what else the allocator has to say of the site: prior_source, profile, spell, where it knows"
+    )
 
 
 class Decile(BaseModel):
@@ -316,6 +319,15 @@ class Calibration(BaseModel):
     deciles: tuple[Decile, ...] = Field(description="ten, by predicted probability: below 0.1 first")
 
 
+class BenefitPoint(BaseModel):
+    """What the best split of a budget would bring."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    budget: float = Field(description="polls per second")
+    expected_detections_per_hour: float
+
+
 class Allocation(BaseModel):
     """What the budget brings under the present belief."""
 
@@ -334,6 +346,13 @@ class Allocation(BaseModel):
     noisy_sites: int
     maximum_intervals_feasible: bool
     calibration: Calibration
+    one_more_poll_per_second_finds_per_hour: float | None = Field(
+        description="more expected detections per hour at the best split with a budget of one poll per second more"
+    )
+    benefit_curve: tuple[BenefitPoint, ...] = Field(
+        description="expected detections over budgets of 0.1 to 10 times the present one, in expectation over what is "
+        "believed of the rates, within min_intervals, and within what politeness lets be spent"
+    )
 
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]

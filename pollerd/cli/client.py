@@ -60,6 +60,18 @@ class Client:
             return self._send(method, path, None, {})
         return self._send(method, path, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
+    def ask(self, path: str) -> tuple[int, bytes]:
+        """GETs `path` below the root, as machines do: (status, body), whatever the status."""
+        request = urllib.request.Request(self.url + path, headers=self._headers)
+        try:
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+
     def upload(self, path: str, data: bytes, content_type: str) -> Any:
         """Posts `data` as it is."""
         return self._send("POST", path, data, {"Content-Type": content_type})
@@ -103,8 +115,11 @@ class Client:
             with error:
                 raise CallError(_refusal(error)) from error
         except (OSError, http.client.HTTPException) as error:
-            reason = error.reason if isinstance(error, urllib.error.URLError) else error
-            raise CallError(f"no daemon answers at {self.url}: {reason}") from error
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> CallError:
+        reason = error.reason if isinstance(error, urllib.error.URLError) else error
+        return CallError(f"no daemon answers at {self.url}: {reason}")
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

@@ -180,8 +180,12 @@ class Control:
     # --- allocation ----------------------------------------------------------------------------------------------
 
     def allocation(self) -> AllocationView:
-        """What the budget brings under the present belief."""
+        """What the budget brings under the present belief, without the benefit curve."""
         return self.outlook.allocation()
+
+    async def allocation_over_budgets(self) -> AllocationView:
+        """`allocation`, and what other budgets would bring."""
+        return await self.outlook.allocation_over_budgets()
 
     async def set_allocation(
         self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None
@@ -201,7 +205,7 @@ class Control:
                 self._set_budget(pace)
                 await self._store.save_allocation(AllocationRow(name, goal, pace))
             await self.forecast.refresh()
-        return self.allocation()
+        return await self.allocation_over_budgets()
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:
         """The polling goes on while the successor learns; the change itself is one transaction."""

@@ -12,7 +12,7 @@ from pollerd.allocation import Allocator
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity
+from pollerd.scheduling import HostTable, NoiseCap, SchedulingSettings, SiteTable, capacity
 from pollerd.storage import HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
@@ -245,6 +245,12 @@ class Fleet:
     def uniform_period(self) -> float:
         """Seconds that round robin would leave between two polls of a site: Σ cost / budget."""
         return self.live_cost() / self.allocator.budget
+
+    def floors(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64[k]: shortest gap between two polls of each of the slots int64[k], its noise counted in, s."""
+        minimum = self.sites.min_interval[slots]
+        own = np.where(np.isnan(minimum), self.settings.min_interval_seconds, minimum)
+        return np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots))
 
     def host_name(self, slot: int) -> str:
         """The host "name:port" of a site's slot."""

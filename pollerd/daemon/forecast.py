@@ -1,26 +1,31 @@
-"""What the budget brings under the present belief: price, and expected value at the best split, uniform, as run."""
+"""What the budget brings under the present belief: price, and expected value at the best split, uniform, as run.
+
+The value of polling a site is its expectation over what is believed of its rate, not that at the mean rate.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.benefit import Benefit, expected_benefit, value
-from pollerd.allocation.index import amplitude_and_rate, periods
+from pollerd.allocation.benefit import Benefit
+from pollerd.allocation.mixture import Mixture
 from pollerd.daemon.fleet import Fleet
 
 _FRESH_SECONDS = 5.0
-_SMALL = 5_000
-"""Sites up to which the figures are worked out on the spot: a few milliseconds."""
+_SMALL = 1_000
+"""Sites up to which the figures are worked out on the spot: some ten milliseconds."""
 SAMPLE_SITES = 65_536
 """Of more sites the figures are worked out from about as many: all would hold up the loop, and fill memory."""
 _GOLDEN = 2_654_435_769
 """2³² over the golden ratio."""
+CURVE_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
+"""Budgets of the curve, in units of the present one."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +40,47 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class _Belief:
+class Curve:
+    """Values per second at the best split of other budgets."""
+
+    points: tuple[tuple[float, float], ...]
+    """(budget, value), by budget."""
+    one_more: float
+    """What one more poll per second would add."""
+
+
+@dataclass(frozen=True)
+class Belief:
     """Copies of the columns that the figures follow from, float64[k] each, for live slots int64[k]."""
 
     slots: NDArray[np.int64]
-    rates: NDArray[np.float64]
+    rates: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """As `Allocator.belief_of` tells."""
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     half_life: NDArray[np.float64]
+    floor: NDArray[np.float64]
+    """Shortest gap between two polls, s."""
     last_gap: NDArray[np.float64]
     budget: float
-    """The sites' share of it."""
+    """What the user allows."""
+    reach: float
+    """What of any budget can be spent, for politeness and min_intervals."""
     objective: str
     factor: float
     """Cost of all live sites in parts of that of these."""
+
+    def mixture(self) -> Mixture:
+        """The sites' indices under the belief."""
+        return Mixture.believed(self.rates, self.weight, self.cost, self.half_life, self.floor, self.objective)
+
+    def share(self, budget: float) -> float:
+        """The sites' share of what of a budget can be spent."""
+        return min(budget, self.reach) / self.factor
+
+    def uniform(self) -> NDArray[np.float64]:
+        """Periods float64[k] s under round robin."""
+        return np.maximum(float(self.cost.sum()) / self.share(self.budget), self.floor)
 
 
 def sample(slots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -69,16 +101,27 @@ class Forecast:
         self._fleet, self._objective, self._clock = fleet, objective, clock
         self._figures: Figures | None = None
         self._at = -math.inf
+        self._curve: Curve | None = None
+        self._curve_at = -math.inf
+        self._looking = asyncio.Lock()
 
     async def refresh(self) -> Figures:
         """Works the figures out anew, off the loop."""
-        return self._keep(await asyncio.to_thread(_figures, self._belief()))
+        self._curve_at = -math.inf
+        return self._keep(await asyncio.to_thread(_figures, self.belief()))
+
+    async def curve(self) -> Curve:
+        """Benefit over budgets, at most a few seconds old; worked out off the loop, once for all who ask meanwhile."""
+        async with self._looking:
+            if self._curve is None or self._clock() - self._curve_at > _FRESH_SECONDS:
+                self._curve, self._curve_at = await asyncio.to_thread(_curve, self.belief()), self._clock()
+            return self._curve
 
     def figures(self) -> Figures:
         """The latest figures, worked out anew where that is quick and they are older than a few seconds."""
         stale = self._clock() - self._at > _FRESH_SECONDS
         if self._figures is None or (stale and self._fleet.sites.size <= _SMALL):
-            return self._keep(_figures(self._belief()))
+            return self._keep(_figures(self.belief()))
         return self._figures
 
     def period(self, slot: int) -> float:
@@ -89,39 +132,48 @@ class Forecast:
             return float(figures.benefit.periods[place])
         if not self._fleet.live()[slot]:
             return math.inf
-        sites, one = self._fleet.sites, np.array([slot])
-        rate = np.nan_to_num(self._fleet.allocator.rates_of(one))
-        amplitude, pace = amplitude_and_rate(self._objective(), rate, sites.weight[one], sites.half_life[one])
-        period = float(periods(figures.benefit.price, amplitude, pace, sites.cost[one])[0])
-        return period if period > 0 else math.inf
+        return float(self._belief_of(np.array([slot])).mixture().periods(figures.benefit.price)[0])
+
+    def belief(self) -> Belief:
+        """What is believed now, of a sample where there are very many sites."""
+        return self._belief_of(sample(np.flatnonzero(self._fleet.live())))
 
     def _keep(self, figures: Figures) -> Figures:
         self._figures, self._at = figures, self._clock()
         return figures
 
-    def _belief(self) -> _Belief:
-        sites, allocator = self._fleet.sites, self._fleet.allocator
-        slots = sample(np.flatnonzero(self._fleet.live()))
+    def _belief_of(self, slots: NDArray[np.int64]) -> Belief:
+        fleet, sites = self._fleet, self._fleet.sites
         cost = sites.cost[slots]
-        factor = self._fleet.live_cost() / float(cost.sum()) if len(slots) else 1.0
-        return _Belief(
-            slots,
-            allocator.rates_of(slots),
-            sites.weight[slots],
-            cost,
-            sites.half_life[slots],
-            sites.last_gap[slots].astype(np.float64),
-            allocator.budget / factor,
-            self._objective(),
-            factor,
+        return Belief(
+            slots=slots,
+            rates=fleet.allocator.belief_of(slots),
+            weight=sites.weight[slots],
+            cost=cost,
+            half_life=sites.half_life[slots],
+            floor=fleet.floors(slots),
+            last_gap=sites.last_gap[slots].astype(np.float64),
+            budget=fleet.budget,
+            reach=fleet.spendable(math.inf),
+            objective=self._objective(),
+            factor=fleet.live_cost() / float(cost.sum()) if len(slots) else 1.0,
         )
 
 
-def _figures(belief: _Belief) -> Figures:
-    found = expected_benefit(
-        belief.rates, belief.weight, belief.cost, belief.budget, belief.objective, belief.half_life
+def _figures(belief: Belief) -> Figures:
+    mixture = belief.mixture()
+    price, periods = mixture.split(belief.share(belief.budget))
+    best, uniform, as_scheduled = (
+        mixture.value(every) * belief.factor for every in (periods, belief.uniform(), belief.last_gap)
     )
-    known = np.where(np.isnan(belief.rates), 0.0, belief.rates)
-    amplitude, rate = amplitude_and_rate(belief.objective, known, belief.weight, belief.half_life)
-    benefit = replace(found, best=found.best * belief.factor, uniform=found.uniform * belief.factor)
-    return Figures(benefit, value(belief.last_gap, amplitude, rate) * belief.factor, belief.slots)
+    return Figures(Benefit(price, best, uniform, periods), as_scheduled, belief.slots)
+
+
+def _curve(belief: Belief) -> Curve:
+    mixture = belief.mixture()
+
+    def best(budget: float) -> float:
+        return mixture.value(mixture.split(belief.share(budget))[1]) * belief.factor
+
+    points = tuple((factor * belief.budget, best(factor * belief.budget)) for factor in CURVE_FACTORS)
+    return Curve(points, best(belief.budget + 1.0) - best(belief.budget))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +13,8 @@ from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.meter import Meter
-from pollerd.daemon.views import AllocationView, Explanation, Live
+from pollerd.daemon.views import AllocationView, BenefitPoint, Explanation, Live
 from pollerd.model import STATE_CODE, STATES, SiteState
-from pollerd.scheduling import NoiseCap
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
@@ -36,13 +36,12 @@ class Outlook:
         self._fleet, self._meter, self._forecast = fleet, meter, forecast
         self._calibration = calibration
         self._objective, self._clock = objective, clock
-        self._noise = NoiseCap(fleet.sites)
 
     def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
         """What the loop knows of the sites; sites it does not know are left out."""
         slots = self._fleet.sites.slots_of(np.array(site_ids, np.int64))
         known, now = slots[slots >= 0], self._clock()
-        rates, floors = self._fleet.allocator.rates_of(known), self._floors(known)
+        rates, floors = self._fleet.allocator.rates_of(known), self._fleet.floors(known)
         found = {}
         for slot, rate, floor in zip(known.tolist(), rates.tolist(), floors.tolist(), strict=True):
             earliest = self._earliest(slot, floor)
@@ -68,7 +67,7 @@ class Outlook:
         urgency = float(allocator.urgency_of(one, elapsed[one], now)[0])
         low, high = allocator.rate_interval(one)
         period = _number(self._forecast.period(slot))
-        earliest = self._earliest(slot, float(self._floors(one)[0]))
+        earliest = self._earliest(slot, float(self._fleet.floors(one)[0]))
         soon = None if earliest is None else max(earliest, now)
         expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
         return Explanation(
@@ -90,6 +89,7 @@ class Outlook:
             why_not_now=self._why_not_now(slot, earliest, now),
             capped_to_uniform=bool(sites.changes_always(one)[0]),
             failures=int(sites.failures[slot]),
+            notes=allocator.notes(slot),
         )
 
     def _rank(self, urgency: float, elapsed: NDArray[np.float64], now: float) -> int:
@@ -99,8 +99,18 @@ class Outlook:
         above = np.count_nonzero(self._fleet.allocator.urgency_of(some, elapsed[some], now) > urgency)
         return 1 + round(above * len(everyone) / len(some))
 
+    async def allocation_over_budgets(self) -> AllocationView:
+        """`allocation`, with the benefit curve; worked out off the loop."""
+        curve = await self._forecast.curve()
+        points = tuple(BenefitPoint(budget, per_second * HOUR_SECONDS) for budget, per_second in curve.points)
+        return replace(
+            self.allocation(),
+            one_more_poll_per_second_finds_per_hour=curve.one_more * HOUR_SECONDS,
+            benefit_curve=points,
+        )
+
     def allocation(self) -> AllocationView:
-        """What the budget brings: as scheduled, under uniform, at the best split."""
+        """What the budget brings: as scheduled, under uniform, at the best split; without the benefit curve."""
         figures, budget = self._forecast.figures(), self._fleet.budget
         return AllocationView(
             allocator=self._fleet.allocator_name,
@@ -116,6 +126,8 @@ class Outlook:
             noisy_sites=self.noisy_sites(),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
             calibration=self._calibration.view(),
+            one_more_poll_per_second_finds_per_hour=None,
+            benefit_curve=(),
         )
 
     def late_sites(self) -> int:
@@ -126,12 +138,6 @@ class Outlook:
     def noisy_sites(self) -> int:
         """How many sites change at nearly every poll and are held to the uniform share."""
         return int(self._fleet.sites.changes_always().sum())
-
-    def _floors(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """float64[k]: shortest gap between two polls of each of the slots int64[k], its noise counted in, s."""
-        minimum = self._fleet.sites.min_interval[slots]
-        own = np.where(np.isnan(minimum), self._fleet.settings.min_interval_seconds, minimum)
-        return np.maximum(own, self._noise.floors(self._fleet.uniform_period(), slots))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
         """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""

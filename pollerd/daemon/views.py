@@ -37,6 +37,8 @@ class Explanation:
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
+    notes: dict[str, str]
+    """What else the allocator has to say of the site, in words; keys as `Allocator.notes` names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,14 @@ class CalibrationView:
 
 
 @dataclass(frozen=True, slots=True)
+class BenefitPoint:
+    """What the best split of another budget (polls per second) would bring."""
+
+    budget: float
+    expected_detections_per_hour: float
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationView:
     """What the budget brings under the present belief."""
 
@@ -79,6 +89,9 @@ class AllocationView:
     maximum_intervals_feasible: bool
     """Whether the budget holds all max_intervals."""
     calibration: CalibrationView
+    one_more_poll_per_second_finds_per_hour: float | None
+    """The difference that one more poll per second would make at the best split; None: not asked for."""
+    benefit_curve: tuple[BenefitPoint, ...]
 
 
 @dataclass(frozen=True, slots=True)

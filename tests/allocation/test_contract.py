@@ -90,6 +90,14 @@ def test_the_belief_is_a_distribution_with_the_mean_rate(name: str) -> None:
     np.testing.assert_allclose((rates * weights).sum(1), allocator.rates_of(slots), rtol=1e-5)
 
 
+def test_notes_are_words(name: str) -> None:
+    allocator = made(name, 3)
+    World(3).poll(allocator, 1, 9)
+    told = allocator.notes(1)
+    assert set(told) <= {"prior_source", "profile", "spell"}
+    assert all(text.strip() for text in told.values())
+
+
 def test_select_takes_the_most_urgent_eligible(name: str) -> None:
     allocator = made(name, 40)
     world = World(40)
@@ -216,7 +224,7 @@ def test_restore_refuses_strange_bytes(name: str) -> None:
     allocator = made(name, 3)
     slots = np.arange(3)
     rows, shared = allocator.site_state(slots), allocator.shared_state()
-    for damaged in (b"", b"junk", b"[]\n", shared[:-1], shared.replace(b'"version": 1', b'"version": 0')):
+    for damaged in (b"", b"junk", b"[]\n", shared[:-1], shared.replace(b'"version": ', b'"version": 9')):
         with pytest.raises(InvalidValueError):
             allocator.restore(slots, rows, damaged)
     if rows.shape[1]:

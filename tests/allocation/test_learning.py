@@ -88,7 +88,7 @@ def taught(sites: int) -> Belief:
     belief.grow(sites + 5)
     belief.forget(np.arange(sites + 5))
     changed = EvidenceBatch(rng.random(sites) < 0.4, np.full(sites, np.nan), np.full(sites, -1))
-    belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 10**9)
+    belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 0.0, 10**9)
     return belief
 
 
@@ -123,7 +123,7 @@ def test_posterior_is_exact_bayes() -> None:
     belief.forget(np.arange(3))
     exact = belief.prior.copy()
     for tau, changed in [(500.0, True), (200.0, False), (4000.0, True), (30.0, False)]:
-        belief.observe(np.array([1]), np.array([tau]), one(changed), 3)
+        belief.observe(np.array([1]), np.array([tau]), one(changed), 0.0, 3)
         exact *= -np.expm1(-belief.rates * tau) if changed else np.exp(-belief.rates * tau)
     exact /= exact.sum()
     np.testing.assert_allclose(belief.posterior(np.array([1]))[0], exact, rtol=1e-4, atol=1e-9)

@@ -68,7 +68,7 @@ def test_few_sites_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
         world.turn(4)
     looked: list[int] = []
     values = allocator._urgency
-    monkeypatch.setattr(allocator, "_urgency", lambda part, gap: looked.append(len(gap)) or values(part, gap))
+    monkeypatch.setattr(allocator, "_urgency", lambda part, gap, now: looked.append(len(gap)) or values(part, gap, now))
     for _ in range(400):
         world.now += 4
         chosen = allocator.select(world.now - world.last, world.now, np.ones(n, np.bool_), 4)
@@ -108,9 +108,9 @@ def test_a_cleared_list_looks_at_all() -> None:
     shortlist = Shortlist()
     shortlist.grow(1_000)
     slots, gap = np.arange(1_000), np.linspace(1.0, 100.0, 1_000)
-    shortlist.note(slots, gap, gap**2, 1e9, 1, 1_000)
+    shortlist.note(slots, gap, gap, gap**2, 50.0, 1, 1_000)
     free = np.ones(1_000, np.bool_)
-    assert 0 < shortlist.to_look_at(free, gap).sum() < 1_000
-    assert shortlist.to_look_at(free, gap * 1.001).sum() >= shortlist.to_look_at(free, gap).sum()
+    assert 0 < shortlist.to_look_at(free, gap, 50.0, 1e9).sum() < 1_000
+    assert shortlist.to_look_at(free, gap + 1.0, 51.0, 1e9).sum() >= shortlist.to_look_at(free, gap, 50.0, 1e9).sum()
     shortlist.clear()
-    assert shortlist.to_look_at(free, gap).all()
+    assert shortlist.to_look_at(free, gap, 50.0, 1e9).all()

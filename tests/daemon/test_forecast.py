@@ -60,6 +60,27 @@ def test_some_of_very_many_sites_tell_of_all(fleet: Fleet, objective: str, monke
     np.testing.assert_allclose([partial.period(slot) for slot in often], [wanted[slot] for slot in often], rtol=0.5)
 
 
+async def test_the_curve_goes_through_the_best_split_and_bends_down(fleet: Fleet) -> None:
+    forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
+    curve = await forecast.curve()
+    budgets, values = np.array(curve.points).T
+    np.testing.assert_allclose(budgets, fleet.budget * np.array([0.1, 0.25, 0.5, 1, 2, 4, 10]))
+    assert values[3] == pytest.approx(forecast.figures().benefit.best)
+    slopes = np.diff(values) / np.diff(budgets)
+    assert (slopes > 0).all()
+    assert (np.diff(slopes) < 0).all()
+    assert slopes[3] < curve.one_more < slopes[2], "from 3 to 4 polls a second"
+    assert await forecast.curve() is curve, "not worked out again at once"
+
+
+async def test_what_cannot_be_spent_brings_nothing(fleet: Fleet) -> None:
+    reach = fleet.spendable(np.inf)
+    fleet.fit_budget(reach / 2)
+    curve = await Forecast(fleet, lambda: "changes", lambda: NOW).curve()
+    values = [value for _, value in curve.points]
+    assert values[3] < values[4] == values[5] == values[6]
+
+
 def test_a_site_that_is_not_polled_has_no_period(fleet: Fleet) -> None:
     forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
     assert forecast.period(9) == np.inf

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.learning import grid
+from pollerd.allocation.learning.clock import CommonClock
 from pollerd.allocation.learning.forgetting import HazardBank, faded
+from pollerd.allocation.learning.likelihood import changes_of
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import enough_to_learn, learn, next_lesson, start_prior, with_trace
 from pollerd.allocation.learning.settings import LearningSettings
@@ -30,6 +32,8 @@ ROW = np.dtype(
 )
 """A site's row as stored."""
 _ROWS_AT_A_TIME = 16_384
+_FOREVER_S = 1e12
+"""Gaps count as at most this."""
 _TEACHERS = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
@@ -64,6 +68,8 @@ class Belief:
         self.own_mean = np.zeros(0, np.float32)
         self.derived = np.zeros(0, np.bool_)
         self.bank = HazardBank(settings.hazard_memory_polls)
+        self.clock = CommonClock(settings.hazard_memory_polls)
+        self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
 
@@ -130,14 +136,20 @@ class Belief:
     # -- evidence
 
     def observe(
-        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        evidence: EvidenceBatch,
+        now: float,
+        sites: int,
     ) -> None:
-        """Learns from k polls of distinct slots; `sites` sets the pace at which the prior is learned."""
+        """Learns from k polls of distinct slots at now (UTC epoch s); `sites` sets the pace of lessons in common."""
+        self.now = now
         done = 0
         while done < len(slots):
             # a batch is cut where a lesson is due, so that single polls and batches teach alike
-            part = slice(done, done + self._lesson_at - self.polls)
-            self._update(slots[part], elapsed[part], evidence.take(part))
+            part = slice(done, done + min(self._lesson_at - self.polls, self.clock.until_update(sites)))
+            self._update(slots[part], elapsed[part], evidence.take(part), sites)
             self.polls += len(slots[part])
             done += len(slots[part])
             if self.polls >= self._lesson_at:
@@ -145,27 +157,47 @@ class Belief:
                 if enough_to_learn(self.polls, sites):
                     self._learn()
 
-    def _update(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
+    def _update(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
+    ) -> None:
         told = np.isfinite(elapsed) | ~np.isnan(evidence.age)
         if not told.all():
             slots, elapsed, evidence = slots[told], elapsed[told], evidence.take(np.flatnonzero(told))
             if not slots.size:
                 return
         settings = self._settings
-        cycles = np.where(np.isfinite(elapsed), np.maximum(elapsed, 0.0), 0.0)[:, None] / self.cycle
-        like = likelihood_of(self.rates, elapsed, evidence)
+        common, evidence = self._in_common_time(elapsed, evidence)
+        gap = np.where(np.isfinite(common), common, 0.0)[:, None]
+        cycles = gap / self.cycle
+        like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, self.prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.prior
         target /= target.sum(1, keepdims=True)
         self.bank.observe(slots, cycles, like, target, self.prior)
         posterior = self.posterior(slots)
-        posterior = faded(posterior, target, self.bank.hazard, cycles) * like
+        expected = faded(posterior, target, self.bank.hazard, cycles)
+        unchanged = (expected * np.exp(-self.rates * gap)).sum(1)
+        self.clock.observe(elapsed, self.now, unchanged, changes_of(evidence), sites, self.cycle)
+        posterior = expected * like
         posterior /= posterior.sum(1, keepdims=True)
         pace = np.maximum(-np.expm1(-cycles / settings.occupancy_cycles), 1.0 / (seen + 2.0))
         self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
         self.observed[slots] += 1
         self._store(slots, posterior)
+
+    def _in_common_time(
+        self, elapsed: NDArray[np.float64], evidence: EvidenceBatch
+    ) -> tuple[NDArray[np.float64], EvidenceBatch]:
+        """Gaps, inf for first polls, and ages in common time."""
+        self.clock.extend(self.now, self.cycle)
+        gap = self.clock.gap(np.minimum(elapsed, _FOREVER_S), self.now)
+        dated = ~np.isnan(evidence.age)
+        if dated.any():
+            age = evidence.age.copy()
+            age[dated] = self.clock.gap(np.minimum(age[dated], _FOREVER_S), self.now)
+            evidence = EvidenceBatch(evidence.changed, age, evidence.count)
+        return np.where(np.isinf(elapsed), np.inf, gap), evidence
 
     def _store(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> None:
         rows = posterior / self.prior
@@ -181,7 +213,8 @@ class Belief:
         return np.asarray(target + keep * (self.mean[part] - target))
 
     def faded_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Probabilities float32[k, K] of the k slots in `part`, when their last polls are gap float64[k] s ago.
+        """Probabilities float32[k, K] of the k slots in `part`, when their last polls are gap float64[k] s of common
+        time ago.
 
         Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now.
         """
@@ -274,7 +307,7 @@ class Belief:
         """Prior, hazards, counters."""
         counters = np.array([self.polls, self._lesson_at], np.int64)
         learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
-        return pack(allocator, VERSION, {**learned, **self.bank.state()})
+        return pack(allocator, VERSION, {**learned, **self.bank.state(), **self.clock.state()})
 
     def put_shared(self, allocator: str, data: bytes) -> None:
         """Puts back what `shared` gave; the window stands where it stood."""
@@ -288,4 +321,9 @@ class Belief:
         self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
         self.prior = arrays["prior"]
         self.bank.restore(arrays)
+        if "clock_edges" in arrays:  # kept since there is a common clock
+            self.clock.restore(arrays)
+        else:
+            self.clock = CommonClock(self._settings.hazard_memory_polls)
+        self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self._refresh()

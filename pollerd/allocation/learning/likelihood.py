@@ -37,7 +37,7 @@ def likelihood(
     first = np.isinf(elapsed)
     gap = np.where(first, 0.0, np.maximum(elapsed, 0.0))
     counted = (evidence.count >= 0) & ~first
-    changed = np.where(counted, evidence.count > 0, evidence.changed)
+    changed = np.where(first, evidence.changed, changes_of(evidence))
     mean = gap[:, None] * rates
     with np.errstate(divide="ignore"):
         out = np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
@@ -52,6 +52,11 @@ def likelihood(
     out[np.isneginf(out).all(1)] = 0.0
     scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
     return scaled
+
+
+def changes_of(evidence: EvidenceBatch) -> NDArray[np.bool_]:
+    """Whether each of k polls found a change, bool[k]."""
+    return np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)
 
 
 def _add_counts(

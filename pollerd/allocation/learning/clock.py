@@ -1,0 +1,249 @@
+"""Common time: pages change together, and a gap with a burst of changes in it is worth a longer one.
+
+Sites that one system publishes change in batches, by day and not by night, on workdays and not at weekends. Rates are
+therefore held against a clock common to all sites, whose speed is learned from the polls. Over a stretch of h seconds
+it advances by M, a priori a Gamma process, `M ~ Gamma(shape h / J, scale J)` of mean h, where J (s) is how much comes
+at once; J -> 0 is the ordinary clock. A poll over the gap I of a site of rate λ finds a change with probability
+`1 - exp(-λ M(I))`. M follows by expectation maximisation for interval-censored counts (Turnbull 1976): each poll
+exposes the stretches of its gap to λ, and a changed one brings a stretch `λ M / (1 - exp(-λ M(I)))` expected changes.
+Some J and the ordinary clock are weighted by how well they predict, against odds for the ordinary one: where sites
+change independently, nothing is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+STRETCHES_PER_CYCLE = 64
+"""How finely the clock is read."""
+JUMPS_CYCLES = np.array([0.03, 0.3])
+"""J, in uniform cycles."""
+DOUBT = 10.0
+"""Logarithmic odds against each J."""
+WINDOW_POLLS = 1024
+"""Polls kept of the last cycle, which alone tell of it; where it has more, every second, third … of them."""
+SWEEPS = 3
+"""EM steps at each update."""
+MOST_STRETCHES = 2048
+"""Kept at most: 24 cycles or more. Before them common time is ordinary time."""
+_MOST_POLLS = 4 * WINDOW_POLLS
+_LEAST_SPEED = 1e-9
+_TINY = 1e-12
+
+
+class CommonClock:
+    """Learns how fast the common clock goes, and reads it.
+
+    `edges` float64[B + 1] (UTC epoch s) bound the stretches; `advance` float64[len(JUMPS_CYCLES), B] (s) is how far
+    they took the clock for each J, `mixed` float64[B] for all of them; B = 0 before the first poll. Old predictions
+    lose their say over `memory_polls`.
+    """
+
+    def __init__(self, memory_polls: float) -> None:
+        self._keep = 1.0 - 1.0 / memory_polls
+        self.version = 0
+        """Grows whenever the readings of long ago change."""
+        self.edges = np.zeros(0)
+        self.advance = np.zeros((len(JUMPS_CYCLES), 0))
+        self.mixed = np.zeros(0)
+        self.score = np.zeros(len(JUMPS_CYCLES))
+        self.polls = 0
+        self._lead = 0.0
+        self._told = np.zeros((4, 0))
+        self._fresh: list[NDArray[np.float64]] = []
+        self._total = np.zeros(0)
+
+    # -- reading
+
+    def reading(self, at: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Common time (s) at UTC epoch s; only differences mean something."""
+        return _reading(self.edges, self._total, at)
+
+    def gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """Common time (s) within the last elapsed float64[k] s, finite, before now, float64[k] >= 0."""
+        if not len(self.edges):
+            return elapsed
+        return np.asarray(np.maximum(self.reading(now) - self.reading(now - elapsed), 0.0))
+
+    def progress(self, now: float) -> float:
+        """A reading (s) that goes forward at least as far as any gap grows, also where the past is read anew."""
+        return float(self.reading(now)) + self._lead
+
+    # -- learning
+
+    def until_update(self, sites: int) -> int:
+        """Polls to come before what they tell is worked in."""
+        every = max(8, sites // STRETCHES_PER_CYCLE)
+        return every - self.polls % every
+
+    def extend(self, now: float, cycle: float) -> None:
+        """Makes stretches up to now; after more than a cycle (s) without a poll a single one."""
+        if not len(self.edges):
+            self.edges = self._total = np.array([now])
+        width = cycle / STRETCHES_PER_CYCLE
+        ahead = now - self.edges[-1]
+        if ahead < 0:
+            return
+        steps = np.array([ahead + width]) if ahead > cycle else np.full(int(ahead / width) + 1, width)
+        self.edges = np.concatenate([self.edges, self.edges[-1] + np.cumsum(steps)])
+        self._total = np.concatenate([self._total, self._total[-1] + np.cumsum(steps)])
+        self.mixed = np.concatenate([self.mixed, steps])
+        self.advance = np.concatenate([self.advance, np.tile(steps, (len(self.advance), 1))], axis=1)
+        if len(self.mixed) > MOST_STRETCHES:
+            self._drop(MOST_STRETCHES // 4)
+
+    def _drop(self, stretches: int) -> None:
+        self.edges, self._total = self.edges[stretches:], self._total[stretches:]
+        self.mixed, self.advance = self.mixed[stretches:], self.advance[:, stretches:]
+        self.version += 1
+
+    def observe(
+        self,
+        elapsed: NDArray[np.float64],
+        now: float,
+        unchanged: NDArray[np.float64],
+        changed: NDArray[np.bool_],
+        sites: int,
+        cycle: float,
+    ) -> None:
+        """Takes in k polls, at most `until_update`, after `extend`.
+
+        elapsed float64[k] s; unchanged float64[k] the probability with which no change was expected; changed bool[k]
+        whether there was one; `sites` and `cycle` (s) set the pace.
+        """
+        every = -(-sites // WINDOW_POLLS)
+        some = np.arange(-self.polls % every, len(elapsed), every)
+        some = some[np.isfinite(elapsed[some]) & (elapsed[some] > 0)]
+        if some.size:
+            common = np.maximum(self.gap(elapsed[some], now), _TINY)
+            rate = -np.log(np.clip(unchanged[some], _TINY, 1.0 - _TINY)) / common
+            self._fresh.append(np.stack([now - elapsed[some], np.full(len(some), now), rate, changed[some]]))
+        due = len(elapsed) >= self.until_update(sites)
+        self.polls += len(elapsed)
+        if due and self._fresh:
+            self._update(now, cycle)
+
+    def _update(self, now: float, cycle: float) -> None:
+        """Works in what was told since the last time."""
+        fresh = np.concatenate(self._fresh, axis=1)
+        self._fresh.clear()
+        self._score(fresh)
+        first = max(int(np.searchsorted(self.edges, now - cycle, "right")) - 1, 0)
+        told = np.concatenate([self._told, fresh], axis=1)[:, -_MOST_POLLS:]
+        self._told = told[:, told[1] >= self.edges[first]]
+        if self._told.size:
+            for row, jump in zip(self.advance, JUMPS_CYCLES * cycle, strict=True):
+                self._infer(row, jump, first)
+        self._mix(now, first)
+
+    def _score(self, fresh: NDArray[np.float64]) -> None:
+        """How much better than the ordinary clock each J predicted the polls float64[4, k]."""
+        start, end, rate, changed = fresh
+        age = self._keep ** np.arange(len(start) - 1, -1, -1)
+        ordinary = _log_likelihood(rate * (end - start), changed)
+        for j, row in enumerate(self.advance):
+            expected = rate * _between(self.edges, _running(self.edges, row), start, end)
+            gain = (_log_likelihood(expected, changed) - ordinary) @ age
+            self.score[j] = self.score[j] * self._keep ** len(start) + gain
+
+    def _infer(self, advance: NDArray[np.float64], jump: float, first: int) -> None:
+        """EM steps on the stretches from `first` on, in place."""
+        start, end, rate, changed = self._told
+        recent = self.edges[first:]
+        length = np.diff(recent)
+        exposure = _spread(recent, start, end, rate)
+        hits = changed > 0
+        start, end, rate = start[hits], end[hits], rate[hits]
+        for _ in range(SWEEPS):
+            expected = rate * _between(self.edges, _running(self.edges, advance), start, end)
+            found = _spread(recent, start, end, rate / -np.expm1(-np.maximum(expected, _TINY)))
+            new = (length + jump * advance[first:] * found) / (1.0 + jump * exposure)
+            advance[first:] = np.maximum(new, _LEAST_SPEED * length)
+
+    def _mix(self, now: float, first: int) -> None:
+        """Mixes the stretches from `first` on. The progress keeps ahead of every gap that grows by it."""
+        odds = np.append(self.score - DOUBT, 0.0)
+        weight = np.exp(odds - odds.max())
+        weight /= weight.sum()
+        before = self._total.copy()
+        reading = self.progress(now)
+        length = np.diff(self.edges[first:])
+        self.mixed[first:] = weight[-1] * length + weight[:-1] @ self.advance[:, first:]
+        self._total = _running(self.edges, self.mixed) - self.edges[0] + before[0]
+        moved = self._total - before
+        here = float(np.interp(now, self.edges, moved))
+        self._lead += reading + max(here - float(moved.min()), 0.0) - self.progress(now)
+
+    # -- storage
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays for storage."""
+        fresh = [np.zeros((4, 0)), *self._fresh]
+        return {
+            "clock_edges": self.edges,
+            "clock_advance": self.advance,
+            "clock_mixed": self.mixed,
+            "clock_total": self._total,
+            "clock_score": self.score,
+            "clock_told": self._told,
+            "clock_fresh": np.concatenate(fresh, axis=1),
+            "clock_polls": np.array([self.polls], np.int64),
+        }
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Puts back what `state` gave, flat."""
+        self.edges, self.mixed, self._total = (arrays[f"clock_{name}"] for name in ("edges", "mixed", "total"))
+        self.advance = arrays["clock_advance"].reshape(len(JUMPS_CYCLES), -1)
+        self.score, self.polls = arrays["clock_score"], int(arrays["clock_polls"][0])
+        self._told, fresh = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("told", "fresh"))
+        self._fresh = [fresh] if fresh.size else []
+        self.version += 1
+
+
+def _running(edges: NDArray[np.float64], advance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Readings float64[B + 1] at the edges, the ordinary time at the first."""
+    return np.concatenate([edges[:1], edges[0] + np.cumsum(advance)])
+
+
+def _reading(
+    edges: NDArray[np.float64], total: NDArray[np.float64], at: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """The reading at UTC epoch s; before the first edge and after the last the ordinary clock goes."""
+    if not len(edges):
+        return np.asarray(at, np.float64)
+    outside = np.minimum(at - edges[0], 0.0) + np.maximum(at - edges[-1], 0.0)
+    return np.asarray(np.interp(at, edges, total) + outside)
+
+
+def _between(
+    edges: NDArray[np.float64], total: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return np.asarray(_reading(edges, total, end) - _reading(edges, total, start))
+
+
+def _log_likelihood(expected: NDArray[np.float64], changed: NDArray[np.float64]) -> NDArray[np.float64]:
+    expected = np.maximum(expected, _TINY)
+    return np.where(changed > 0, np.log(-np.expm1(-expected)), -expected)
+
+
+def _spread(
+    edges: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64], value: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Summed over polls, the value of each times the share of each stretch that its gap covers, float64[B]."""
+    first, into_first = _locate(edges, start)
+    last, into_last = _locate(edges, end)
+    where = np.concatenate([first, first + 1, last, last + 1])
+    steps = np.concatenate(
+        [value * (1.0 - into_first), value * into_first, -value * (1.0 - into_last), -value * into_last]
+    )
+    return np.maximum(np.cumsum(np.bincount(where, steps, len(edges) + 1))[: len(edges) - 1], 0.0)
+
+
+def _locate(edges: NDArray[np.float64], at: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The stretch of each time and how much of it has gone by, clipped to the first edge and the last."""
+    at = np.clip(at, edges[0], edges[-1])
+    stretch = np.clip(np.searchsorted(edges, at, "right") - 1, 0, len(edges) - 2)
+    return stretch, (at - edges[stretch]) / (edges[stretch + 1] - edges[stretch])

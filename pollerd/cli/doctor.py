@@ -1,0 +1,185 @@
+"""`pollerd doctor`: how a running daemon is, a line and a verdict each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import typer
+from prometheus_client.parser import text_string_to_metric_families
+
+from pollerd.cli.client import CallError, Client
+from pollerd.config import client_defaults
+from pollerd.errors import InvalidValueError
+
+Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
+Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
+
+FINE, NOTE, WRONG = "ok", "note", "WRONG"
+_CALIBRATION_POLLS = 500
+"""Polls below which a calibration error is mostly chance."""
+_CALIBRATION_FAIR, _CALIBRATION_POOR = 0.05, 0.15
+_DISPATCH_SECONDS = 60.0
+_LAG_NOTE, _LAG_WRONG = 0.25, 2.0
+_COMMIT_SECONDS = 0.5
+_USED_WELL = 0.9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: a verdict, what it is about, and what was found."""
+
+    verdict: str
+    about: str
+    text: str
+
+
+class Metrics:
+    """Samples of a Prometheus text."""
+
+    def __init__(self, text: str) -> None:
+        families = text_string_to_metric_families(text)
+        self._samples = [sample for family in families for sample in family.samples]
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the samples of pollerd_`name` that have these labels; 0 where there is none."""
+        full = f"pollerd_{name}"
+        return sum(s.value for s in self._samples if s.name == full and labels.items() <= s.labels.items())
+
+
+def doctor(url: Url = None, token: Token = None) -> None:
+    """Says how the daemon is, a line each; exit code 1 where something is wrong."""
+    default_url, default_token = client_defaults()
+    try:
+        findings = list(examined(Client(url or default_url, token or default_token)))
+    except (CallError, InvalidValueError) as error:
+        typer.echo(f"{WRONG:5}  daemon: {error}")
+        raise typer.Exit(1) from error
+    for finding in findings:
+        typer.echo(f"{finding.verdict:5}  {finding.about}: {finding.text}")
+    raise typer.Exit(1 if any(finding.verdict == WRONG for finding in findings) else 0)
+
+
+def examined(daemon: Client) -> Iterator[Finding]:
+    """The findings at a running daemon. Raises CallError where it cannot be asked."""
+    alive, ready = _health(daemon, "/healthz"), _health(daemon, "/readyz")
+    yield Finding(FINE, "loop", "turns") if alive["status"] == "ok" else Finding(WRONG, "loop", "does not turn")
+    reason = ready["reason"]
+    yield Finding(FINE, "database", "takes commits") if reason is None else Finding(WRONG, "database", reason)
+    metrics = Metrics(daemon.ask("/metrics")[1].decode())
+    allocation = daemon.call("GET", "/allocation")
+    yield _link(metrics)
+    yield _budget(allocation, metrics)
+    yield calibration(allocation["calibration"])
+    yield from _deciles(allocation["calibration"])
+    yield _late(allocation)
+    yield _noisy(allocation)
+    yield _states(metrics)
+    yield _robots(metrics)
+    yield _faults(metrics)
+    yield _lag(metrics)
+    yield _commits(metrics)
+
+
+def _health(daemon: Client, path: str) -> dict[str, Any]:
+    status, body = daemon.ask(path)
+    if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+        raise CallError(f"what answers at {daemon.url} is not pollerd")
+    try:
+        found: dict[str, Any] = json.loads(body)
+    except ValueError as error:
+        raise CallError(f"what answers at {daemon.url} is not pollerd") from error
+    return found
+
+
+def _link(metrics: Metrics) -> Finding:
+    if metrics.value("offline"):
+        return Finding(WRONG, "link", "we seem to be offline: polling is held back until a host answers")
+    return Finding(FINE, "link", "up")
+
+
+def _budget(allocation: dict[str, Any], metrics: Metrics) -> Finding:
+    used, age = allocation["utilization"], metrics.value("dispatch_age_seconds")
+    text = f"{used:.0%} of {allocation['budget']:g} polls per second used over the last minute"
+    if age > _DISPATCH_SECONDS:
+        return Finding(WRONG, "budget", f"{text}; sites are due, and none was polled for {age:.0f} s")
+    if used < _USED_WELL:
+        return Finding(NOTE, "budget", f"{text}: politeness and min_intervals leave the rest, or there are few sites")
+    return Finding(FINE, "budget", text)
+
+
+def calibration(found: dict[str, Any]) -> Finding:
+    """What the calibration of `GET /allocation` comes to."""
+    number, error = found["polls"], found["expected_error"]
+    if error is None:
+        return Finding(NOTE, "calibration", "nothing was foretold yet")
+    text = f"expected error {error:.3f} over {number} polls"
+    if number < _CALIBRATION_POLLS:
+        return Finding(NOTE, "calibration", f"{text}: too few to judge by")
+    if error < _CALIBRATION_FAIR:
+        return Finding(FINE, "calibration", f"{text}: what is foretold comes true")
+    gap = sum(d["polls"] * (d["predicted"] - d["found"]) for d in found["deciles"] if d["polls"])
+    lean = "more" if gap > 0 else "fewer"
+    verdict = WRONG if error >= _CALIBRATION_POOR else NOTE
+    return Finding(verdict, "calibration", f"{text}: {lean} changes are foretold than found")
+
+
+def _deciles(found: dict[str, Any]) -> Iterator[Finding]:
+    for tenth, decile in enumerate(found["deciles"]):
+        if decile["polls"]:
+            told = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f} in {decile['polls']} polls"
+            yield Finding(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", told)
+
+
+def _late(allocation: dict[str, Any]) -> Finding:
+    late = allocation["late_sites"]
+    if not allocation["maximum_intervals_feasible"]:
+        return Finding(WRONG, "max_interval", f"the budget does not hold all max_intervals; {late} sites are late")
+    return Finding(NOTE if late else FINE, "max_interval", f"{late} sites are past it")
+
+
+def _noisy(allocation: dict[str, Any]) -> Finding:
+    noisy, sites = allocation["noisy_sites"], allocation["sites"]
+    text = f"{noisy} of {sites} sites change at nearly every poll and are held to the uniform share"
+    return Finding(NOTE if noisy else FINE, "noise", text)
+
+
+def _states(metrics: Metrics) -> Finding:
+    counts = {state: metrics.value("sites", state=state) for state in ("active", "backing_off", "blocked", "gone")}
+    text = ", ".join(f"{number:.0f} {state.replace('_', ' ')}" for state, number in counts.items())
+    if counts["backing_off"] + counts["blocked"] > counts["active"]:
+        return Finding(WRONG, "sites", f"{text}: most cannot be polled")
+    return Finding(FINE, "sites", text)
+
+
+def _robots(metrics: Metrics) -> Finding:
+    results = {name: metrics.value("robots_fetches_total", result=name) for name in ("found", "absent", "unreachable")}
+    missed, asked = results["unreachable"], sum(results.values())
+    text = (
+        f"{missed:.0f} of {asked:.0f} requests for robots.txt failed: such hosts are not polled until one is answered"
+    )
+    return Finding(NOTE if missed else FINE, "robots.txt", text if missed else f"{asked:.0f} requests, none failed")
+
+
+def _faults(metrics: Metrics) -> Finding:
+    number = metrics.value("site_faults_total")
+    if number:
+        return Finding(WRONG, "faults", f"{number:.0f} times a site was set aside for a fault of ours: see the log")
+    return Finding(FINE, "faults", "none of ours")
+
+
+def _lag(metrics: Metrics) -> Finding:
+    lag = metrics.value("event_loop_lag_seconds")
+    verdict = WRONG if lag >= _LAG_WRONG else NOTE if lag >= _LAG_NOTE else FINE
+    return Finding(verdict, "loop lag", f"{lag * 1000:.0f} ms at worst in 15 s")
+
+
+def _commits(metrics: Metrics) -> Finding:
+    number = metrics.value("commit_seconds_count")
+    if not number:
+        return Finding(NOTE, "commits", "none yet")
+    mean = metrics.value("commit_seconds_sum") / number
+    return Finding(NOTE if mean > _COMMIT_SECONDS else FINE, "commits", f"{mean * 1000:.0f} ms on average")

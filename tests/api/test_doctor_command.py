@@ -1,0 +1,79 @@
+"""`pollerd doctor` against a served API: a line and a verdict each, exit code 1 where something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from pollerd.cli.commands import app
+from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration
+
+from .conftest import Api
+
+
+async def examined(*words: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, app, ["doctor", *words])
+
+
+def verdicts(result: Result) -> dict[str, str]:
+    lines = [line.split("  ", 1) for line in result.stdout.splitlines()]
+    return {rest.strip().split(":")[0]: verdict.strip() for verdict, rest in lines}
+
+
+async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.control, "alive", lambda: True)
+    result = await examined("--url", api.root)
+    assert result.exit_code == 0, result.output
+    found = verdicts(result)
+    about = ("loop", "database", "link", "budget", "calibration", "max_interval", "noise", "sites", "faults", "commits")
+    assert set(about) <= found.keys()
+    assert found["database"] == FINE
+    assert found["calibration"] == NOTE
+
+
+async def test_what_is_wrong_ends_with_one(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.control, "alive", lambda: False)
+    (tmp_path / "poll.db").rename(tmp_path / "elsewhere.db")
+    result = await examined("--url", api.root)
+    assert result.exit_code == 1
+    assert (verdicts(result)["loop"], verdicts(result)["database"]) == (WRONG, WRONG)
+
+
+async def test_nobody_there_is_wrong(unused_tcp_port: int) -> None:
+    result = await examined("--url", f"http://127.0.0.1:{unused_tcp_port}")
+    assert result.exit_code == 1
+    assert "no daemon answers" in result.stdout
+
+
+def told(polls: int, predicted: float, found: float) -> dict[str, Any]:
+    return {
+        "polls": polls,
+        "expected_error": abs(predicted - found),
+        "deciles": [{"polls": polls, "predicted": predicted, "found": found}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("calibrated", "verdict", "words"),
+    [
+        ({"polls": 0, "expected_error": None, "deciles": []}, NOTE, "nothing was foretold"),
+        (told(20, 0.9, 0.1), NOTE, "too few"),
+        (told(5_000, 0.31, 0.3), FINE, "comes true"),
+        (told(5_000, 0.40, 0.3), NOTE, "more changes are foretold"),
+        (told(5_000, 0.1, 0.5), WRONG, "fewer changes are foretold"),
+    ],
+)
+def test_the_calibration_in_words(calibrated: dict[str, Any], verdict: str, words: str) -> None:
+    finding = calibration(calibrated)
+    assert finding.verdict == verdict
+    assert words in finding.text
+
+
+def test_samples_are_summed_over_the_labels_left_out() -> None:
+    metrics = Metrics('pollerd_sites{state="active"} 3.0\npollerd_sites{state="gone"} 2.0\n')
+    assert (metrics.value("sites"), metrics.value("sites", state="gone"), metrics.value("offline")) == (5.0, 2.0, 0.0)
