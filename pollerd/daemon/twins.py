@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -12,14 +13,16 @@ from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.workshop import Workshop
-from pollerd.detection import learn_from_twins, outgrown
-from pollerd.model import Detection, Evidence, OutcomeKind
+from pollerd.detection import learn_from_twins, outgrown, under_known_noise
+from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 
 _PROMPT_SECONDS = 30.0
 """A poll that starts so long after it was chosen as a twin is none: the page has had time to change."""
 _DONE_HERE_BYTES = 16 * 1024
+_SHARED_MASKS = 8
+_TRIED_MOST = 1024
 
 T = TypeVar("T")
 
@@ -32,6 +35,10 @@ class Twins:
     ) -> None:
         self._fleet, self._store, self._workshop = fleet, store, workshop
         self._faults, self._instruments = faults, instruments
+        self._shared: deque[bytes] = deque(maxlen=_SHARED_MASKS)
+        """Masks learned lately: pages made by one program, or one host, have the same noise."""
+        self._tried: dict[int, tuple[bytes, ...]] = {}
+        """Site id -> which of them were tried there, so that each is tried once."""
 
     async def judged(self, finding: Finding, first: bytes | None) -> Finding:
         """The finding of a change as it is once noise is known; as it was, where it is of no twin.
@@ -43,33 +50,56 @@ class Twins:
         if detection is None or detection.content is None or first is None:
             return finding
         try:
-            if not self._is_twin(finding):
+            if self._is_twin(finding):
+                given = await self._learned(finding, detection, first, detection.content)
+            elif detection.baseline.mask:
                 await self._look_at_structure(finding.slot, detection.content, detection.baseline.mask)
                 return finding
-            return await self._learned(finding, detection, first, detection.content)
+            else:
+                given = await self._recognised(finding, detection, first, detection.content)
         except Exception as error:  # noqa: BLE001
             self._faults.report(finding.memory, error)
             return finding
+        return finding if given is None else replace(finding, detection=given)
 
     async def _look_at_structure(self, slot: int, content: bytes, mask: bytes) -> None:
         """Where the page was rebuilt its mask is to be learned anew: a twin is asked for."""
-        moved = bool(mask) and await self._do(len(content), outgrown, content, mask)
-        if moved:
+        if await self._do(len(content), outgrown, content, mask):
             self._fleet.sites.suspect(slot)
 
-    async def _learned(self, finding: Finding, detection: Detection, first: bytes, second: bytes) -> Finding:
+    async def _learned(self, finding: Finding, detection: Detection, first: bytes, second: bytes) -> Detection | None:
+        """The detection under the mask that the twins teach; None where they teach nothing."""
         memory = finding.memory
         earlier = await self._store.load_content_before(memory.site_id, memory.content_id or 0)
         size = len(first) + len(second)
         baseline, same = await self._do(size, learn_from_twins, first, second, detection.baseline, earlier)
         if baseline.mask == memory.baseline.mask:
-            return finding
+            return None
         self._instruments.masks_learned.inc()
         if not same:
-            return replace(finding, detection=replace(detection, baseline=baseline))
-        quiet = Evidence(changed=False) if detection.evidence is not None else None
-        unchanged = replace(detection, kind=OutcomeKind.UNCHANGED, baseline=baseline, evidence=quiet, content=None)
-        return replace(finding, detection=unchanged)
+            return replace(detection, baseline=baseline)
+        self._shared.append(baseline.mask)
+        return _quiet(detection, baseline)
+
+    async def _recognised(
+        self, finding: Finding, detection: Detection, first: bytes, second: bytes
+    ) -> Detection | None:
+        """The detection of a site that changes always, where a mask learned at others lately explains its change."""
+        if not self._shared or not self._fleet.sites.changes_always(np.array([finding.slot]))[0]:
+            return None
+        tried = self._tried.setdefault(finding.site_id, ())
+        masks = tuple(mask for mask in self._shared if mask not in tried)
+        if not masks:
+            return None
+        self._tried[finding.site_id] = (*tried, *masks)[-_SHARED_MASKS:]
+        while len(self._tried) > _TRIED_MOST:
+            del self._tried[next(iter(self._tried))]
+        size = (len(first) + len(second)) * len(masks)
+        baseline = await self._do(size, under_known_noise, first, second, detection.baseline, masks)
+        if baseline is None:
+            return None
+        self._instruments.masks_learned.inc()
+        return _quiet(detection, baseline)
 
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
         """Where it may take long, beside the loop."""
@@ -88,3 +118,9 @@ class Twins:
         chosen_at = float(sites.twin_at[slot])
         prompt = finding.outcome.started_at - chosen_at <= _PROMPT_SECONDS
         return bool(sites.site_id[slot] == finding.site_id and chosen_at > sites.last_poll[slot] and prompt)
+
+
+def _quiet(detection: Detection, baseline: Baseline) -> Detection:
+    """No change after all."""
+    evidence = Evidence(changed=False) if detection.evidence is not None else None
+    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=baseline, evidence=evidence, content=None)

@@ -5,6 +5,7 @@ Twins are two contents of a page fetched right after each other: what differs be
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import xxhash
@@ -37,6 +38,18 @@ def noise_of(mask: bytes) -> tuple[str, ...]:
 def outgrown(content: bytes, mask: bytes) -> bool:
     """Whether the page's structure has changed, so that the mask has lost places where it knew noise."""
     return apply(content, _read(mask)).missing > 0
+
+
+def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Sequence[bytes]) -> Baseline | None:
+    """What is remembered of the second content where the two differ in nothing but noise that other pages have, too.
+
+    Tries the masks in their order; None where none of them makes the two the same.
+    """
+    for mask in masks:
+        fingerprint = fingerprint_of(second, mask)
+        if fingerprint == fingerprint_of(first, mask):
+            return replace(baseline, mask=mask, fingerprint=fingerprint)
+    return None
 
 
 def learn_from_twins(first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None) -> tuple[Baseline, bool]:

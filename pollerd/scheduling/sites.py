@@ -14,7 +14,8 @@ from pollerd.model import STATE_CODE, SiteState
 _GONE = STATE_CODE[SiteState.GONE]
 
 HISTORY_POLLS = 16
-_HISTORY_KNOWN = 6
+_HISTORY_KNOWN = 4
+_TRUSTED_POLLS = 64
 
 
 class SiteTable(Columns):
@@ -27,7 +28,8 @@ class SiteTable(Columns):
         (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32 (in a
         row) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
         twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
-        history_length uint8 (was a change found, newest bit lowest, over the last informative polls)
+        history_length uint8 (was a change found, newest bit lowest, over the last informative polls) · trusted uint8
+        (informative polls for which its changes are believed, because a twin held still)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -52,6 +54,7 @@ class SiteTable(Columns):
         "twin_at": (np.float64, -math.inf),
         "history": (np.uint16, 0),
         "history_length": (np.uint8, 0),
+        "trusted": (np.uint8, 0),
     }
 
     _SELDOM_SET = frozenset({"weight", "cost", "min_interval", "max_interval", "half_life"})
@@ -77,6 +80,7 @@ class SiteTable(Columns):
     twin_at: NDArray[np.float64]
     history: NDArray[np.uint16]
     history_length: NDArray[np.uint8]
+    trusted: NDArray[np.uint8]
 
     def __init__(self) -> None:
         super().__init__()
@@ -177,17 +181,19 @@ class SiteTable(Columns):
         """Keeps whether the latest informative poll of each slot, int64[k], found a change, bool[k].
 
         No slot twice; to be called before `last_poll` moves. A page that holds still between two polls in a row (a
-        twin) is no noise: its history begins anew.
+        twin) is no noise: its history begins anew, and its changes are believed for a while.
         """
         still = ~changed & (self.twin_at[slots] > self.last_poll[slots])
         kept = self.history[slots]
         self.history[slots] = np.where(still, kept, kept << 1 | changed)
         longer = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
         self.history_length[slots] = np.where(still, 0, longer)
+        trusted = self.trusted[slots]
+        self.trusted[slots] = np.where(still, _TRUSTED_POLLS, trusted - (trusted > 0))
 
     def suspect(self, slot: int) -> None:
         """The slot counts as one that changes always, and its next twin is due, until a twin says otherwise."""
-        self.history[slot], self.history_length[slot] = 0xFFFF, HISTORY_POLLS
+        self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0
         self.twin_at[slot] = -math.inf
 
     def changes_always(self, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
@@ -198,7 +204,8 @@ class SiteTable(Columns):
         part = slice(0, self.size) if slots is None else slots
         found = np.bitwise_count(self.history[part])
         length = self.history_length[part]
-        return (length >= _HISTORY_KNOWN) & (found + (length >= HISTORY_POLLS) >= length)
+        always = (length >= _HISTORY_KNOWN) & (found + (length >= HISTORY_POLLS) >= length)
+        return np.asarray(always & (self.trusted[part] == 0))
 
     def _index(self, ids: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
         if not len(ids):

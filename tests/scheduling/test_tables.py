@@ -46,15 +46,15 @@ def test_elapsed_is_inf_for_the_never_polled_and_never_negative() -> None:
     assert table.elapsed(NOW).tolist() == [math.inf, 5.0, 0.0]
 
 
-def test_changes_always_needs_six_polls_and_forgives_one_in_sixteen() -> None:
+def test_changes_always_needs_four_polls_and_forgives_one_in_sixteen() -> None:
     table = SiteTable()
     table.add([1])
-    for _ in range(5):
+    for _ in range(3):
         table.note_history(np.array([0]), np.array([True]))
     assert not table.changes_always()[0]
     table.note_history(np.array([0]), np.array([True]))
     assert table.changes_always()[0]
-    for _ in range(10):
+    for _ in range(12):
         table.note_history(np.array([0]), np.array([True]))
     table.note_history(np.array([0]), np.array([False]))
     assert table.changes_always()[0]
@@ -72,6 +72,19 @@ def test_a_suspect_changes_always_until_a_twin_holds_still() -> None:
     table.twin_at[0] = NOW
     table.note_history(np.array([0]), np.array([False]))
     assert not table.changes_always()[0]
+
+
+def test_a_page_whose_twin_held_still_is_believed_for_64_polls() -> None:
+    table = SiteTable()
+    table.add([1])
+    table.last_poll[0], table.twin_at[0] = NOW - 10, NOW
+    table.note_history(np.array([0]), np.array([False]))
+    table.last_poll[0] = NOW + 1
+    for _ in range(63):
+        table.note_history(np.array([0]), np.array([True]))
+    assert not table.changes_always()[0]
+    table.note_history(np.array([0]), np.array([True]))
+    assert table.changes_always()[0]
 
 
 def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:

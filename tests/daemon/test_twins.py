@@ -102,9 +102,7 @@ async def test_a_page_that_is_rebuilt_is_asked_twice_anew(start: Start, origin: 
         site = await start_with_noise(running, origin, news)
 
         async def rebuilt(_: web.Request) -> web.Response:
-            text = (
-                f"<html><body><article><p>Build {secrets.token_hex(8)}</p><p>All new</p></article></body></html>"
-            )
+            text = f"<html><body><article><p>Build {secrets.token_hex(8)}</p><p>All new</p></article></body></html>"
             return web.Response(text=text, content_type="text/html")
 
         origin.pages["/noisy"].handler = rebuilt
