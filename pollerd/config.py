@@ -44,6 +44,14 @@ def _seconds(value: object) -> object:
     return seconds
 
 
+def _names(value: object) -> object:
+    """Names from a text like "htraa, uniform"."""
+    if not isinstance(value, str):
+        return value
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
 
 
@@ -56,6 +64,7 @@ class Options(BaseModel):
     budget: float = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
     objective: Literal["changes", "freshness", "interest"] = "changes"
+    shadow: Names = ()
     database: str = Field("sqlite+aiosqlite:///pollerd.db", repr=False)
     listen: str = "127.0.0.1:8080"
     host_interval: Seconds = SchedulingSettings.host_interval_seconds
@@ -231,6 +240,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             budget=options.budget,
             allocator=options.allocator,
             objective=options.objective,
+            shadows=options.shadow,
             full_get_every=options.full_get_every,
             max_inflight=options.max_inflight,
         ),
@@ -262,6 +272,8 @@ def _shown(name: str, value: object) -> str:
         return ""
     if name == "database":
         return _without_password(str(value))
+    if isinstance(value, tuple):
+        return ", ".join(value)
     if name == "proxy":
         return without_userinfo(normalise_proxy(str(value)))
     return "***" if name in SECRETS else str(value)

@@ -85,6 +85,8 @@ class Reload:
         )
         with self._fetcher.prepared(fetching) as take_over:
             allocation = {name: getattr(config.options, name) for name in _ALLOCATION if name in changed}
+            if "shadow" in changed:
+                allocation["shadows"] = config.options.shadow
             if allocation:
                 await self._daemon.control.set_allocation(**allocation)
             take_over()

@@ -128,6 +128,10 @@ class Allocator(ABC):
         """
         return self.rates_of(slots)[:, None], np.ones((len(slots), 1))
 
+    def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Frequencies of polls of slots int64[k] in use, float64[k] >= 0, up to a factor; None: urgency decides."""
+        return None
+
     def notes(self, slot: int) -> dict[str, str]:
         """What else decides about a slot in use, in words for a person; none where there is nothing to tell.
 

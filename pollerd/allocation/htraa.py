@@ -207,6 +207,11 @@ class Htraa(Allocator):
         n = self._roster.n
         return np.where(self._roster.used[:n], self._tally.rates(n, self._cycle()), np.nan)
 
+    def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The tree's amounts; before the first choice the rates, in proportion to which it will start."""
+        self._bind()
+        return self._tree.amounts(self._leaf[slots]) if self._started else self.rates()[slots]
+
     def _cycle(self) -> float:
         """Seconds in which every site has one poll."""
         return self._step() * max(self._roster.size, 1)

@@ -8,6 +8,7 @@ put in the place of the belief would promise too much: both are concave in it.
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +43,6 @@ class Mixture:
         floor: NDArray[np.float64],
     ) -> None:
         self._amplitude, self._rate, self._cost, self._floor = amplitude, rate, cost, floor
-        gaps = _gaps(rate)
-        self._crossings = Crossings(gaps, self._index(gaps))
 
     @classmethod
     def believed(
@@ -63,6 +62,11 @@ class Mixture:
         if rate.shape[1] == 1:
             mixed = mixed.sum(1, keepdims=True)
         return cls(mixed, rate, cost, floor)
+
+    @cached_property
+    def _crossings(self) -> Crossings:
+        gaps = _gaps(self._rate)
+        return Crossings(gaps, self._index(gaps))
 
     def _index(self, gaps: NDArray[np.float64]) -> NDArray[np.float32]:
         """float32[k, M] at gaps float64[M]."""

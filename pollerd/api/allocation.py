@@ -19,8 +19,11 @@ async def get_allocation(daemon: Daemon) -> Allocation:
 
 @router.put("", dependencies=[Depends(json_body)], summary="Change budget, objective or allocator")
 async def set_allocation(daemon: Daemon, patch: AllocationPatch) -> Allocation:
-    """Takes effect at once and stays over a restart. Another allocator learns from the stored polls first."""
+    """Takes effect at once and stays over a restart, but for shadows. Others learn from the stored polls first.
+
+    A shadow never sees polls it would have made itself: what it has not learned for that reason counts against it.
+    """
     view = await daemon.control.set_allocation(
-        allocator=patch.allocator, objective=patch.objective, budget=patch.budget
+        allocator=patch.allocator, objective=patch.objective, budget=patch.budget, shadows=patch.shadows
     )
     return Allocation.model_validate(view)

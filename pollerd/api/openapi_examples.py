@@ -135,6 +135,9 @@ BODIES: dict[str, dict[str, Any]] = {
             {"budget": 5.0, "expected_detections_per_hour": 318.0},
             {"budget": 10.0, "expected_detections_per_hour": 421.0},
         ],
+        "shadows": [
+            {"allocator": "htraa", "state": "following", "expected_detections_per_hour": 287.0, "reason": None}
+        ],
     },
     "Difference": {
         "change_id": 42,

@@ -60,7 +60,12 @@ class ControlPort(Protocol):
         """The allocation as it stands, and what other budgets would bring."""
 
     async def set_allocation(
-        self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None
+        self,
+        *,
+        allocator: str | None = None,
+        objective: str | None = None,
+        budget: float | None = None,
+        shadows: Sequence[str] | None = None,
     ) -> object:
         """Raises InvalidValueError."""
 

@@ -328,6 +328,20 @@ class BenefitPoint(BaseModel):
     expected_detections_per_hour: float
 
 
+class Shadow(BaseModel):
+    """An allocator in shadow. It never sees polls it would have made itself, and is judged by another's belief."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    allocator: str
+    state: Literal["learning", "following", "dropped"]
+    expected_detections_per_hour: float | None = Field(
+        description="of the frequencies it would poll at, under the present belief of the allocator in charge; null: "
+        "not worked out yet, or the one in charge believes nothing of rates"
+    )
+    reason: str | None = Field(description="why it was dropped")
+
+
 class Allocation(BaseModel):
     """What the budget brings under the present belief."""
 
@@ -353,6 +367,7 @@ class Allocation(BaseModel):
         description="expected detections over budgets of 0.1 to 10 times the present one, in expectation over what is "
         "believed of the rates, within min_intervals, and within what politeness lets be spent"
     )
+    shadows: tuple[Shadow, ...]
 
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]
@@ -370,6 +385,11 @@ class AllocationPatch(_Given):
     allocator: AllocatorName | None = None
     objective: Objective | None = None
     budget: Budget | None = None
+    shadows: list[AllocatorName] | None = Field(
+        None,
+        description="at most three other allocators to run in shadow, in place of those there are, until a restart",
+        json_schema_extra={"maxItems": 3, "uniqueItems": True},
+    )
 
 
 class Health(BaseModel):

@@ -31,6 +31,12 @@ def run(
     objective: Annotated[
         str | None, typer.Option(help="changes, freshness or interest. [default: changes]", rich_help_panel=_POLLING)
     ] = None,
+    shadow: Annotated[
+        str | None,
+        typer.Option(
+            help="Others that learn beside it, to compare: htraa,uniform. At most 3.", rich_help_panel=_POLLING
+        ),
+    ] = None,
     host_interval: Annotated[
         str | None, typer.Option(help="Between two requests to one host. [default: 1s]", rich_help_panel=_POLLING)
     ] = None,
@@ -96,6 +102,7 @@ def run(
         "budget": budget,
         "allocator": allocator,
         "objective": objective,
+        "shadow": shadow,
         "host_interval": host_interval,
         "min_interval": min_interval,
         "max_interval": max_interval,

@@ -212,7 +212,7 @@ class Bookkeeper:
         elapsed = np.array([math.inf if gap is None else gap for gap in gaps], np.float64)
         slots = np.array([findings[i].slot for i in lessons], np.int64)
         predicted = self._fleet.allocator.change_probability(slots, elapsed)
-        self._fleet.allocator.observe(slots, elapsed, batch, records[-1].poll.at)
+        self._fleet.observe(slots, elapsed, batch, records[-1].poll.at)
         self._calibration.note(predicted, elapsed, batch)
 
     def _unlearnable(self, finding: Finding, record: PollRecord, error: Exception) -> PollRecord:

@@ -21,12 +21,14 @@ from pollerd.daemon.meter import Meter
 from pollerd.daemon.outlook import Outlook
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.shadows import Shadows
 from pollerd.daemon.succession import Succession
 from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.fetching import host_of, origin_of
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import AddResult, AllocationRow, SiteChanges, Store
+from pollerd.telemetry import Instruments
 
 OBJECTIVES = ("changes", "freshness", "interest")
 _HEALTHY_TICKS = 3
@@ -52,6 +54,7 @@ class Control:
         meter: Meter,
         calibration: Calibration,
         settings: DaemonSettings,
+        instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
@@ -63,7 +66,10 @@ class Control:
         self._turn = asyncio.Lock()
         self._allocating = asyncio.Lock()
         self.forecast = Forecast(fleet, lambda: self._objective, clock)
-        self.outlook = Outlook(fleet, meter, self.forecast, calibration, lambda: self._objective, clock)
+        self.shadows = Shadows(store, fleet, journal, self.forecast, instruments, lambda: self._objective, rng, clock)
+        self.outlook = Outlook(
+            fleet, meter, self.forecast, calibration, self.shadows.views, lambda: self._objective, clock
+        )
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -188,9 +194,18 @@ class Control:
         return await self.outlook.allocation_over_budgets()
 
     async def set_allocation(
-        self, *, allocator: str | None = None, objective: str | None = None, budget: float | None = None
+        self,
+        *,
+        allocator: str | None = None,
+        objective: str | None = None,
+        budget: float | None = None,
+        shadows: Sequence[str] | None = None,
     ) -> AllocationView:
-        """Changes budget, objective or allocator while running. A new allocator learns from the stored polls first."""
+        """Changes budget, objective, allocator or shadows while running. A new allocator learns from the stored polls.
+
+        `shadows` begin anew, in place of those there were; so do all when the objective changes. An allocator that
+        takes charge leaves the shadows.
+        """
         name = self._fleet.allocator_name if allocator is None else allocator
         goal = self._objective if objective is None else objective
         if name not in allocation.names():
@@ -199,11 +214,16 @@ class Control:
             raise InvalidValueError("objective", "one of " + ", ".join(OBJECTIVES), goal)
         pace = self._gate.budget if budget is None else check_budget(budget)
         async with self._allocating:
+            wanted = tuple(n for n in self.shadows.names() if n != name) if shadows is None else tuple(shadows)
+            anew = shadows is not None or goal != self._objective or wanted != self.shadows.names()
+            begun = self.shadows.made(wanted, goal, name) if anew else []
             if (name, goal) != (self._fleet.allocator_name, self._objective):
                 await self._switch(name, goal, pace)
             async with self._turn:
                 self._set_budget(pace)
                 await self._store.save_allocation(AllocationRow(name, goal, pace))
+                if anew:
+                    await self.shadows.put(wanted, begun)
             await self.forecast.refresh()
         return await self.allocation_over_budgets()
 

@@ -101,6 +101,7 @@ class Daemon:
             meter,
             calibration,
             settings,
+            instruments,
             rng,
             clock,
         )
@@ -182,6 +183,7 @@ class Daemon:
                 group.create_task(self._maintain(), name="maintenance"),
                 group.create_task(self._gauges.run(), name="gauges"),
                 group.create_task(self._lag.run(), name="lag"),
+                group.create_task(self._shadow(), name="shadows"),
             ]
             await self._stop.wait()
             dispatch.cancel()
@@ -202,6 +204,14 @@ class Daemon:
 
     async def _watch_polls(self) -> None:
         await self._dispatcher.failed
+
+    async def _shadow(self) -> None:
+        if self._settings.shadows:
+            try:
+                await self.control.set_allocation(shadows=self._settings.shadows)
+            except InvalidValueError as error:
+                self._log.error("shadows_refused", reason=str(error), polling="goes on")
+        await self.control.shadows.run()
 
     async def _maintain(self) -> None:
         while True:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation import Allocator
+from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
@@ -30,6 +31,10 @@ def _optional(value: float | None) -> float:
     return math.nan if value is None else value
 
 
+Event = Callable[[Allocator], None]
+"""What happened to the allocator in charge, to be done to others alike."""
+
+
 class Fleet:
     """Everything the scheduler knows of the sites, in memory. One slot is one site in all three."""
 
@@ -38,6 +43,8 @@ class Fleet:
         self.budget = allocator.budget
         """Cost per second that the user allows; the allocator is told what of it can be spent."""
         self._fitted_sites = 0
+        self.listeners: list[Callable[[Event], None]] = []
+        """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
         self.unasked: dict[int, float] = {}
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
@@ -130,7 +137,7 @@ class Fleet:
         for name in ("min_interval", "max_interval", "half_life"):
             table.put(name, slots, [_optional(getattr(s, name)) for s in specs])
         table.paused[slots] = [s.paused for s in specs]
-        self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+        self._do(_added(slots, table.weight[slots], table.cost[slots], table.half_life[slots]))
 
     def refusals(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
         """Index -> why, of new sites that the allocator cannot hold beside those there are and those before them."""
@@ -170,7 +177,8 @@ class Fleet:
         if not np.array_equal(new, old, equal_nan=True):
             for name, value in zip(("weight", "cost", "half_life"), new, strict=True):
                 table.put(name, slot, value)
-            self._reweigh(np.array([slot]))
+            one = np.array([slot])
+            self._do(partial(_reweigh, one, table.weight[one], table.cost[one], table.half_life[one]))
         self.unusable.pop(site_id, None)
 
     def carry_on(self, site: Site) -> None:
@@ -192,12 +200,16 @@ class Fleet:
             self.sites.not_before[slot] = 0.0
             self.sites.failures[slot] = 0
 
-    def _reweigh(self, slots: NDArray[np.int64]) -> None:
-        learned, shared = self.allocator.site_state(slots), self.allocator.shared_state()
-        table = self.sites
-        self.allocator.remove(slots)
-        self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
-        self.allocator.restore(slots, learned, shared)
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        """Teaches the allocator, as `Allocator.observe`."""
+        self._do(lambda allocator: allocator.observe(slots, elapsed, evidence, now))
+
+    def _do(self, event: Event) -> None:
+        event(self.allocator)
+        for listener in self.listeners:
+            listener(event)
 
     def spendable(self, budget: float) -> float:
         """What of a budget (cost per second) can be spent, given min_intervals and politeness."""
@@ -209,7 +221,7 @@ class Fleet:
         self._fitted_sites = len(self.sites)
         spendable = self.spendable(self.budget)
         if abs(spendable - self.allocator.budget) > _NOTICEABLE * spendable:
-            self.allocator.budget = spendable
+            self._do(partial(_set_budget, spendable))
 
     def remove(self, site_id: int) -> int | None:
         """Forgets a site; returns the slot that it had."""
@@ -217,7 +229,8 @@ class Fleet:
         self.unasked.pop(site_id, None)
         self.unusable.pop(site_id, None)
         if slot is not None:
-            self.allocator.remove(np.array([slot]))
+            one = np.array([slot])
+            self._do(lambda allocator: allocator.remove(one))
             self.sites.remove(slot)
         return slot
 
@@ -262,3 +275,27 @@ class Fleet:
         alive = self.live()
         alive &= table.in_flight[:n] | (table.not_before[:n] <= until)
         return int(np.count_nonzero(np.bincount(table.host[:n][alive])))
+
+
+def _added(
+    slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64], half_life: NDArray[np.float64]
+) -> Event:
+    return lambda allocator: allocator.add(slots, weight, cost, half_life)
+
+
+def _reweigh(
+    slots: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    cost: NDArray[np.float64],
+    half_life: NDArray[np.float64],
+    allocator: Allocator,
+) -> None:
+    """Other settings for sites; what was learned of them stays."""
+    learned, shared = allocator.site_state(slots), allocator.shared_state()
+    allocator.remove(slots)
+    allocator.add(slots, weight, cost, half_life)
+    allocator.restore(slots, learned, shared)
+
+
+def _set_budget(budget: float, allocator: Allocator) -> None:
+    allocator.budget = budget

@@ -13,7 +13,7 @@ from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.meter import Meter
-from pollerd.daemon.views import AllocationView, BenefitPoint, Explanation, Live
+from pollerd.daemon.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
 from pollerd.model import STATE_CODE, STATES, SiteState
 
 DAY_SECONDS = 86_400.0
@@ -30,11 +30,12 @@ class Outlook:
         meter: Meter,
         forecast: Forecast,
         calibration: Calibration,
+        shadows: Callable[[], tuple[ShadowView, ...]],
         objective: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
         self._fleet, self._meter, self._forecast = fleet, meter, forecast
-        self._calibration = calibration
+        self._calibration, self._shadows = calibration, shadows
         self._objective, self._clock = objective, clock
 
     def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
@@ -128,6 +129,7 @@ class Outlook:
             calibration=self._calibration.view(),
             one_more_poll_per_second_finds_per_hour=None,
             benefit_curve=(),
+            shadows=self._shadows(),
         )
 
     def late_sites(self) -> int:

@@ -17,12 +17,13 @@ class DaemonSettings:
     instead of a conditional one, >= 1. max_inflight: polls under way at once, >= 1. flush_seconds: longest wait of a
     finished poll for its commit, above 0 up to 1. flush_polls: commit at once when so many wait, >= 1.
     tick_seconds: how far ahead sites are chosen, above 0 up to 1. memory_sites: sites whose validators and
-    fingerprints are kept in memory; the others are read when they are polled.
+    fingerprints are kept in memory; the others are read when they are polled. shadows: allocators that run in shadow.
     """
 
     budget: float = 5.0
     allocator: str = "whittle"
     objective: str = "changes"
+    shadows: tuple[str, ...] = ()
     full_get_every: int = 20
     max_inflight: int = 1024
     flush_seconds: float = 0.25
@@ -36,6 +37,8 @@ class DaemonSettings:
         check_budget(self.budget)
         if self.allocator not in allocation.names():
             raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), self.allocator)
+        if not set(self.shadows) <= set(allocation.names()):
+            raise InvalidValueError("shadow", "some of " + ", ".join(allocation.names()), ", ".join(self.shadows))
         for name in ("full_get_every", "max_inflight", "flush_polls", "memory_sites"):
             if getattr(self, name) < 1:
                 raise InvalidValueError(name, "a whole number, 1 or more", getattr(self, name))

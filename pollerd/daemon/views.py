@@ -72,6 +72,19 @@ class BenefitPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowView:
+    """An allocator in shadow."""
+
+    allocator: str
+    state: str
+    """learning, following or dropped."""
+    expected_detections_per_hour: float | None
+    """Of its wish, under the belief of the allocator in charge; None: not known, or that one has no belief."""
+    reason: str | None
+    """Why it was dropped."""
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationView:
     """What the budget brings under the present belief."""
 
@@ -92,6 +105,7 @@ class AllocationView:
     one_more_poll_per_second_finds_per_hour: float | None
     """The difference that one more poll per second would make at the best split; None: not asked for."""
     benefit_curve: tuple[BenefitPoint, ...]
+    shadows: tuple[ShadowView, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -70,6 +72,11 @@ class Instruments:
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)
+
+    def forget_expected(self, policy: str) -> None:
+        """The expected detections of a policy are not worked out any more."""
+        with contextlib.suppress(KeyError):
+            self.expected.remove(policy)
 
     def names(self) -> set[str]:
         """The names of all metrics of this class, as Prometheus sees the families."""

@@ -63,7 +63,7 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
     samples = {"allow_private": "true", "sync": "1", "objective": "freshness", "listen": "127.0.0.1:99"}
     samples |= {"log_format": "json", "log_level": "debug", "token": "t", "read_token": "r", "urls": "u.txt"}
     samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
-    samples |= {"proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
+    samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
     assert config.sources[name] == "environment"
     assert getattr(config.options, name) != getattr(Options(), name)

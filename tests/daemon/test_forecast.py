@@ -88,7 +88,7 @@ def test_a_site_that_is_not_polled_has_no_period(fleet: Fleet) -> None:
 
 def test_the_rank_among_very_many_is_estimated(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     forecast, calibration = Forecast(fleet, lambda: "changes", lambda: NOW), Calibration(INSTRUMENTS)
-    outlook = Outlook(fleet, Meter(), forecast, calibration, lambda: "changes", lambda: NOW)
+    outlook = Outlook(fleet, Meter(), forecast, calibration, tuple, lambda: "changes", lambda: NOW)
     urgency = fleet.allocator.urgency(fleet.sites.elapsed(NOW), NOW)
     order = np.argsort(-urgency[:SITES])
     shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]

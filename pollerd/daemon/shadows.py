@@ -1,0 +1,194 @@
+"""Allocators in shadow: they learn from the same polls, choose nothing, and tell how often they would poll.
+
+What happens to the fleet waits in a queue for each, and is followed in a thread: a shadow costs the loop next to
+nothing, and one that raises, or cannot keep pace, is dropped and reported while the polling goes on.
+
+A shadow never sees the polls it would have made. What it believes comes from another's choices, so sites that the one
+in charge neglects are unknown to it, too, and it is judged by the belief of the one in charge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import structlog
+
+from pollerd import allocation
+from pollerd.allocation import Allocator
+from pollerd.allocation.wish import wished_periods
+from pollerd.daemon.fleet import Event, Fleet
+from pollerd.daemon.forecast import Belief, Forecast
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.replay import Replay
+from pollerd.daemon.views import ShadowView
+from pollerd.errors import InvalidValueError
+from pollerd.storage import Store
+from pollerd.telemetry import Instruments
+
+MOST_SHADOWS = 3
+_EVERY_SECONDS = 15.0
+_SHARE = 0.02
+"""With very many sites a shadow is asked less often: it takes at most this share of the time."""
+_MOST_EVENTS = 100_000
+"""Batches of evidence and changes of sites that may wait: more, and the shadow does not keep pace."""
+_HOUR_SECONDS = 3_600.0
+
+
+class Shadow:
+    """One allocator in shadow, with what it has yet to follow."""
+
+    def __init__(self, name: str, allocator: Allocator, fleet: Fleet) -> None:
+        self.name, self.allocator = name, allocator
+        self.replay = Replay(fleet.sites, allocator)
+        self.events: list[Event] = []
+        sites = fleet.sites
+        slots = np.flatnonzero(self.replay.site_id >= 0)
+        self._first = (slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+        self.through: int | None = None
+        """Id of the last poll stored when it began to listen; None: it has learned the polls up to that."""
+        self.value: float | None = None
+        """Expected value per second, once it was asked."""
+        self.reason: str | None = None
+        """Why it was dropped."""
+        self.rests_until = -math.inf
+
+    def hear(self, event: Event) -> None:
+        """Something happened that is to be followed."""
+        self.events.append(event)
+
+    async def prepare(self, store: Store) -> None:
+        """Takes the sites, and learns from the stored polls, as a successor does."""
+        if self.through is not None:
+            await asyncio.to_thread(self.allocator.add, *self._first)
+            await self.replay.teach(store.recent_polls(through=self.through))
+            self.through = None
+
+    async def look(self, belief: Belief, now: float) -> None:
+        """Follows what has happened so far, and works out what the shadow's wish is worth under the belief."""
+        events, self.events = self.events, []
+        started = time.perf_counter()
+        self.value = await asyncio.to_thread(_follow_and_ask, self.allocator, events, belief, now)
+        self.rests_until = time.monotonic() + (time.perf_counter() - started) / _SHARE
+
+    def view(self) -> ShadowView:
+        """How it stands."""
+        state = "dropped" if self.reason else "learning" if self.value is None else "following"
+        hourly = None if self.value is None or math.isnan(self.value) else self.value * _HOUR_SECONDS
+        return ShadowView(self.name, state, None if self.reason else hourly, self.reason)
+
+
+class Shadows:
+    """Keeps the shadows in step with the fleet, and asks them now and then."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        journal: Journal,
+        forecast: Forecast,
+        instruments: Instruments,
+        objective: Callable[[], str],
+        rng: np.random.Generator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._fleet, self._journal, self._forecast = store, fleet, journal, forecast
+        self._instruments, self._objective, self._rng, self._clock = instruments, objective, rng, clock
+        self._shadows: list[Shadow] = []
+        self._wake = asyncio.Event()
+        self._log = structlog.get_logger("pollerd.shadows")
+        fleet.listeners.append(self._hear)
+
+    def names(self) -> tuple[str, ...]:
+        """The allocators in shadow, dropped ones too."""
+        return tuple(shadow.name for shadow in self._shadows)
+
+    def views(self) -> tuple[ShadowView, ...]:
+        """How each stands."""
+        return tuple(shadow.view() for shadow in self._shadows)
+
+    def made(self, names: Sequence[str], objective: str, in_charge: str) -> list[Allocator]:
+        """New allocators of these names, in order, that hold no sites yet.
+
+        Raises InvalidValueError for names that may not be, and where one cannot hold the sites.
+        """
+        known = allocation.names()
+        if len(set(names)) < len(names) or len(names) > MOST_SHADOWS or not set(names) <= set(known) - {in_charge}:
+            allowed = f"at most {MOST_SHADOWS} different ones of {', '.join(known)}, without the one in charge"
+            raise InvalidValueError("shadows", allowed, list(names))
+        return [self._admitted(name, objective) for name in names]
+
+    def _admitted(self, name: str, objective: str) -> Allocator:
+        fresh = allocation.create(name, budget=self._fleet.allocator.budget, objective=objective, rng=self._rng)
+        slots = np.flatnonzero(self._fleet.sites.occupied())
+        if len(slots):
+            kinds = np.unique(np.stack([self._fleet.sites.weight[slots], self._fleet.sites.cost[slots]]), axis=1)
+            fresh.admit(np.empty(0, np.int64), *kinds)
+        return fresh
+
+    async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
+        """These from now on, begun anew, and no others. No site may be changed meanwhile."""
+        for name in self.names():
+            self._unmeasure(name)
+        self._shadows = []
+        if names:
+            async with self._journal.still():
+                through = await self._store.last_poll_id()
+                for name, fresh in zip(names, allocators, strict=True):
+                    shadow = Shadow(name, fresh, self._fleet)
+                    shadow.through = through
+                    self._shadows.append(shadow)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._wake.clear()
+            for shadow in list(self._shadows):
+                if shadow.reason is None and time.monotonic() >= shadow.rests_until:
+                    await self._attend(shadow)
+            try:
+                async with asyncio.timeout(_EVERY_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _attend(self, shadow: Shadow) -> None:
+        try:
+            await shadow.prepare(self._store)
+            await shadow.look(self._forecast.belief(), self._clock())
+        except Exception as error:  # noqa: BLE001
+            self._drop(shadow, str(error) or type(error).__name__, error)
+            return
+        if shadow in self._shadows and shadow.value is not None and math.isfinite(shadow.value):
+            self._instruments.expected.labels(f"shadow:{shadow.name}").set(shadow.value)
+
+    def _hear(self, event: Event) -> None:
+        for shadow in self._shadows:
+            if shadow.reason is None:
+                shadow.hear(event)
+                if len(shadow.events) > _MOST_EVENTS:
+                    self._drop(shadow, "it does not keep pace")
+
+    def _drop(self, shadow: Shadow, reason: str, error: BaseException | None = None) -> None:
+        shadow.reason, shadow.events = reason, []
+        if shadow in self._shadows:
+            self._unmeasure(shadow.name)
+        self._log.warning("shadow_dropped", allocator=shadow.name, reason=reason, exc_info=error)
+
+    def _unmeasure(self, name: str) -> None:
+        self._instruments.forget_expected(f"shadow:{name}")
+
+
+def _follow_and_ask(allocator: Allocator, events: Sequence[Event], belief: Belief, now: float) -> float:
+    """nan where the one in charge believes nothing of rates."""
+    for event in events:
+        event(allocator)
+    if np.isnan(belief.rates[0]).all():
+        return math.nan
+    budget = belief.share(belief.budget)
+    periods = wished_periods(allocator, belief.slots, belief.cost, belief.floor, budget, now)
+    return belief.mixture().value(periods) * belief.factor

@@ -1,0 +1,118 @@
+"""Allocators in shadow: in step with the fleet, judged under one belief, dropped where they fail, harming nobody."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pollerd.allocation import EvidenceBatch
+from pollerd.allocation.uniform import Uniform
+from pollerd.daemon import shadows as shadows_module
+from pollerd.daemon.views import ShadowView
+from pollerd.errors import InvalidValueError
+from tests.daemon.conftest import Running, Start
+from tests.support.origin import Origin, Page, until
+
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shadows_module, "_EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(shadows_module, "_SHARE", 1.0)
+
+
+def pages(origin: Origin, number: int = 6) -> list[str]:
+    for n in range(number):
+        origin.pages[f"/{n}"] = Page("<p>calm</p>")
+    return [origin.url(f"/{n}", host=n) for n in range(number)]
+
+
+async def more_polls(running: Running, number: int) -> None:
+    wanted = running.control.status().polls + number
+    await until(lambda: running.control.status().polls >= wanted, PATIENCE_SECONDS)
+
+
+def shown(running: Running) -> dict[str, ShadowView]:
+    return {view.allocator: view for view in running.control.allocation().shadows}
+
+
+async def following(running: Running, *names: str) -> None:
+    await until(lambda: {n for n, v in shown(running).items() if v.state == "following"} >= {*names}, PATIENCE_SECONDS)
+
+
+async def test_shadows_learn_what_was_stored_and_what_comes(origin: Origin, start: Start) -> None:
+    async with start(allocator="whittle") as running:
+        ids = await running.add(*pages(origin))
+        await more_polls(running, 40)
+        await running.control.set_allocation(shadows=["htraa", "uniform"])
+        await following(running, "htraa", "uniform")
+        await running.control.delete_site(ids.pop(0))
+        ids += await running.add(origin.url("/1", host=17))
+        await running.control.update_site(ids[0], {"half_life": 50.0})
+        await more_polls(running, 40)
+        for site_id in ids:
+            await running.control.pause_site(site_id, True)
+        await until(lambda: running.control.status().in_flight == 0)
+        await running.daemon._journal.flush()
+        held = {shadow.name: shadow for shadow in running.control.shadows._shadows}
+        await until(lambda: not any(shadow.events for shadow in held.values()), PATIENCE_SECONDS)
+        await asyncio.sleep(0.3)
+        polls = [poll for site_id in ids for poll in await running.polls(site_id)]
+        tally = held["htraa"].allocator._tally.rows[running.control._fleet.sites.slots_of(np.array(ids))]  # type: ignore[attr-defined]
+        assert tally[:, 0].sum() == len(
+            [poll for poll in polls if poll.elapsed is not None and poll.outcome.informative]
+        )
+        assert {view.state for view in shown(running).values()} == {"following"}
+        await running.control.pause_site(ids[0], False)
+        await until(lambda: running.metric("pollerd_expected_detections_per_second", policy="shadow:htraa") > 0)
+        view = await running.control.set_allocation(shadows=[])
+        assert view.shadows == ()
+        policies = {s.labels.get("policy") for family in running.registry.collect() for s in family.samples}
+        assert not any(str(policy).startswith("shadow") for policy in policies)
+
+
+async def test_a_shadow_that_cannot_hold_the_sites_is_refused(origin: Origin, start: Start) -> None:
+    async with start(allocator="whittle") as running:
+        ids = await running.add(*pages(origin))
+        await running.control.update_site(ids[3], {"weight": 2.0})
+        with pytest.raises(InvalidValueError, match="weight"):
+            await running.control.set_allocation(shadows=["htraa"])
+        for names in (["whittle"], ["uniform", "uniform"], ["guess"]):
+            with pytest.raises(InvalidValueError, match="shadows"):
+                await running.control.set_allocation(shadows=names)
+        assert running.control.allocation().shadows == ()
+
+
+class _Raising(Uniform):
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        raise RuntimeError("no more")
+
+
+async def test_a_shadow_that_raises_is_dropped_and_the_polling_goes_on(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start(allocator="whittle") as running:
+        await running.add(*pages(origin))
+        monkeypatch.setattr(
+            "pollerd.daemon.shadows.allocation.create", lambda name, *, budget, objective, rng: _Raising(budget)
+        )
+        await running.control.set_allocation(shadows=["uniform"])
+        await until(lambda: shown(running)["uniform"].state == "dropped", PATIENCE_SECONDS)
+        assert shown(running)["uniform"].reason == "no more"
+        await more_polls(running, 20)
+
+
+async def test_who_takes_charge_leaves_the_shadows(origin: Origin, start: Start) -> None:
+    async with start(allocator="whittle", shadows=("uniform", "htraa")) as running:
+        await running.add(*pages(origin))
+        await following(running, "uniform", "htraa")
+        await running.control.set_allocation(allocator="uniform")
+        assert list(shown(running)) == ["htraa"]
+        await following(running, "htraa")
+        assert shown(running)["htraa"].expected_detections_per_hour is None, "uniform believes nothing of rates"
