@@ -114,6 +114,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "capped_to_uniform": False,
         "failures": 0,
         "notes": {"prior_source": "learned from all sites"},
+        "mask": ["after «Latest news»: ‹number›"],
     },
     "Allocation": {
         "allocator": "whittle",

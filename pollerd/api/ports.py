@@ -53,7 +53,7 @@ class ControlPort(Protocol):
     def live(self, site_ids: Sequence[int]) -> Mapping[int, LiveView]:
         """Sites that the daemon does not know are left out."""
 
-    def explain(self, site_id: int) -> object:
+    async def explain(self, site_id: int) -> object:
         """Raises NotFoundError."""
 
     async def allocation_over_budgets(self) -> object:

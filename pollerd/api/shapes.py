@@ -297,6 +297,7 @@ class Explanation(BaseModel):
     notes: dict[str, str] = Field(
         description="what else the allocator has to say of the site: prior_source, profile, spell, where it knows"
     )
+    mask: tuple[str, ...] = Field(description="what of the page differs at every fetch and does not count, a line each")
 
 
 class Decile(BaseModel):

@@ -141,5 +141,5 @@ async def list_site_changes(
 
 @router.get("/{site_id:id}/explain", summary="Why a site is polled as it is")
 async def explain_site(daemon: Daemon, site_id: SiteId) -> Explanation:
-    """Believed rate, urgency, share of the budget, why not now, next expected poll."""
-    return Explanation.model_validate(daemon.control.explain(site_id))
+    """Believed rate, urgency, share of the budget, why not now, next expected poll, and what of the page is noise."""
+    return Explanation.model_validate(await daemon.control.explain(site_id))

@@ -121,7 +121,8 @@ class Reader:
         return Reading(now - self._began, self._control.status(), tuple(rows), result)
 
     def _row(self, site: DemoSite, listed: dict[str, Any], happened: int) -> Row:
-        belief = self._control.explain(listed["id"])
+        belief = self._control.outlook.explain(listed["id"])
+        assert belief is not None
         return Row(
             site=site,
             state=listed["state"],

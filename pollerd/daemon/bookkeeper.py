@@ -76,7 +76,9 @@ class Bookkeeper:
         for i, finding in enumerate(current):
             current[i], record = self._judged(finding, summaries.get(finding.site_id, ""))
             records.append(record)
-        self._twins.forget([f.slot for f, record in zip(current, records, strict=True) if record.mask_changed])
+        misled = [finding.slot for finding, record in zip(current, records, strict=True) if record.mask_changed]
+        if misled:
+            self._fleet.learn_anew(np.array(misled, np.int64))
         records = self._learn(current, records)
         return Entry(tuple(current), self._with_learned(current, records))
 

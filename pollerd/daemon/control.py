@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.shadows import Shadows
 from pollerd.daemon.succession import Succession
 from pollerd.daemon.views import AllocationView, Explanation, Live, Status
+from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.fetching import host_of, origin_of
 from pollerd.model import Site, SiteSpec
@@ -170,12 +172,13 @@ class Control:
         """What only the running daemon knows of the sites."""
         return self.outlook.live(site_ids)
 
-    def explain(self, site_id: int) -> Explanation:
+    async def explain(self, site_id: int) -> Explanation:
         """Why the site is polled as it is. Raises NotFoundError."""
         explanation = self.outlook.explain(site_id)
-        if explanation is None:
+        memory = (await self._memories.get([site_id])).get(site_id)
+        if explanation is None or memory is None:
             raise NotFoundError("site", site_id)
-        return explanation
+        return replace(explanation, mask=noise_of(memory.baseline.mask))
 
     def _slot(self, site_id: int) -> int:
         slot = self._fleet.sites.slot_of(site_id)

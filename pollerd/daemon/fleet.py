@@ -234,6 +234,13 @@ class Fleet:
             self.sites.remove(slot)
         return slot
 
+    def learn_anew(self, slots: NDArray[np.int64]) -> None:
+        """What the polls of the slots int64[k] told of changes was noise: it is forgotten."""
+        table = self.sites
+        added = _added(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+        self._do(lambda allocator: allocator.remove(slots))
+        self._do(added)
+
     def begin_anew(self, allocator: Allocator) -> None:
         """Puts in charge an allocator that holds no sites yet and has learned nothing."""
         slots, table = np.flatnonzero(self.sites.occupied()), self.sites

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -104,14 +104,6 @@ class Twins:
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
         """Where it may take long, beside the loop."""
         return work(*arguments) if size <= _DONE_HERE_BYTES else await self._workshop.do(work, *arguments)
-
-    def forget(self, slots: Sequence[int]) -> None:
-        """What the polls of the slots told of changes was noise: the allocator starts anew with them."""
-        if not slots:
-            return
-        some, sites, allocator = np.array(slots, np.int64), self._fleet.sites, self._fleet.allocator
-        allocator.remove(some)
-        allocator.add(some, sites.weight[some], sites.cost[some], sites.half_life[some])
 
     def _is_twin(self, finding: Finding) -> bool:
         sites, slot = self._fleet.sites, finding.slot

@@ -39,6 +39,8 @@ class Explanation:
     failures: int
     notes: dict[str, str]
     """What else the allocator has to say of the site, in words; keys as `Allocator.notes` names them."""
+    mask: tuple[str, ...] = ()
+    """What of the page is noise and does not count, a line each."""
 
 
 @dataclass(frozen=True, slots=True)

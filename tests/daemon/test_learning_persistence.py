@@ -44,7 +44,7 @@ async def some_pages(running: Running, origin: Origin, polls: int = 60) -> list[
 
 def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
     """Believed changes per day; nan where there is no belief."""
-    known = [running.control.explain(site_id).rate_per_day for site_id in ids]
+    known = [running.control.outlook.explain(site_id).rate_per_day for site_id in ids]
     return np.array([np.nan if rate is None else rate for rate in known])
 
 
@@ -163,7 +163,7 @@ async def test_a_new_url_starts_afresh(origin: Origin, start: Start) -> None:
         new = await running.add(origin.url("/new", host=31))
         assert np.isclose(after[1], rates(running, new)[0]), "nothing is known of it but what pages are like in general"
         await running.control.delete_site(new[0])
-        assert running.control.explain(ids[1]).elapsed is None
+        assert running.control.outlook.explain(ids[1]).elapsed is None
         assert (running.control.status().polls, running.control.status().changes) == (status.polls, status.changes)
         await running.control.pause_site(ids[1], False)
         seen = len(origin.hits("/1"))

@@ -44,7 +44,7 @@ def pages(origin: Origin) -> list[str]:
 
 
 def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
-    known = [running.control.explain(site_id).rate_per_day for site_id in ids]
+    known = [running.control.outlook.explain(site_id).rate_per_day for site_id in ids]
     return np.array([np.nan if rate is None else rate for rate in known])
 
 
