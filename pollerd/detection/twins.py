@@ -46,9 +46,9 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
     Tries the masks in their order; None where none of them makes the two the same.
     """
     for mask in masks:
-        fingerprint = fingerprint_of(second, mask)
-        if fingerprint == fingerprint_of(first, mask):
-            return replace(baseline, mask=mask, fingerprint=fingerprint)
+        rest = apply(second, _read(mask))
+        if not rest.all_noise and rest.content == without_noise(first, mask):
+            return replace(baseline, mask=mask, fingerprint=xxhash.xxh3_128_digest(rest.content))
     return None
 
 
@@ -56,11 +56,12 @@ def learn_from_twins(first: bytes, second: bytes, baseline: Baseline, earlier: b
     """What is remembered after the second of two twins, and whether they are the same but for noise.
 
     `baseline` is what `detect` made of the second; its mask is widened by what differs between the two. `earlier`, the
-    content of the poll before them, tells a change that fell between the twins from noise, where it is known.
+    content of the poll before them, tells a change that fell between the twins from noise, where it is known. Of a page
+    that is nothing but noise nothing would be left to compare: it is given no mask.
     """
     known = _read(baseline.mask)
     widened = learn(first, second, known, earlier)
-    if widened == known:
+    if widened == known or apply(second, widened).all_noise:
         return baseline, False
     mask = to_bytes(widened)
     fingerprint = fingerprint_of(second, mask)

@@ -1,0 +1,110 @@
+"""Masks at work: contents compared under them, learned from twins, tried at other pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from pollerd.detection import (
+    detect,
+    learn_from_twins,
+    noise_of,
+    outgrown,
+    summarise,
+    under_known_noise,
+    without_noise,
+)
+from pollerd.errors import InvalidValueError
+from pollerd.model import Baseline, Media, Outcome, OutcomeKind
+
+NEWS = "Latest news\nThe council meets on Monday\nBridge closed for repairs until spring\n"
+
+
+def page(token: str, news: str = NEWS) -> bytes:
+    return f"{news}Your request {token} was served\nAll rights reserved by the city\n".encode()
+
+
+FIRST, SECOND = page("9f8e7d6c5b4a3928"), page("0a1b2c3d4e5f6071")
+
+
+def html(token: str, news: str = NEWS) -> Outcome:
+    body = b"<html><body>" + b"".join(b"<p>" + line + b"</p>" for line in page(token, news).splitlines())
+    return Outcome(OutcomeKind.BODY, 0.0, 0.1, 200, len(body), body, "text/html")
+
+
+def learned() -> Baseline:
+    baseline, same = learn_from_twins(FIRST, SECOND, Baseline(fingerprint=b"x" * 16), None)
+    assert same
+    return baseline
+
+
+def test_twins_are_the_same_under_what_they_teach() -> None:
+    mask = learned().mask
+    assert without_noise(FIRST, mask) == without_noise(SECOND, mask) == without_noise(page("f" * 16), mask)
+    assert without_noise(page("f" * 16, NEWS + "More\n"), mask) != without_noise(SECOND, mask)
+    assert any("Your request" in line for line in noise_of(mask))
+
+
+def test_without_a_mask_contents_are_as_they_are() -> None:
+    assert without_noise(FIRST, b"") == FIRST
+    assert noise_of(b"") == ()
+
+
+def test_detect_compares_under_the_mask_and_keeps_the_whole_content() -> None:
+    first = detect(html("9f8e7d6c5b4a3928"), Baseline(), None)
+    second = detect(html("0a1b2c3d4e5f6071"), first.baseline, 1.0)
+    assert second.kind is OutcomeKind.CHANGED
+    assert first.content is not None
+    assert second.content is not None
+    baseline, same = learn_from_twins(first.content, second.content, second.baseline, None)
+    assert same
+    noise = detect(html("1234567890abcdef"), baseline, 5.0)
+    assert noise.kind is OutcomeKind.UNCHANGED
+    news = detect(html("fedcba0987654321", NEWS + "Fire in the harbour\n"), noise.baseline, 5.0)
+    assert news.kind is OutcomeKind.CHANGED
+    assert news.content is not None
+    assert b"fedcba0987654321" in news.content
+    assert news.baseline.mask == baseline.mask
+
+
+def test_a_change_between_the_twins_is_no_noise() -> None:
+    after = page("0a1b2c3d4e5f6071", NEWS.replace("Monday", "Friday"))
+    baseline, same = learn_from_twins(FIRST, after, Baseline(), page("1111222233334444"))
+    assert not same
+    assert without_noise(after, baseline.mask) != without_noise(FIRST, baseline.mask)
+
+
+def test_twins_that_are_alike_teach_nothing() -> None:
+    before = Baseline(fingerprint=b"y" * 16)
+    assert learn_from_twins(FIRST, FIRST, before, None) == (before, False)
+
+
+def test_a_page_that_is_all_noise_gets_no_mask() -> None:
+    before = Baseline()
+    assert learn_from_twins(b"1700000001", b"1700000002", before, None) == (before, False)
+
+
+def test_a_mask_serves_other_pages_with_the_same_noise_only() -> None:
+    mask = learned().mask
+    found = under_known_noise(page("aaaabbbbccccdddd"), page("1111222233334444"), Baseline(), [mask])
+    assert found is not None
+    assert found.mask == mask
+    news = page("1111222233334444", NEWS.replace("Monday", "Friday"))
+    assert under_known_noise(page("aaaabbbbccccdddd"), news, Baseline(), [mask]) is None
+
+
+def test_a_rebuilt_page_outgrows_its_mask() -> None:
+    mask = learned().mask
+    assert not outgrown(page("f" * 16), mask)
+    assert outgrown(b"A new start\nNothing as it was\n", mask)
+
+
+def test_what_the_mask_hides_is_not_in_the_summary() -> None:
+    mask = learned().mask
+    news = page("1111222233334444", NEWS + "Fire in the harbour\n")
+    assert summarise(FIRST, news, Media.TEXT, mask) == "1 line added: «Fire in the harbour»"
+
+
+@pytest.mark.parametrize("damaged", [b"[]", b"\xff", b"[9,[],[]]"])
+def test_a_damaged_mask_is_refused(damaged: bytes) -> None:
+    with pytest.raises(InvalidValueError, match="mask"):
+        without_noise(FIRST, damaged)
