@@ -77,6 +77,7 @@ def examined(daemon: Client) -> Iterator[Finding]:
     yield from _deciles(allocation["calibration"])
     yield _late(allocation)
     yield _noisy(allocation)
+    yield from map(_shadow, allocation["shadows"])
     yield _states(metrics)
     yield _robots(metrics)
     yield _faults(metrics)
@@ -145,6 +146,14 @@ def _noisy(allocation: dict[str, Any]) -> Finding:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
     text = f"{noisy} of {sites} sites change at nearly every poll and are held to the uniform share"
     return Finding(NOTE if noisy else FINE, "noise", text)
+
+
+def _shadow(shadow: dict[str, Any]) -> Finding:
+    about, hourly = f"shadow {shadow['allocator']}", shadow["expected_detections_per_hour"]
+    if shadow["state"] == "dropped":
+        return Finding(WRONG, about, f"dropped: {shadow['reason']}")
+    found = "" if hourly is None else f", {hourly:.4g} detections an hour expected"
+    return Finding(FINE, about, f"{shadow['state']}{found}")
 
 
 def _states(metrics: Metrics) -> Finding:

@@ -227,7 +227,7 @@ class Control:
                 await self._store.save_allocation(AllocationRow(name, goal, pace))
                 if anew:
                     await self.shadows.put(wanted, begun)
-            await self.forecast.refresh()
+            await self.forecast.begin_anew()
         return await self.allocation_over_budgets()
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:

@@ -209,7 +209,7 @@ class Daemon:
         if self._settings.shadows:
             try:
                 await self.control.set_allocation(shadows=self._settings.shadows)
-            except InvalidValueError as error:
+            except (InvalidValueError, DatabaseUnavailableError) as error:
                 self._log.error("shadows_refused", reason=str(error), polling="goes on")
         await self.control.shadows.run()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ SAMPLE_SITES = 65_536
 """Of more sites the figures are worked out from about as many: all would hold up the loop, and fill memory."""
 _GOLDEN = 2_654_435_769
 """2³² over the golden ratio."""
+_CURVE_SHARE = 0.05
+"""A curve asked for again and again takes at most this share of the time."""
 CURVE_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 """Budgets of the curve, in units of the present one."""
 
@@ -102,20 +105,37 @@ class Forecast:
         self._figures: Figures | None = None
         self._at = -math.inf
         self._curve: Curve | None = None
-        self._curve_at = -math.inf
-        self._looking = asyncio.Lock()
+        self._renew_at = -math.inf
+        self._renewing: asyncio.Task[Curve] | None = None
 
     async def refresh(self) -> Figures:
         """Works the figures out anew, off the loop."""
-        self._curve_at = -math.inf
         return self._keep(await asyncio.to_thread(_figures, self.belief()))
 
+    async def begin_anew(self) -> None:
+        """Budget, objective or allocator are others: what was worked out before holds no more."""
+        self._curve, self._renewing = None, None
+        await self.refresh()
+
     async def curve(self) -> Curve:
-        """Benefit over budgets, at most a few seconds old; worked out off the loop, once for all who ask meanwhile."""
-        async with self._looking:
-            if self._curve is None or self._clock() - self._curve_at > _FRESH_SECONDS:
-                self._curve, self._curve_at = await asyncio.to_thread(_curve, self.belief()), self._clock()
-            return self._curve
+        """Benefit over budgets, worked out off the loop, once for all who ask meanwhile.
+
+        One that is some seconds old is given out while the next is on its way; nobody waits but for the first.
+        """
+        task = self._renewing
+        if task is None or (task.done() and time.monotonic() >= self._renew_at):
+            task = self._renewing = asyncio.create_task(self._work_out(self.belief()))
+        if self._curve is None or task.done():
+            return await asyncio.shield(task)
+        return self._curve
+
+    async def _work_out(self, belief: Belief) -> Curve:
+        started = time.monotonic()
+        found = await asyncio.to_thread(_curve, belief)
+        if asyncio.current_task() is self._renewing:
+            self._curve, ended = found, time.monotonic()
+            self._renew_at = ended + max(_FRESH_SECONDS, (ended - started) / _CURVE_SHARE)
+        return found
 
     def figures(self) -> Figures:
         """The latest figures, worked out anew where that is quick and they are older than a few seconds."""

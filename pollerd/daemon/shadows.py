@@ -163,7 +163,13 @@ class Shadows:
         except Exception as error:  # noqa: BLE001
             self._drop(shadow, str(error) or type(error).__name__, error)
             return
-        if shadow in self._shadows and shadow.value is not None and math.isfinite(shadow.value):
+        if shadow in self._shadows and shadow.reason is None:
+            self._measure(shadow)
+
+    def _measure(self, shadow: Shadow) -> None:
+        if shadow.value is None or math.isnan(shadow.value):
+            self._unmeasure(shadow.name)
+        else:
             self._instruments.expected.labels(f"shadow:{shadow.name}").set(shadow.value)
 
     def _hear(self, event: Event) -> None:

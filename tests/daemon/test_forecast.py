@@ -73,6 +73,19 @@ async def test_the_curve_goes_through_the_best_split_and_bends_down(fleet: Fleet
     assert await forecast.curve() is curve, "not worked out again at once"
 
 
+async def test_nobody_waits_for_the_next_curve_but_after_a_change(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pollerd.daemon.forecast._FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("pollerd.daemon.forecast._CURVE_SHARE", np.inf)
+    forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
+    first = await forecast.curve()
+    assert await forecast.curve() is first
+    fleet.fit_budget(6.0)
+    await forecast.begin_anew()
+    assert (await forecast.curve()).points[3][0] == 6.0
+
+
 async def test_what_cannot_be_spent_brings_nothing(fleet: Fleet) -> None:
     reach = fleet.spendable(np.inf)
     fleet.fit_budget(reach / 2)
