@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation import create
 from pollerd.allocation.learning.clock import MOST_STRETCHES, CommonClock
 
 CYCLE = 100.0
@@ -79,14 +78,3 @@ def test_the_past_is_kept_for_so_many_stretches() -> None:
     clock.extend(1e9, CYCLE)
     assert clock.edges[-1] > 1e9
     assert clock.gap(np.array([2e9]), 1e9)[0] == pytest.approx(2e9)
-
-
-def test_a_state_from_before_the_clock_is_taken() -> None:
-    old = create("whittle", budget=1.0, rng=np.random.default_rng(0))
-    old.add(np.arange(5), np.ones(5), np.ones(5))
-    shared = old.shared_state()
-    head, body = shared.split(b"\n", 1)
-    assert b"clock_edges" in head
-    kept = head.replace(b"clock_", b"other_") + b"\n" + body
-    old.restore(np.arange(5), old.site_state(np.arange(5)), kept)
-    assert len(old._belief.clock.edges) == 0

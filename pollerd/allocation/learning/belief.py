@@ -1,4 +1,4 @@
-"""What is believed of every site's rate: posterior rows over the rate window, a common prior, drift.
+"""What is believed of every site: posterior rows over its rate and how fast that drifts, a common prior.
 
 A row keeps the site's *likelihood*, its posterior divided by the prior. A better prior therefore reaches all sites
 without rewriting a row, a site without evidence is a row of ones, and stored rows do not age.
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.clock import CommonClock
-from pollerd.allocation.learning.forgetting import HazardBank, faded
+from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, SlowHazard, faded
 from pollerd.allocation.learning.likelihood import changes_of
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import enough_to_learn, learn, next_lesson, start_prior, with_trace
@@ -20,13 +20,13 @@ from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
 from pollerd.errors import InvalidValueError
 
-VERSION = 1
+VERSION = 2
 ROW = np.dtype(
     [
         ("version", "u1"),
         ("start", "<f8"),
         ("observed", "<f4"),
-        ("likelihood", "<f4", (grid.CELLS,)),
+        ("likelihood", "<f2", (SPEEDS, grid.CELLS)),
         ("occupancy", "<u2", (grid.CELLS,)),
     ]
 )
@@ -38,18 +38,16 @@ _TEACHERS = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
+_LEAST = 2.0**-24
+"""The least likelihood that float16 holds: nothing is ever ruled out."""
 
 
 class Belief:
-    """Posterior rows over all slots.
+    """Posterior rows over all slots; H hazards, K rates.
 
-    `rates` float64[K] the window, `prior` float64[K], `likelihood` float32[capacity, K],
-    `scale` float32[capacity] = 1 / (likelihood · prior), `mean` and `own_mean` float32[capacity] the mean rates (1/s)
-    of the posterior and of the occupancy, `observed` float32[capacity] how many polls taught each site,
-    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535.
-
-    `scale`, `mean` and `own_mean` follow from the rest. A better prior changes them all: they are worked out anew when
-    they are asked for, `derived` bool[capacity] says of which slots they hold.
+    `rates` float64[K] the window, `prior` float64[K] over it, `odds` float64[H] over the hazards, `likelihood`
+    float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls taught each site,
+    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535: 148 bytes a site.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -60,18 +58,20 @@ class Belief:
         self.start = grid.start_for(cycle)
         self.rates = grid.rates_from(self.start)
         self.prior = start_prior(self.start, cycle, settings.start_width_efolds)
-        self.likelihood = np.ones((0, grid.CELLS), np.float32)
+        self.odds = START_ODDS.copy()
+        self.likelihood = np.ones((0, SPEEDS, grid.CELLS), np.float16)
         self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
         self.observed = np.zeros(0, np.float32)
-        self.scale = np.zeros(0, np.float32)
-        self.mean = np.zeros(0, np.float32)
-        self.own_mean = np.zeros(0, np.float32)
-        self.derived = np.zeros(0, np.bool_)
-        self.bank = HazardBank(settings.hazard_memory_polls)
-        self.clock = CommonClock(settings.hazard_memory_polls)
+        self.slow = SlowHazard(settings.memory_polls)
+        self.clock = CommonClock(settings.memory_polls)
         self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
+
+    @property
+    def hazards(self) -> NDArray[np.float64]:
+        """float64[H], chances per uniform cycle that a rate is drawn anew: slow, fast."""
+        return np.array([self.slow.hazard, FAST])
 
     # -- sites come, go, and change the length of a cycle
 
@@ -79,28 +79,18 @@ class Belief:
         """Room for slots below `capacity`."""
         extra = capacity - len(self.observed)
         if extra > 0:
-            self.likelihood = np.concatenate([self.likelihood, np.ones((extra, grid.CELLS), np.float32)])
+            rows = np.ones((extra, SPEEDS, grid.CELLS), np.float16)
+            self.likelihood = np.concatenate([self.likelihood, rows])
             self.occupancy = np.concatenate([self.occupancy, np.zeros((extra, grid.CELLS), np.uint16)])
-            self.observed, self.scale, self.mean, self.own_mean = (
-                np.concatenate([a, np.zeros(extra, np.float32)])
-                for a in (self.observed, self.scale, self.mean, self.own_mean)
-            )
-            self.derived = np.concatenate([self.derived, np.ones(extra, np.bool_)])
+            self.observed = np.concatenate([self.observed, np.zeros(extra, np.float32)])
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior."""
-        if not slots.size:
-            return
         taught = slots[self.observed[slots] > 0]
         self.likelihood[taught] = 1.0
         self.occupancy[taught] = 0
         self.observed[taught] = 0.0
-        # All untaught rows are alike: one stands for a million.
-        one = slots[:1]
-        self._derive(one)
-        self.scale[slots], self.mean[slots], self.own_mean[slots] = self.scale[one], self.mean[one], self.own_mean[one]
-        self.derived[slots] = True
-        self.bank.forget(slots)
+        self.slow.forget(taught)
 
     def set_cycle(self, cycle: float) -> None:
         """The uniform cycle in s; the window slides when it no longer fits, and an untaught one follows at once."""
@@ -109,7 +99,7 @@ class Belief:
             self.start = grid.start_for(cycle)
             self.rates = grid.rates_from(self.start)
             self.prior = self._start_prior()
-            self._refresh()
+            self.version += 1
             return
         by = grid.cells_between(self.start, grid.start_for(cycle))
         if abs(by) > grid.SLACK:
@@ -119,16 +109,21 @@ class Belief:
         taught = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
         for at in range(0, len(taught), _ROWS_AT_A_TIME):
             slots = taught[at : at + _ROWS_AT_A_TIME]
-            self.likelihood[slots] = grid.slide(self.likelihood[slots], self.prior, np.full(len(slots), by))
+            self.likelihood[slots] = self._slid(self.likelihood[slots], np.full(len(slots), by))
             moved = grid.slide_mass(self.occupancy[slots].astype(np.float64), by)
             self.occupancy[slots] = moved.clip(0, _WHOLE).astype(np.uint16)
-        self.bank.slide(self.prior, by)
+        self.slow.slide(self.prior, by)
         moved = grid.slide_mass(self.prior[None], by)[0]
         self.start += by * grid.RATIO
         self.rates = grid.rates_from(self.start)
         # cells that enter must not start at 0: no evidence could ever raise them
         self.prior = with_trace(moved, self._start_prior())
-        self._refresh()
+        self.version += 1
+
+    def _slid(self, rows: NDArray[np.float16], by: NDArray[np.int64]) -> NDArray[np.float16]:
+        """Rows float16[k, H, K] moved by as many cells, int64[k]."""
+        each = rows.reshape(-1, grid.CELLS).astype(np.float32)
+        return grid.slide(each, self.prior, np.repeat(by, SPEEDS)).reshape(rows.shape).astype(np.float16)
 
     def _start_prior(self) -> NDArray[np.float64]:
         return start_prior(self.start, self.cycle, self._settings.start_width_efolds)
@@ -167,24 +162,24 @@ class Belief:
                 return
         settings = self._settings
         common, evidence = self._in_common_time(elapsed, evidence)
-        gap = np.where(np.isfinite(common), common, 0.0)[:, None]
-        cycles = gap / self.cycle
+        gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, self.prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.prior
         target /= target.sum(1, keepdims=True)
-        self.bank.observe(slots, cycles, like, target, self.prior)
-        posterior = self.posterior(slots)
-        expected = faded(posterior, target, self.bank.hazard, cycles)
-        unchanged = (expected * np.exp(-self.rates * gap)).sum(1)
+        cycles = gap / self.cycle
+        self.slow.observe(slots, cycles, like, target, self.prior)
+        expected = faded(self._joint(slots), target, self.hazards, cycles)
+        unchanged = (expected.sum(1) * np.exp(-self.rates * gap[:, None])).sum(1)
         self.clock.observe(elapsed, self.now, unchanged, changes_of(evidence), sites, self.cycle)
-        posterior = expected * like
-        posterior /= posterior.sum(1, keepdims=True)
-        pace = np.maximum(-np.expm1(-cycles / settings.occupancy_cycles), 1.0 / (seen + 2.0))
-        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
+        joint = expected * like[:, None]
+        joint /= joint.sum((1, 2), keepdims=True)
+        pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
+        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (joint.sum(1) - own), 0.0, 1.0))
         self.observed[slots] += 1
-        self._store(slots, posterior)
+        rows = joint / (self.odds[:, None] * self.prior)
+        self.likelihood[slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
 
     def _in_common_time(
         self, elapsed: NDArray[np.float64], evidence: EvidenceBatch
@@ -199,78 +194,67 @@ class Belief:
             evidence = EvidenceBatch(evidence.changed, age, evidence.count)
         return np.where(np.isinf(elapsed), np.inf, gap), evidence
 
-    def _store(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> None:
-        rows = posterior / self.prior
-        self.likelihood[slots] = rows / rows.max(1, keepdims=True)
-        self._derive(slots)
-
     def expected_rates(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Mean rates (1/s) of the k slots in `part` when their last polls are gap float64[k] s ago, float64[k]."""
-        self._bring_up_to_date(part)
-        own = self._settings.own_share
-        target = own * self.own_mean[part] + (1.0 - own) * float(self.prior @ self.rates)
-        keep = np.exp(gap * (-self.bank.hazard / self.cycle))
-        return np.asarray(target + keep * (self.mean[part] - target))
+        return np.asarray((self.faded_rows(part, gap) * self.rates).sum(1))
 
     def faded_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Probabilities float32[k, K] of the k slots in `part`, when their last polls are gap float64[k] s of common
-        time ago.
+        """Probabilities float32[k, K] of the rates of the k slots in `part`, gap float64[k] s after their last polls.
 
-        Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now.
+        Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now. Summed row by row: a
+        row gives the same bits in any company.
         """
-        self._bring_up_to_date(part)
-        keep = np.where(self.observed[part] > 0, np.exp(gap * (-self.bank.hazard / self.cycle)), 1.0).astype(np.float32)
-        own = np.float32(self._settings.own_share)
         prior = self.prior.astype(np.float32)
-        rows = self.likelihood[part] * (keep * self.scale[part])[:, None]
-        rows += ((1 - own) * (1 - keep))[:, None]
-        rows *= prior
-        rows += self.occupancy[part] * ((own / np.float32(_WHOLE)) * (1 - keep))[:, None]
+        rows = np.tile(prior, (len(gap), 1))
+        taught = np.flatnonzero(self.observed[part] > 0)
+        if taught.size:
+            slots = taught + part.start if isinstance(part, slice) else part[taught]
+            rows[taught] = self._taught_rows(slots, gap[taught], prior)
+        return rows
+
+    def _taught_rows(
+        self, slots: NDArray[np.int64], gap: NDArray[np.float64], prior: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        own = np.float32(self._settings.own_share)
+        keep = np.exp(-self.hazards * (gap / self.cycle)[:, None]).astype(np.float32)
+        mass = self.likelihood.take(slots, 0).astype(np.float32)
+        mass *= self.odds.astype(np.float32)[:, None] * prior
+        each: NDArray[np.float32] = np.einsum("khj->kh", mass)
+        drawn = np.einsum("kh,kh->k", each, 1 - keep)
+        rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
+        rows += ((1 - own) * drawn)[:, None] * prior
+        rows += self.occupancy[slots] * (drawn * (own / np.float32(_WHOLE)))[:, None]
+        rows /= each.sum(1, keepdims=True)
         return rows
 
     def mean_rates(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean rates (1/s) of the k slots in `part`, as they were last polled, float64[k]."""
-        self._bring_up_to_date(part)
-        return self.mean[part].astype(np.float64)
+        n = self.observed[part].size
+        out = np.empty(n)
+        for at in range(0, n, _ROWS_AT_A_TIME):
+            some = slice(at, min(at + _ROWS_AT_A_TIME, n))
+            rows = some if isinstance(part, slice) else part[some]
+            out[some] = self.expected_rates(rows, np.zeros(some.stop - at))
+        return out
 
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Probabilities float64[k, K] of the rates of slots int64[k]."""
-        mass = self.likelihood[slots] * self.prior
-        return np.asarray(mass / mass.sum(1, keepdims=True))
+        """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
+        return np.asarray(self._joint(slots).sum(1))
+
+    def _joint(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probabilities float64[k, H, K] of hazards and rates."""
+        mass = self.likelihood[slots] * (self.odds[:, None] * self.prior)
+        return np.asarray(mass / mass.sum((1, 2), keepdims=True))
 
     # -- what is learned in common
 
     def _learn(self) -> None:
         taught = np.flatnonzero(self.observed > 0)
         teachers = taught[:: -(-len(taught) // _TEACHERS) or 1]
-        self.prior = learn(self.likelihood[teachers], self.prior, self._start_prior(), self._settings)
-        self.bank.learn()
-        self._refresh()
-
-    def _refresh(self) -> None:
-        """Untaught sites all believe the prior; only the others are worth a look at their rows, once they are used."""
+        rows = self.likelihood[teachers].astype(np.float32)
+        self.prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
+        self.slow.learn()
         self.version += 1
-        self.scale[:] = 1.0
-        self.mean[:] = self.own_mean[:] = self.prior @ self.rates
-        np.equal(self.observed, 0, out=self.derived)
-
-    def _bring_up_to_date(self, part: slice | NDArray[np.int64]) -> None:
-        """Derives what does not hold of the slots in `part`."""
-        old = np.flatnonzero(~self.derived[part])
-        if old.size:
-            slots = old + part.start if isinstance(part, slice) else part[old]
-            for at in range(0, len(slots), _ROWS_AT_A_TIME):
-                self._derive(slots[at : at + _ROWS_AT_A_TIME])
-
-    def _derive(self, slots: NDArray[np.int64]) -> None:
-        """What follows from rows, prior and window. Summed row by row: a row gives the same bits in any company."""
-        mass = self.likelihood[slots] * self.prior.astype(np.float32)
-        rates = self.rates.astype(np.float32)
-        self.scale[slots] = 1.0 / mass.sum(1)
-        self.mean[slots] = (mass * rates).sum(1) * self.scale[slots]
-        own = (self.occupancy[slots] * (rates / np.float32(_WHOLE))).sum(1)
-        self.own_mean[slots] = np.where(self.observed[slots] > 0, own, np.float32(self.prior @ self.rates))
-        self.derived[slots] = True
 
     # -- storage
 
@@ -288,26 +272,25 @@ class Belief:
         if stored.dtype != np.uint8 or stored.shape != (len(slots), ROW.itemsize):
             raise InvalidValueError("site_state", f"uint8 of shape ({len(slots)}, {ROW.itemsize})", stored.shape)
         rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
-        good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all(1)
-        good &= (rows["likelihood"] >= 0).all(1) & (rows["likelihood"] > 0).any(1)
+        good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all((1, 2))
+        good &= (rows["likelihood"] >= 0).all((1, 2)) & (rows["likelihood"] > 0).any((1, 2))
         if not good.all():
             given = rows["version"][~good][:5].tolist()
             raise InvalidValueError("site_state", f"undamaged rows of version {VERSION}", f"rows of version {given}")
         by = np.rint((self.start - rows["start"]) / grid.RATIO).astype(np.int64)
-        self.likelihood[slots] = grid.slide(rows["likelihood"], self.prior, by)
+        self.likelihood[slots] = self._slid(rows["likelihood"], by)
         occupancy = rows["occupancy"].copy()
         for shift in np.unique(by[by != 0]):
             moved = by == shift
             occupancy[moved] = grid.slide_mass(occupancy[moved].astype(np.float64), int(shift)).clip(0, _WHOLE)
         self.occupancy[slots] = occupancy
         self.observed[slots] = rows["observed"]
-        self._derive(slots)
 
     def shared(self, allocator: str) -> bytes:
-        """Prior, hazards, counters."""
+        """Prior, odds of the hazards, clock, counters."""
         counters = np.array([self.polls, self._lesson_at], np.int64)
         learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
-        return pack(allocator, VERSION, {**learned, **self.bank.state(), **self.clock.state()})
+        return pack(allocator, VERSION, {**learned, "odds": self.odds, **self.slow.state(), **self.clock.state()})
 
     def put_shared(self, allocator: str, data: bytes) -> None:
         """Puts back what `shared` gave; the window stands where it stood."""
@@ -320,10 +303,8 @@ class Belief:
         self.rates = grid.rates_from(start)
         self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
         self.prior = arrays["prior"]
-        self.bank.restore(arrays)
-        if "clock_edges" in arrays:  # kept since there is a common clock
-            self.clock.restore(arrays)
-        else:
-            self.clock = CommonClock(self._settings.hazard_memory_polls)
+        self.odds = arrays["odds"]
+        self.slow.restore(arrays)
+        self.clock.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
-        self._refresh()
+        self.version += 1

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.learning.forgetting import START_ODDS
 from pollerd.allocation.learning.grid import rates_from
 from pollerd.allocation.learning.settings import LearningSettings
 
@@ -25,7 +26,7 @@ def start_prior(start: float, cycle: float, width: float) -> NDArray[np.float64]
 
 
 def occupation(likelihood: NDArray[np.float32], prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Summed posteriors of rows [n, CELLS] under a prior, float64[CELLS]."""
+    """Summed posteriors of rows [n, J] under a prior [J], float64[J]."""
     scale = 1.0 / np.maximum(likelihood @ prior.astype(np.float32), np.float32(1e-37))
     return np.asarray(prior * (scale @ likelihood))
 
@@ -38,18 +39,23 @@ def with_trace(prior: NDArray[np.float64], start: NDArray[np.float64]) -> NDArra
 def learn(
     likelihood: NDArray[np.float32],
     prior: NDArray[np.float64],
+    odds: NDArray[np.float64],
     start: NDArray[np.float64],
     settings: LearningSettings,
-) -> NDArray[np.float64]:
-    """The prior that explains the sites of rows [n, CELLS] best, float64[CELLS]: a few EM steps on the mixing weights.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The prior over rates, float64[CELLS], and the odds of hazards, float64[H], that explain rows [n, H, CELLS] best.
 
-    They are pulled towards `start`, so that no rate is ever ruled out and one that only few sites have keeps its say.
+    A few EM steps on the mixing weights. The prior is pulled towards `start`, so that no rate is ever ruled out and one
+    that only few sites have keeps its say; the odds towards theirs at the start.
     """
-    pull = (settings.prior_pull_share * len(likelihood) + settings.start_sites) * start
+    shape = likelihood.shape[1:]
+    rows = likelihood.reshape(len(likelihood), shape[0] * shape[1])
+    pull = (settings.prior_pull_share * len(rows) + settings.start_sites) * start
     for _ in range(int(settings.em_steps)):
-        total = occupation(likelihood, prior) + pull
-        prior = total / total.sum()
-    return prior
+        total = occupation(rows, (odds[:, None] * prior).ravel()).reshape(shape)
+        prior, odds = total.sum(0) + pull, total.sum(1) + settings.start_sites * START_ODDS
+        prior, odds = prior / prior.sum(), odds / odds.sum()
+    return prior, odds
 
 
 def next_lesson(observed: int, sites: int) -> int:

@@ -14,18 +14,18 @@ class LearningSettings:
 
     start_width_efolds: float = 2.0
     """Standard deviation of the log rate before anything was seen."""
-    start_sites: float = 40.0
+    start_sites: float = 10.0
     """How many sites' worth the start counts against what is seen, besides `prior_pull_share`."""
-    prior_pull_share: float = 0.2
+    prior_pull_share: float = 0.05
     """Pull of the learned prior towards the start, in shares of the sites seen."""
     em_steps: int = 2
     """EM steps at each lesson."""
-    own_share: float = 0.7
+    own_share: float = 0.5
     """Of a rate drawn anew: how much comes from the page's own long run; the rest from the population."""
     occupancy_cycles: float = 20.0
     """Uniform cycles over which the page's own long run is averaged."""
-    hazard_memory_polls: float = 10_000.0
-    """Polls over which the comparison of hazards forgets."""
+    memory_polls: float = 10_000.0
+    """Polls over which the comparisons of hazards and of clocks forget."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
