@@ -285,7 +285,7 @@ class Explanation(BaseModel):
     elapsed: float | None
     change_probability: float | None
     urgency: float | None
-    rank: int | None = Field(description="1: the most urgent of all; estimated above 65,536 sites")
+    rank: int | None = Field(description="1: the most urgent of all; estimated above 16,384 sites")
     price: float | None
     budget_share: float | None
     expected_interval: float | None

@@ -21,7 +21,7 @@ from pollerd.daemon.fleet import Fleet
 _FRESH_SECONDS = 5.0
 _SMALL = 1_000
 """Sites up to which the figures are worked out on the spot: some ten milliseconds."""
-SAMPLE_SITES = 65_536
+SAMPLE_SITES = 16_384
 """Of more sites the figures are worked out from about as many: all would hold up the loop, and fill memory."""
 _GOLDEN = 2_654_435_769
 """2³² over the golden ratio."""

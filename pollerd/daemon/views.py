@@ -28,7 +28,7 @@ class Explanation:
     change_probability: float | None
     urgency: float | None
     rank: int | None
-    """1: the most urgent of all sites; of more than 65,536 it is estimated from as many."""
+    """1: the most urgent of all sites; of more than 16,384 it is estimated from as many."""
     price: float
     budget_share: float | None
     expected_interval: float | None
