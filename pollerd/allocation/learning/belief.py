@@ -6,6 +6,8 @@ without rewriting a row, a site without evidence is a row of ones, and stored ro
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,10 +81,9 @@ class Belief:
         """Room for slots below `capacity`."""
         extra = capacity - len(self.observed)
         if extra > 0:
-            rows = np.ones((extra, SPEEDS, grid.CELLS), np.float16)
-            self.likelihood = np.concatenate([self.likelihood, rows])
-            self.occupancy = np.concatenate([self.occupancy, np.zeros((extra, grid.CELLS), np.uint16)])
-            self.observed = np.concatenate([self.observed, np.zeros(extra, np.float32)])
+            self.likelihood = _longer(self.likelihood, extra, 1)
+            self.occupancy = _longer(self.occupancy, extra, 0)
+            self.observed = _longer(self.observed, extra, 0)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior."""
@@ -308,3 +309,10 @@ class Belief:
         self.clock.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
+
+
+def _longer(rows: NDArray[Any], extra: int, value: int) -> NDArray[Any]:
+    """The rows and as many more of one value, without holding the new ones twice."""
+    out = np.empty((len(rows) + extra, *rows.shape[1:]), rows.dtype)
+    out[: len(rows)], out[len(rows) :] = rows, value
+    return out
