@@ -135,8 +135,8 @@ class Allocator(ABC):
     def notes(self, slot: int) -> dict[str, str]:
         """What else decides about a slot in use, in words for a person; none where there is nothing to tell.
 
-        Keys in use: prior_source (what a site without polls is believed to be like), profile (hours of the week),
-        spell (active or quiet).
+        Keys in use: prior_source (where what is believed of a site without polls comes from), profile (how fast all
+        sites change now), spell (active or quiet), drift (how fast its rate changes).
         """
         return {}
 

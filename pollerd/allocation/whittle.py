@@ -19,6 +19,7 @@ from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.belief import Belief
 from pollerd.allocation.learning.settings import LearningSettings
+from pollerd.allocation.learning.words import words
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
@@ -231,6 +232,9 @@ class Whittle(Allocator):
 
     def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._belief.rates[None], self._belief.posterior(self._roster.known(slots))
+
+    def notes(self, slot: int) -> dict[str, str]:
+        return words(self._belief, slot)
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         slots, belief = self._roster.known(slots), self._belief

@@ -71,6 +71,11 @@ class Belief:
         self._lesson_at = next_lesson(0, 1)
 
     @property
+    def learned(self) -> bool:
+        """Whether polls have told anything of sites in general."""
+        return not np.array_equal(self.prior, self._start_prior())
+
+    @property
     def hazards(self) -> NDArray[np.float64]:
         """float64[H], chances per uniform cycle that a rate is drawn anew: slow, fast."""
         return np.array([self.slow.hazard, FAST])
@@ -241,6 +246,10 @@ class Belief:
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
         return np.asarray(self._joint(slots).sum(1))
+
+    def fast_share(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probability float64[k] that the rates of slots int64[k] drift fast."""
+        return np.asarray(self._joint(slots)[:, -1].sum(1))
 
     def _joint(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, H, K] of hazards and rates."""
