@@ -295,7 +295,7 @@ class Explanation(BaseModel):
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str] = Field(
-        description="what else the allocator has to say of the site: prior_source, profile, spell, drift, where it knows"
+        description="what else the allocator has to say of the site: prior_source, profile, spell, drift"
     )
     mask: tuple[str, ...] = Field(description="what of the page differs at every fetch and does not count, a line each")
 
