@@ -94,7 +94,7 @@ def test_notes_are_words(name: str) -> None:
     allocator = made(name, 3)
     World(3).poll(allocator, 1, 9)
     told = allocator.notes(1)
-    assert set(told) <= {"prior_source", "profile", "spell"}
+    assert set(told) <= {"prior_source", "profile", "spell", "drift"}
     assert all(text.strip() for text in told.values())
 
 
