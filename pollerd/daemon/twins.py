@@ -14,6 +14,7 @@ from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.workshop import Workshop
 from pollerd.detection import learn_from_twins, outgrown, under_known_noise
+from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
@@ -44,7 +45,7 @@ class Twins:
         """The finding of a change as it is once noise is known; as it was, where it is of no twin.
 
         `first` is the content of the poll before, None where it is not kept. The mask that the twins teach stands in
-        the finding's baseline; twins that are the same under it found no change.
+        the finding's baseline; twins that are the same under it found no change. Raises DatabaseUnavailableError.
         """
         detection = finding.detection
         if detection is None or detection.content is None or first is None:
@@ -57,6 +58,8 @@ class Twins:
                 return finding
             else:
                 given = await self._recognised(finding, detection, first, detection.content)
+        except DatabaseUnavailableError:
+            raise
         except Exception as error:  # noqa: BLE001
             self._faults.report(finding.memory, error)
             return finding
