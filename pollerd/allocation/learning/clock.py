@@ -23,6 +23,9 @@ JUMPS_CYCLES = np.array([0.03, 0.3])
 """J, in uniform cycles."""
 DOUBT = 10.0
 """Logarithmic odds against each J."""
+FEW_SITES, SPARING_POLLS = 1024, 512
+"""With more than so few sites the clock is read anew after so many polls at the earliest: that takes about a
+millisecond, which few polls should not pay for alone."""
 WINDOW_POLLS = 1024
 """Polls kept of the last cycle, which alone tell of it; where it has more, every second, third … of them."""
 SWEEPS = 3
@@ -76,7 +79,7 @@ class CommonClock:
 
     def until_update(self, sites: int) -> int:
         """Polls to come before what they tell is worked in."""
-        every = max(8, sites // STRETCHES_PER_CYCLE)
+        every = max(8, sites // STRETCHES_PER_CYCLE, min((sites - FEW_SITES) // 4, SPARING_POLLS))
         return every - self.polls % every
 
     def extend(self, now: float, cycle: float) -> None:
