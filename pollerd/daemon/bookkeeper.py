@@ -22,7 +22,7 @@ from pollerd.daemon.judge import Judgement, Standing, judge
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
-from pollerd.detection import summarise
+from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
 from pollerd.fetching import host_of
 from pollerd.model import STATE_CODE, Media, OutcomeKind, SiteState
 from pollerd.storage import Batch, HostRobots, HostUpdate, PollRecord, Store
@@ -30,8 +30,6 @@ from pollerd.telemetry import Instruments
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this size together are described in about 10 ms."""
-_UNMASKED_HERE_BYTES = 16 * 1024
-"""The same where noise has to be taken out of them first."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -126,7 +124,7 @@ class Bookkeeper:
         wanted = [key for i in changed if (key := findings[i].memory.content_id) is not None]
         if not changed:
             return findings, {}
-        contents = await self._store.load_contents(wanted)
+        contents = await self._store.load_contents(wanted) if wanted else {}
         out, summaries = list(findings), {}
         for i in changed:
             before = contents.get(out[i].memory.content_id or 0)
@@ -143,7 +141,7 @@ class Bookkeeper:
         mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY
         size = len(before or b"") + len(detection.content)
         try:
-            if size < (_UNMASKED_HERE_BYTES if mask else _SUMMARISED_HERE_BYTES):
+            if size < (HEAVY_UNDER_MASK_BYTES if mask else _SUMMARISED_HERE_BYTES):
                 return summarise(before, detection.content, media, mask)
             return await self._workshop.do(summarise, before, detection.content, media, mask)
         except Exception as error:  # noqa: BLE001
@@ -260,9 +258,9 @@ class Bookkeeper:
     def _settle_sites(self, slots: NDArray[np.int64], records: Sequence[PollRecord]) -> None:
         sites = self._fleet.sites
         told = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
-        noted = slots[told]
-        sites.note_history(noted, np.array([_puzzling(records[i]) for i in told], np.bool_))
-        sites.last_gap[noted] = [records[i].poll.elapsed for i in told]
+        sites.note_history(slots[told], np.array([_puzzling(records[i]) for i in told], np.bool_))
+        sites.forget_history(slots[[i for i in told if records[i].mask_changed and not records[i].poll.changed]])
+        sites.last_gap[slots[told]] = [records[i].poll.elapsed for i in told]
         sites.last_poll[slots] = [r.poll.at for r in records]
         sites.last_seen[slots] = [-math.inf if r.last_seen_at is None else r.last_seen_at for r in records]
         sites.not_before[slots] = [r.not_before or 0.0 for r in records]

@@ -13,7 +13,7 @@ from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.workshop import Workshop
-from pollerd.detection import learn_from_twins, outgrown, under_known_noise
+from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_twins, outgrown, under_known_noise
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
@@ -21,7 +21,6 @@ from pollerd.telemetry import Instruments
 
 _PROMPT_SECONDS = 30.0
 """A poll that starts so long after it was chosen as a twin is none: the page has had time to change."""
-_DONE_HERE_BYTES = 16 * 1024
 _SHARED_MASKS = 8
 _TRIED_MOST = 1024
 
@@ -106,7 +105,7 @@ class Twins:
 
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
         """Where it may take long, beside the loop."""
-        return work(*arguments) if size <= _DONE_HERE_BYTES else await self._workshop.do(work, *arguments)
+        return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workshop.do(work, *arguments)
 
     def _is_twin(self, finding: Finding) -> bool:
         sites, slot = self._fleet.sites, finding.slot

@@ -7,11 +7,19 @@ from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heav
 from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.normalise import Normalised, normalise
 from pollerd.detection.summary import summarise
-from pollerd.detection.twins import learn_from_twins, noise_of, outgrown, under_known_noise, without_noise
+from pollerd.detection.twins import (
+    HEAVY_UNDER_MASK_BYTES,
+    learn_from_twins,
+    noise_of,
+    outgrown,
+    under_known_noise,
+    without_noise,
+)
 
 __all__ = [
     "HEAVY_BYTES",
     "HEAVY_FEED_BYTES",
+    "HEAVY_UNDER_MASK_BYTES",
     "Normalised",
     "detect",
     "heavy",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pollerd.detection import items, last_modified
 from pollerd.detection.media import essence
 from pollerd.detection.normalise import Normalised, normalise
-from pollerd.detection.twins import fingerprint_of
+from pollerd.detection.twins import HEAVY_UNDER_MASK_BYTES, fingerprint_of
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 
@@ -26,8 +26,9 @@ def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
     hash.
     """
     size = len(outcome.body or b"")
-    small = HEAVY_FEED_BYTES if baseline.mask or essence(outcome.content_type).endswith("xml") else HEAVY_BYTES
-    if size <= small:
+    feedlike = size > HEAVY_FEED_BYTES and essence(outcome.content_type).endswith("xml")
+    masked = size > HEAVY_UNDER_MASK_BYTES and bool(baseline.mask)
+    if not (size > HEAVY_BYTES or feedlike or masked):
         return False
     return xxhash.xxh3_128_digest(outcome.body or b"") != baseline.raw_fingerprint
 

@@ -14,6 +14,9 @@ from msgspec.structs import replace
 from pollerd.detection.masks import apply, from_bytes, learn, to_bytes
 from pollerd.model import Baseline
 
+HEAVY_UNDER_MASK_BYTES = 8 * 1024
+"""Contents above this size may take more than about 5 ms of CPU under a mask."""
+
 _read = lru_cache(maxsize=1024)(from_bytes)
 
 

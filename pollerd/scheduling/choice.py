@@ -56,40 +56,42 @@ class Chooser:
         return self._eligible(now, uniform_period, self.hosts.ready(now), np.flatnonzero(self.sites.changes_always()))
 
     def _eligible(
-        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], restless: NDArray[np.int64]
+        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], changing: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
         sites = self.sites
         mask = sites.pollable(now, self.settings.min_interval_seconds)
         mask &= open_hosts[sites.host[: sites.size]] if len(open_hosts) else False
-        due = sites.last_poll[restless] + self.noise.floors(uniform_period, restless) <= now
-        mask[restless] &= due | sites.asap[restless]
+        due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
+        mask[changing] &= due | sites.asap[changing]
         return mask
 
-    def _twins(
-        self, now: float, uniform_period: float, k: int, open_hosts: NDArray[np.bool_], restless: NDArray[np.int64]
+    def _twin(
+        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], changing: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """The slot to ask a second time in a row, int64[0 or 1]: as soon as its host allows."""
-        askable = restless[self.sites.askable(now, restless)]
-        return self.noise.twin(askable[open_hosts[self.sites.host[askable]]], now, uniform_period, k)
+        askable = changing[self.sites.askable(now, changing)]
+        return self.noise.twin(askable[open_hosts[self.sites.host[askable]]], now, uniform_period)
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
-        open_hosts, restless = self.hosts.ready(now), np.flatnonzero(self.sites.changes_always())
-        mask = self._eligible(now, uniform_period, open_hosts, restless)
-        choice = Choice(sites_due=bool(mask.any()))
+        open_hosts, changing = self.hosts.ready(now), np.flatnonzero(self.sites.changes_always())
+        mask = self._eligible(now, uniform_period, open_hosts, changing)
+        twin = self._twin(now, uniform_period, open_hosts, changing)
+        choice = Choice(sites_due=bool(mask.any() or len(twin)))
         if not choice.sites_due:
             return choice
         n = self.sites.size
         wanted = self.hosts.robots_wanted(now)
         turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
-        turn.take(self._twins(now, uniform_period, k, open_hosts, restless))
+        turn.take(twin)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         known = np.isfinite(self.sites.last_poll[:n])
         elapsed = self.sites.elapsed(now)
         for group, limit in self._shares(turn, known):
             turn.take_from(allocator, elapsed, now, group, limit)
+        self.noise.earn(len(choice.polls))
         return choice
 
     def _shares(self, turn: _Turn, known: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:

@@ -39,12 +39,12 @@ class NoiseCap:
         twinned = self._sites.last_gap[part] < min(_longest_gap(period), period)
         return np.where(self._sites.changes_always(slots), np.where(twinned, 2 * period, period), 0.0)
 
-    def twin(self, held: NDArray[np.int64], now: float, period: float, polls: int) -> NDArray[np.int64]:
-        """The slot to ask a second time, int64[0 or 1], of those int64[k] that change always and may be asked now.
-
-        polls: how many were chosen since the last call; they earn the allowance.
-        """
+    def earn(self, polls: int) -> None:
+        """So many polls were chosen: they earn the allowance."""
         self._credit = min(self._credit + polls * TWIN_SHARE, _CREDIT_MOST)
+
+    def twin(self, held: NDArray[np.int64], now: float, period: float) -> NDArray[np.int64]:
+        """The slot to ask a second time, int64[0 or 1], of those int64[k] that change always and may be asked now."""
         sites = self._sites
         if self._credit < 1.0:
             return np.empty(0, np.int64)

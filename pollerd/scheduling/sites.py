@@ -191,6 +191,10 @@ class SiteTable(Columns):
         trusted = self.trusted[slots]
         self.trusted[slots] = np.where(still, _TRUSTED_POLLS, trusted - (trusted > 0))
 
+    def forget_history(self, slots: NDArray[np.int64]) -> None:
+        """What the polls of the slots int64[k] found was noise, known from now on: it says nothing of what comes."""
+        self.history_length[slots] = self.trusted[slots] = 0
+
     def suspect(self, slot: int) -> None:
         """The slot counts as one that changes always, and its next twin is due, until a twin says otherwise."""
         self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0

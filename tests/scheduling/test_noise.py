@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pollerd.scheduling import NoiseCap, SiteTable
 
@@ -20,6 +21,12 @@ def table(sites: int = 3) -> SiteTable:
     return site_table
 
 
+def asked(cap: NoiseCap, held: NDArray[np.int64], polls: int) -> list[int]:
+    """The twin after so many polls."""
+    cap.earn(polls)
+    return cap.twin(held, NOW, PERIOD).tolist()
+
+
 def test_only_sites_that_change_always_are_held() -> None:
     assert NoiseCap(table()).floors(PERIOD).tolist() == [PERIOD, PERIOD, 0.0]
 
@@ -32,7 +39,7 @@ def test_after_a_twin_the_wait_is_doubled() -> None:
 
 def test_twins_are_at_most_one_in_fifty_polls_and_rotate() -> None:
     cap, held = NoiseCap(table()), np.array([0, 1])
-    twins = [slot for _ in range(100) for slot in cap.twin(held, NOW, PERIOD, 1).tolist()]
+    twins = [slot for _ in range(100) for slot in asked(cap, held, 1)]
     assert twins == [0, 1]
 
 
@@ -41,13 +48,13 @@ def test_no_twin_long_after_the_poll_nor_where_nobody_may_be_asked(last_poll: fl
     site_table = table()
     site_table.last_poll[:3] = last_poll
     cap = NoiseCap(site_table)
-    assert not any(len(cap.twin(np.array(held, np.int64), NOW, PERIOD, 50)) for _ in range(5))
+    assert not any(asked(cap, np.array(held, np.int64), 50) for _ in range(5))
 
 
 def test_a_page_that_holds_still_between_twins_is_let_go() -> None:
     site_table = table()
     cap = NoiseCap(site_table)
-    (slot,) = cap.twin(np.array([0, 1]), NOW, PERIOD, 50).tolist()
+    (slot,) = asked(cap, np.array([0, 1]), 50)
     site_table.note_history(np.array([slot]), np.array([True]))
     assert site_table.changes_always()[slot]
     site_table.note_history(np.array([slot]), np.array([False]))

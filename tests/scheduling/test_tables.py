@@ -87,6 +87,19 @@ def test_a_page_whose_twin_held_still_is_believed_for_64_polls() -> None:
     assert table.changes_always()[0]
 
 
+def test_a_twin_that_differed_in_noise_alone_is_not_believed_for_64_polls() -> None:
+    table = SiteTable()
+    table.add([1])
+    table.last_poll[0], table.twin_at[0] = NOW - 10, NOW
+    table.note_history(np.array([0]), np.array([False]))
+    table.forget_history(np.array([0]))
+    table.last_poll[0] = NOW + 1
+    for _ in range(4):
+        assert not table.changes_always()[0]
+        table.note_history(np.array([0]), np.array([True]))
+    assert table.changes_always()[0]
+
+
 def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:
     hosts = HostTable(SchedulingSettings(host_interval_seconds=1, crawl_delay_cap_seconds=100))
     slot = hosts.add(1, "a:80")
