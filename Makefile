@@ -9,7 +9,7 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run demo test check lint types contracts bench clean constraints
+.PHONY: help run demo reproduce test check lint types contracts bench clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -19,6 +19,9 @@ run: $(RUNTIME)  ## poll URLS (default sites.txt) under BUDGET polls per second 
 
 demo: $(RUNTIME)  ## a small changing web on loopback, polled live
 	@exec $(BIN)/pollerd demo $(ARGS)
+
+reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --quick", ARGS="--list", ARGS=htraa-fig-6
+	@exec $(BIN)/pollerd reproduce $(ARGS)
 
 test: $(DEV)  ## all tests, with branch coverage
 	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
@@ -57,4 +60,4 @@ $(DEV): constraints-dev.txt $(RUNTIME)
 constraints: | $(BIN)/python  ## pin anew every dependency, with hashes
 	$(PIP) install pip-tools
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --all-build-deps --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o constraints.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra bench -c constraints.txt -o constraints-dev.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra experiments -c constraints.txt -o constraints-dev.txt pyproject.toml

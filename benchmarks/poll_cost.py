@@ -22,7 +22,7 @@ import threading
 import time
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 CLIENT_CORE, ORIGIN_CORE = 0, 1
 BARE_PASSES = 2
@@ -58,10 +58,10 @@ class Log:
             self._at += len(new) + len(newline)
         return [line.split() for line in new.splitlines() if not line.endswith(b"/robots.txt")]
 
-    def polls(self) -> tuple[int, int]:
-        """(polls, answers 304) since the last call."""
+    def polls(self) -> tuple[int, int, int]:
+        """(polls, answers 304, polls on a connection made for them) since the last call."""
         lines = self.lines()
-        return len(lines), sum(line[1] == b"304" for line in lines)
+        return len(lines), sum(line[1] == b"304" for line in lines), sum(line[3] == b"1" for line in lines)
 
 
 class Rewriter(threading.Thread):
@@ -99,17 +99,30 @@ class Rewriter(threading.Thread):
         self.join()
 
 
-def window(pid: int, log: Log, polls: int) -> tuple[float, float, float]:
-    """(CPU seconds per 1,000 polls, polls per second, share of 304) over the next `polls` polls."""
+class Window(NamedTuple):
+    """What was measured over some polls of the daemon."""
+
+    cost: float
+    """CPU seconds per 1,000 polls."""
+    rate: float
+    """Polls per second."""
+    same: float
+    """Share of answers 304."""
+    connecting: float
+    """Share of polls that had to connect first: a connection costs half a poll."""
+
+
+def window(pid: int, log: Log, polls: int) -> Window:
+    """Over the next `polls` polls."""
     time.sleep(0.3)
     log.polls()
-    began, cpu, seen, same = time.monotonic(), cpu_seconds(pid), 0, 0
+    began, cpu, seen, same, connecting = time.monotonic(), cpu_seconds(pid), 0, 0, 0
     while seen < polls:
         time.sleep(0.2)
-        more, unmodified = log.polls()
-        seen, same = seen + more, same + unmodified
+        more, unmodified, connected = log.polls()
+        seen, same, connecting = seen + more, same + unmodified, connecting + connected
     spent = cpu_seconds(pid) - cpu
-    return spent * 1000 / seen, seen / (time.monotonic() - began), same / seen
+    return Window(spent * 1000 / seen, seen / (time.monotonic() - began), same / seen, connecting / seen)
 
 
 def bare_loop(bench: Path, mode: str, tsv: str, polls: int) -> float:
@@ -177,7 +190,7 @@ def compare(a: argparse.Namespace, work: Path, bench: Path, origin: Any, pages: 
             assert daemon.poll() is None, (work / "daemon.log").read_text()[-2000:]
         same = profiled(a, "304", daemon.pid, log)
         rewriter.start()
-        time.sleep(2 * a.pages / min(a.rate, same[1]))
+        time.sleep(2 * a.pages / min(a.rate, same.rate))
         changed = profiled(a, "changed", daemon.pid, log)
     finally:
         daemon.send_signal(signal.SIGTERM)
@@ -204,7 +217,7 @@ def rewrite_etags(base: str, work: Path) -> None:
     Path(base + ".tsv").write_text("".join(rows * BARE_PASSES))
 
 
-def profiled(a: argparse.Namespace, name: str, pid: int, log: Log) -> tuple[float, float, float]:
+def profiled(a: argparse.Namespace, name: str, pid: int, log: Log) -> Window:
     if a.profile:
         seconds = str(int(a.polls / a.rate))
         profiler = [str(Path(sys.executable).with_name("py-spy")), "record", "-p", str(pid), "-d", seconds]
@@ -224,11 +237,12 @@ def start_daemon(a: argparse.Namespace, work: Path, base: str) -> subprocess.Pop
         )
 
 
-def report(rows: list[tuple[str, tuple[float, float, float], float]]) -> None:
-    print("| what | CPU s / 1,000 polls | bare loop | ratio | polls/s | share of 304 |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for name, (cost, rate, same), bare_cost in rows:
-        print(f"| {name} | {cost:.3f} | {bare_cost:.3f} | {cost / bare_cost:.2f} | {rate:.0f} | {same:.2f} |")
+def report(rows: list[tuple[str, Window, float]]) -> None:
+    print("| what | CPU s / 1,000 polls | bare loop | ratio | polls/s | share of 304 | of new connections |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name, (cost, rate, same, new), bare_cost in rows:
+        ratio = cost / bare_cost
+        print(f"| {name} | {cost:.3f} | {bare_cost:.3f} | {ratio:.2f} | {rate:.0f} | {same:.2f} | {new:.2f} |")
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
-import gc
 import resource
 import signal
 import socket
@@ -19,6 +17,7 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 import pollerd
+from pollerd import heap
 from pollerd.api import ApiServer, ApiSettings, create_api
 from pollerd.config import Config
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
@@ -28,6 +27,7 @@ from pollerd.listing import read_list
 from pollerd.reload import Reload
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
+from pollerd.topic_file import read_mission
 
 Watch = Callable[[Control], Awaitable[None]]
 Again = Callable[[], Config]
@@ -45,6 +45,7 @@ def run(config: Config, watch: Watch | None = None, again: Again | None = None) 
     """
     if again is not None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until all is up: a signal meanwhile must not end it
+    heap.begin()
     uvloop.run(serve(config, watch, again))
 
 
@@ -61,11 +62,11 @@ async def serve(config: Config, watch: Watch | None = None, again: Again | None 
 async def _serve(
     config: Config, listener: socket.socket, store: Store, watch: Watch | None, again: Again | None
 ) -> None:
-    log = structlog.get_logger("pollerd")
     registry = CollectorRegistry()
     clock = SteadyClock()
     settings = await _with_kept_allocation(config, store)
     settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
+    topic, seeds = read_mission(config.options.topic, config.options.seeds)
     async with Fetcher(fetching, clock=clock) as fetcher:
         daemon = await Daemon.create(
             store,
@@ -75,17 +76,17 @@ async def _serve(
             Instruments(registry, pollerd.__version__),
             np.random.default_rng(),
             clock,
+            topic,
+            seeds,
         )
         clock.on_set = daemon.clock_set
         api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
         server = ApiServer(api, _API_DRAIN_SECONDS)
-        _settle_memory()
-        host, port = listener.getsockname()[:2]
-        budget = daemon.control.status().budget
-        log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
+        await server.warm_up()
+        heap.settle()
         reload = None if again is None else Reload(config, again, daemon, fetcher, store)
         await _run_all(config, daemon, server, listener, watch, reload)
-        log.info("stopped")
+        structlog.get_logger("pollerd").info("stopped")
 
 
 async def _run_all(
@@ -118,7 +119,11 @@ async def _run_all(
 
     async with asyncio.TaskGroup() as group:
         with _signals(stop, reload):
-            helping = [group.create_task(reading(), name="list")]
+            _say_started(daemon, listener)
+            helping = [
+                group.create_task(reading(), name="list"),
+                group.create_task(heap.keep_tidy(), name="heap"),
+            ]
             if watch is not None:
                 helping.append(group.create_task(look_on(watch), name="watch"))
             serving = group.create_task(server.serve(sockets=[listener]), name="api")
@@ -126,6 +131,13 @@ async def _run_all(
             for task in helping:
                 task.cancel()
             await serving
+
+
+def _say_started(daemon: Daemon, listener: socket.socket) -> None:
+    """From now on a signal ends it in order."""
+    host, port = listener.getsockname()[:2]
+    log, budget = structlog.get_logger("pollerd"), daemon.control.status().budget
+    log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
 
 
 @contextlib.contextmanager
@@ -205,16 +217,3 @@ async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
         if not config.is_set(option):
             settings = replace(settings, **{option: getattr(kept, option)})
     return settings
-
-
-def _settle_memory() -> None:
-    """What was loaded at the start stays: the collector need not look at it again, nor so often at the rest.
-
-    What loading took besides goes back to the system, where the C library (glibc) can be asked for it.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)

@@ -56,6 +56,10 @@ class Columns:
             setattr(self, name, column)
         column[slots] = values
 
+    def is_as_ever(self, name: str) -> bool:
+        """Whether no row of the column, one of those seldom set, was ever set to another value."""
+        return _is_one_value(getattr(self, name))
+
     def clear(self, slot: int) -> None:
         """Puts the row back to its empty values."""
         for name, (_, default) in self._DEFAULTS.items():

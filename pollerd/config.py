@@ -61,6 +61,8 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     urls: Path | None = None
+    topic: Path | None = None
+    seeds: Path | None = None
     budget: float = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
     objective: Literal["changes", "freshness", "interest"] = "changes"
@@ -239,7 +241,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
         daemon=DaemonSettings(
             budget=options.budget,
             allocator=options.allocator,
-            objective=options.objective,
+            objective=_objective(options, sources),
             shadows=options.shadow,
             full_get_every=options.full_get_every,
             max_inflight=options.max_inflight,
@@ -265,6 +267,12 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
         ),
         api=ApiSettings.listening(options.listen, token=options.token, read_token=options.read_token),
     )
+
+
+def _objective(options: Options, sources: Mapping[str, str]) -> str:
+    """A collection is meant to be current, unless the user says otherwise."""
+    chosen = options.topic is None or sources["objective"] != "default"
+    return options.objective if chosen else "freshness"
 
 
 def _shown(name: str, value: object) -> str:

@@ -27,6 +27,20 @@ STATES: tuple[SiteState, ...] = (SiteState.ACTIVE, SiteState.BACKING_OFF, SiteSt
 STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STATES)}
 
 
+class PageState(StrEnum):
+    """Where a page that the topic robot knows stands.
+
+    `FRINGE`: linked to, not asked for yet. `ASKED`: being asked for, as a site on trial. `COLLECTED`: relevant, polled
+    as a site. `REJECTED`: asked for and not taken, or dropped later; `GONE`: it was in the collection and is no more.
+    """
+
+    FRINGE = "fringe"
+    ASKED = "asked"
+    COLLECTED = "collected"
+    REJECTED = "rejected"
+    GONE = "gone"
+
+
 class OutcomeKind(StrEnum):
     """What one poll came to.
 
@@ -113,6 +127,8 @@ class Outcome(Struct, frozen=True):
     redirects: tuple[Redirect, ...] = ()
     detail: str = ""
     """One line for a person: why it failed. Never a secret."""
+    robots_tags: tuple[str, ...] = ()
+    """BODY: its `X-Robots-Tag` headers, as sent."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):

@@ -17,7 +17,7 @@ from pollerd.listing import list_at_once, read_list
 from pollerd.storage import Store
 from pollerd.telemetry import set_up_logs
 
-NEEDS_RESTART = frozenset({"database", "listen", "token", "read_token", "secret_key", "max_inflight"})
+NEEDS_RESTART = frozenset({"database", "listen", "token", "read_token", "secret_key", "max_inflight", "topic", "seeds"})
 _ALLOCATION = ("allocator", "objective", "budget")
 _READ_EACH_TIME = frozenset({"urls", "sync"})
 

@@ -10,6 +10,7 @@ for every allocator. And it does not know `min_interval` or `max_interval`: thos
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ class Allocator(ABC):
     ----------
     budget : cost per second to spend, > 0, finite; may be set while running.
     """
+
+    most_sites: ClassVar[int | None] = None
+    """More sites than these it refuses; None: any number."""
 
     def __init__(self, budget: float) -> None:
         self._budget = positive("budget", budget)
@@ -57,6 +61,10 @@ class Allocator(ABC):
         slots int64[k], distinct and unused; weight float64[k] >= 0; cost float64[k] > 0;
         half_life float64[k] in s, > 0, nan where the default holds; None: all nan.
         """
+
+    def expect(self, sites: int) -> None:
+        """So many sites will be there soon: room for them may be made at once. Nothing follows where they stay away."""
+        return
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
         """Raises InvalidValueError where slots int64[k] may not have weight and cost float64[k] beside all others.

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.traa import UPDATING, TraaSettings, nearest_states, next_state, shares
+from pollerd.allocation.traa import UPDATING, TraaSettings, fails, nearest_states, next_state, shares
 from pollerd.errors import InvalidValueError
 
 _FEW = 64
 """Leaves up to which they are taken one by one; for more the free ones are put in order."""
+_ONE_BY_ONE = 4
+"""Leaves up to which amounts are worked out one by one."""
 _PATHS_AT_MOST = 16
 """Amounts of one in so many leaves or more are worked out for the whole tree at once."""
 
@@ -165,6 +167,8 @@ class Hierarchy:
 
     def amounts(self, leaves: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """The amount x of each leaf (None: of all), float64: the product of the shares on its way, Σ x = 1."""
+        if leaves is not None and len(leaves) <= _ONE_BY_ONE:
+            return np.array([self._amount(leaf + self.capacity) for leaf in leaves.tolist()], np.float64)
         if leaves is None or len(leaves) * _PATHS_AT_MOST > self.capacity:
             every = self.part[1:2]
             for level in range(1, self.depth + 1):
@@ -174,6 +178,13 @@ class Hierarchy:
         amount = np.ones(len(leaves))
         for height in range(self.depth - 1, -1, -1):
             amount = amount * self.part[(leaves + self.capacity) >> height]
+        return amount
+
+    def _amount(self, node: int) -> float:
+        """Of the leaf with that node; multiplied from the top, as for many, so that the same bits come out."""
+        part, amount = self._part, 1.0
+        for height in range(self.depth - 1, -1, -1):
+            amount *= part[node >> height]
         return amount
 
     def settle(self, amounts: NDArray[np.float64]) -> None:
@@ -192,7 +203,7 @@ class Hierarchy:
     # --- learning ------------------------------------------------------------------------------------------------
 
     def teach(self, leaves: NDArray[np.int64], changed: NDArray[np.bool_], rng: np.random.Generator) -> None:
-        """Tells every automaton above each polled leaf, in order, whether the poll found a change; a draw for each."""
+        """Tells automata above each polled leaf (`climb`), in order, whether the poll found a change; each draws."""
         on_reward, on_penalty = UPDATING[self.settings.updating]
         draws = rng.random((len(leaves), self.depth)).tolist()
         for leaf, reward, chances in zip(leaves.tolist(), changed.tolist(), draws, strict=True):
@@ -202,11 +213,14 @@ class Hierarchy:
     def _teach_way(self, leaf: int, reward: bool, draws: list[float]) -> None:
         states, part, count, resolution = self._states, self._part, self._count, self._resolution
         exponent, node = self.settings.exponent, leaf + self.capacity
+        stops = self.settings.climb == "until-failure"
         for draw in draws:
             if count[node ^ 1]:
                 above = node >> 1
                 state = states[above]
                 share = part[above << 1]
+                if stops and fails(share, first=not node & 1, draw=draw):
+                    return
                 moved = next_state(state, resolution[above], share, first=not node & 1, reward=reward, draw=draw)
                 if moved != state:
                     states[above] = moved

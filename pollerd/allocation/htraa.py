@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.gaps import credit_after, finite
 from pollerd.allocation.hierarchy import Hierarchy
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
-from pollerd.allocation.schedule import Schedule, gaps
-from pollerd.allocation.state import pack, unpack
+from pollerd.allocation.schedule import Schedule
+from pollerd.allocation.state import pack, pack_rows, unpack, unpack_rows
+from pollerd.allocation.stream import halves, put_back, stream
 from pollerd.allocation.tally import FIELDS, Tally
 from pollerd.allocation.traa import TraaSettings
 from pollerd.allocation.validation import positive
@@ -21,7 +22,6 @@ from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "htraa", 1
 FIRST_REORDER_POLLS = 1000
-_ROW_BYTES = 8 * (1 + len(FIELDS) + 1)
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,7 @@ class Htraa(Allocator):
         if settings.step != 0:
             positive("step", settings.step)
         self._settings = settings
-        # A stream of its own: its state is stored, and the caller's generator serves others too.
-        self._bits = np.random.PCG64(int(rng.integers(2**63)))
-        self._rng = np.random.Generator(self._bits)
+        self._bits, self._rng = stream(rng)
         self._roster, self._tally = Roster(), Tally()
         self._tree = Hierarchy(settings)
         self._leaf = np.zeros(0, np.int64)
@@ -78,14 +76,10 @@ class Htraa(Allocator):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        others = self._roster.used.copy()
-        others[slots[slots < len(others)]] = False
-        for field, given, known in (("weight", weight, self._roster.weight), ("cost", cost, self._roster.cost)):
-            values = np.unique(np.concatenate([known[others], np.asarray(given, np.float64)]))
-            if len(values) > 1:
-                usual = float(known[others][0]) if others.any() else float(np.asarray(given)[0])
-                odd = values[values != usual]
-                raise InvalidValueError(field, f"{usual:g} as for every site while htraa allocates", float(odd[0]))
+        self._roster.admit_equal(slots, weight, cost, NAME)
+
+    def expect(self, sites: int) -> None:
+        self._roster.grow(sites)
 
     def add(
         self,
@@ -129,7 +123,7 @@ class Htraa(Allocator):
         elapsed = self._roster.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
         slots = np.flatnonzero(self._roster.used)
-        out[slots] = self._tree.amounts(self._leaf[slots]) * gaps(elapsed[slots], self._credit[slots])
+        out[slots] = self._tree.amounts(self._leaf[slots]) * (finite(elapsed[slots]) + self._credit[slots])
         return out
 
     def select(
@@ -144,7 +138,7 @@ class Htraa(Allocator):
         chosen = self._schedule.choose(elapsed, self._credit, now, eligible, k)
         if chosen is None:
             return top(np.where(eligible, self.urgency(elapsed, now), -np.inf), k)
-        urgency = self._tree.amounts(self._leaf[chosen]) * gaps(elapsed[chosen], self._credit[chosen])
+        urgency = self._tree.amounts(self._leaf[chosen]) * (finite(elapsed[chosen]) + self._credit[chosen])
         return chosen[np.lexsort((chosen, -urgency))][:k]
 
     # --- learning ------------------------------------------------------------------------------------------------
@@ -153,12 +147,7 @@ class Htraa(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         self._bind()
-        slots = self._roster.known(slots)
-        elapsed = np.asarray(elapsed, np.float64)
-        if elapsed.shape != slots.shape or np.isnan(elapsed).any() or (elapsed < 0).any():
-            raise InvalidValueError("elapsed", f"{len(slots)} values >= 0 s", elapsed)
-        if len(evidence) != len(slots):
-            raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
+        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
         told = np.flatnonzero(np.isfinite(elapsed))
         while len(told):
             room = len(told)
@@ -182,9 +171,9 @@ class Htraa(Allocator):
             self._schedule.set_aside(leaves)
 
     def _settle_credit(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
-        """A poll costs its site one period, `step / x`: what it waited longer, up to one more, counts for the next."""
+        """A poll costs its site one period, `step / x`."""
         period = self._step() / self._tree.amounts(self._leaf[slots])
-        self._credit[slots] = np.clip(elapsed + self._credit[slots] - period, -period, period)
+        self._credit[slots] = credit_after(elapsed, self._credit[slots], period)
 
     def _start(self) -> None:
         """The first choice is to be made: what was told so far gives the tree its start."""
@@ -225,9 +214,7 @@ class Htraa(Allocator):
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """A name for the site's leaf, which stays when leaves are sorted, what its polls found, its credit."""
         slots = self._roster.known(slots)
-        columns = (self._key[slots, None].view(np.float64), self._tally.rows[slots], self._credit[slots, None])
-        rows = np.ascontiguousarray(np.concatenate(columns, axis=1).astype("<f8"))
-        return rows.view(np.uint8).reshape(len(slots), _ROW_BYTES)
+        return pack_rows(self._key[slots].view(np.float64), self._tally.rows[slots], self._credit[slots])
 
     def shared_state(self) -> bytes:
         """The tree with the names of its leaves; the random numbers to come; how much was taught."""
@@ -239,7 +226,7 @@ class Htraa(Allocator):
         arrays = {
             "form": self._form(),
             "progress": np.array([self._started, self._informed, self._taught, self._reorder_at]),
-            "random": _halves(self._bits),
+            "random": halves(self._bits),
             "states": states.astype(np.uint32) if states.max() < 2**32 else states,
             "keys": keys,
         }
@@ -259,7 +246,7 @@ class Htraa(Allocator):
         self._key[slots], self._tally.rows[slots], self._credit[slots] = key, rows, credit
         started, informed, self._taught, self._reorder_at = (int(number) for number in kept["progress"])
         self._started, self._informed = bool(started), bool(informed)
-        _put_back(self._bits, kept["random"])
+        put_back(self._bits, kept["random"])
         self._stored_keys = kept["keys"]
 
     def _bind(self) -> None:
@@ -286,23 +273,9 @@ def _taken_apart(
     slots: NDArray[np.int64], site_state: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
     """Names [k], tallies [k, fields] and credits [k] of stored rows; raises InvalidValueError for others' rows."""
-    if site_state.shape != (len(slots), _ROW_BYTES) or site_state.dtype != np.uint8:
-        raise InvalidValueError("site_state", f"uint8[{len(slots)}, {_ROW_BYTES}]", site_state.shape)
-    data = np.ascontiguousarray(site_state).view("<f8").astype(np.float64)
+    data = unpack_rows(NAME, site_state, len(slots), 1 + len(FIELDS) + 1)
     key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
     rows, credit = data[:, 1:-1], data[:, -1]
     if (key == 0).any() or not (np.isfinite(rows) & (rows >= 0)).all() or not np.isfinite(credit).all():
         raise InvalidValueError("site_state", "names, tallies and credits of htraa", "others")
     return key, rows, credit
-
-
-def _halves(bits: np.random.PCG64) -> NDArray[np.uint64]:
-    """The generator's state as numbers of 64 bits."""
-    inner = bits.state["state"]
-    return np.array([n >> shift & (2**64 - 1) for n in (inner["state"], inner["inc"]) for shift in (64, 0)], np.uint64)
-
-
-def _put_back(bits: np.random.PCG64, halves: NDArray[np.uint64]) -> None:
-    state_high, state_low, inc_high, inc_low = (int(n) for n in halves)
-    inner: Any = {"state": state_high << 64 | state_low, "inc": inc_high << 64 | inc_low}
-    bits.state = {"bit_generator": "PCG64", "state": inner, "has_uint32": 0, "uinteger": 0}

@@ -9,11 +9,25 @@ from typing import Any
 import numpy as np
 
 from pollerd.allocation.contract import Allocator
+from pollerd.allocation.ephemeral.settings import LspeSettings
+from pollerd.allocation.estimator import Estimator
+from pollerd.allocation.gpoks import Gpoks, GpoksSettings
 from pollerd.allocation.htraa import Htraa, HtraaSettings
 from pollerd.allocation.index import OBJECTIVES
+from pollerd.allocation.lakg import Lakg, LakgSettings
+from pollerd.allocation.lspe import Lspe
+from pollerd.allocation.mixture_bandit import BANDITS, MixtureBandit, MixtureSettings
+from pollerd.allocation.optimal import Optimal
+from pollerd.allocation.proportional import Proportional
+from pollerd.allocation.ucb1_raw import Ucb1Raw
 from pollerd.allocation.uniform import Uniform
 from pollerd.allocation.whittle import Whittle, WhittleSettings
 from pollerd.errors import InvalidValueError
+
+
+def _only_changes(name: str, objective: str) -> None:
+    if objective != "changes":
+        raise InvalidValueError("objective", f"changes, the only one that {name} is defined for", objective)
 
 
 def _uniform(budget: float, objective: str, rng: np.random.Generator) -> Allocator:
@@ -25,14 +39,62 @@ def _whittle(budget: float, objective: str, rng: np.random.Generator, **paramete
 
 
 def _htraa(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
-    if objective != "changes":
-        raise InvalidValueError("objective", "changes, the only one that htraa is defined for", objective)
+    _only_changes("htraa", objective)
     return Htraa(budget, HtraaSettings(**parameters), rng)
+
+
+def _lakg(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    _only_changes("lakg", objective)
+    return Lakg(budget, LakgSettings(**parameters))
+
+
+def _estimator(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    _only_changes("estimator", objective)
+    return Estimator(budget, **parameters)
+
+
+def _proportional(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    _only_changes("proportional", objective)
+    return Proportional(budget, **parameters)
+
+
+def _optimal(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    return Optimal(budget, objective, **parameters)
+
+
+def _gpoks(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    _only_changes("gpoks", objective)
+    return Gpoks(budget, GpoksSettings(**parameters), rng)
+
+
+def _mixture_bandit(bandit: type[MixtureBandit]) -> Callable[..., Allocator]:
+    def make(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+        _only_changes(bandit.NAME, objective)
+        return bandit(budget, MixtureSettings(**parameters), rng)
+
+    return make
+
+
+def _ucb1_raw(budget: float, objective: str, rng: np.random.Generator) -> Allocator:
+    _only_changes("ucb1-raw", objective)
+    return Ucb1Raw(budget)
+
+
+def _lspe(budget: float, objective: str, rng: np.random.Generator, **parameters: Any) -> Allocator:
+    return Lspe(budget, objective, LspeSettings(**parameters), rng)
 
 
 _MAKERS: dict[str, tuple[Callable[..., Allocator], tuple[str, ...]]] = {
     "whittle": (_whittle, tuple(inspect.signature(WhittleSettings).parameters)),
     "htraa": (_htraa, tuple(inspect.signature(HtraaSettings).parameters)),
+    "lspe": (_lspe, tuple(inspect.signature(LspeSettings).parameters)),
+    "lakg": (_lakg, tuple(inspect.signature(LakgSettings).parameters)),
+    "gpoks": (_gpoks, tuple(inspect.signature(GpoksSettings).parameters)),
+    "estimator": (_estimator, ("phase", "step")),
+    "proportional": (_proportional, ("rates", "step")),
+    "optimal": (_optimal, ("rates", "step")),
+    "ucb1-raw": (_ucb1_raw, ()),
+    **{bandit.NAME: (_mixture_bandit(bandit), ("points",)) for bandit in BANDITS},
     "uniform": (_uniform, ()),
 }
 
@@ -40,6 +102,11 @@ _MAKERS: dict[str, tuple[Callable[..., Allocator], tuple[str, ...]]] = {
 def names() -> tuple[str, ...]:
     """The registered allocators, the default first."""
     return tuple(_MAKERS)
+
+
+def parameters(name: str) -> tuple[str, ...]:
+    """What `create` takes for the allocator of that name besides budget, objective and rng."""
+    return _MAKERS[name][1]
 
 
 def create(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.validation import column, distinct_slots
 from pollerd.columns import Columns
 from pollerd.errors import InvalidValueError
@@ -77,6 +78,41 @@ class Roster(Columns):
         if not self.used[slots].all():
             raise InvalidValueError("slots", "rows in use", slots[~self.used[slots]])
         return slots
+
+    def admit_equal(
+        self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64], allocator: str
+    ) -> None:
+        """For an allocator of equal sites: `Allocator.admit`, which refuses any other weight or cost than all have."""
+        others = self.used.copy()
+        others[slots[slots < len(others)]] = False
+        for field, given, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
+            values = np.unique(np.concatenate([known[others], np.asarray(given, np.float64)]))
+            if len(values) > 1:
+                usual = float(known[others][0]) if others.any() else float(np.asarray(given)[0])
+                odd = values[values != usual]
+                raise InvalidValueError(
+                    field, f"{usual:g} as for every site while {allocator} allocates", float(odd[0])
+                )
+
+    def admit_at_most(self, most: int, slots: NDArray[np.int64], sites: int, allocator: str) -> None:
+        """For an allocator of few sites: `Allocator.admit` of so many more, which raises where that is above `most`."""
+        slots = np.asarray(slots, np.int64)
+        inside = slots[(slots >= 0) & (slots < self.capacity)]
+        number = self.size + sites - int(self.used[inside].sum())
+        if number > most:
+            raise InvalidValueError("number of sites", f"at most {most} while {allocator} allocates", number)
+
+    def check_polls(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """What `observe` is given: slots in use int64[k], elapsed float64[k] >= 0 s; raises InvalidValueError else."""
+        slots = self.known(slots)
+        elapsed = np.asarray(elapsed, np.float64)
+        if elapsed.shape != slots.shape or not (elapsed >= 0).all():
+            raise InvalidValueError("elapsed", f"{len(slots)} values >= 0 s", elapsed)
+        if len(evidence) != len(slots):
+            raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
+        return slots, elapsed
 
     def check_elapsed(self, elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Elapsed as float64[m >= n]; a nan in it is left to `max`-like clipping by the caller's formula."""

@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.gaps import NEVER_POLLED_S, SAME_S, finite
 from pollerd.allocation.hierarchy import Hierarchy
 from pollerd.allocation.ranking import top
 from pollerd.allocation.tournament import Tournament
 
-NEVER_POLLED_S = 1e18
-"""Stands for `elapsed = inf`: longer than any real gap, and finite."""
-_SAME_S = 1e-5
-"""Times of a last poll that differ by less are one: epoch seconds in doubles resolve a quarter of a microsecond."""
 _LOOKS_A_CHOICE = 4
 _LOOKS_MORE = 256
-
-
-def gaps(elapsed: NDArray[np.float64], credit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elapsed s as finite numbers >= 0 (nan is 0), with the seconds of credit added."""
-    return np.asarray(np.fmax(np.fmin(elapsed, NEVER_POLLED_S), 0.0) + credit)
 
 
 class Schedule:
@@ -97,7 +89,7 @@ class Schedule:
         fresh = np.asarray(self._waiting[able & new], np.int64)
         if back.any():
             leaves, slots = self._waiting[back], slots[back]
-            self._tournament.enter(leaves, now - gaps(elapsed[slots], credit[slots]))
+            self._tournament.enter(leaves, now - finite(elapsed[slots]) - credit[slots])
             self._waiting = self._waiting[~back]
         return fresh
 
@@ -118,7 +110,7 @@ class Schedule:
             slot = self._slot[leaf]
             if not eligible[slot]:
                 barred.append(leaf)
-            elif not abs(now - float(elapsed[slot] + credit[slot]) - last) < _SAME_S:
+            elif not abs(now - float(elapsed[slot] + credit[slot]) - last) < SAME_S:
                 moved.append(leaf)
             else:
                 found.append(leaf)
@@ -128,7 +120,7 @@ class Schedule:
         out = np.asarray(self._slot[found + moved], np.int64)
         if moved:
             slots = self._slot[moved]
-            self._tournament.enter(np.array(moved), now - gaps(elapsed[slots], credit[slots]))
+            self._tournament.enter(np.array(moved), now - finite(elapsed[slots]) - credit[slots])
         if barred:
             self._tournament.leave(np.array(barred))
             self._waiting = np.concatenate([self._waiting, barred])

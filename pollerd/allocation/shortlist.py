@@ -1,11 +1,12 @@
 """Which slots may have become urgent enough since they were last looked at: crossing times, kept lazily.
 
-Every index here is `A g(r τ)`, mixed over beliefs and faded towards another such mixture. `g(z) / z²` falls, and the
-weight of what the belief fades to grows at most linearly, so for c >= 1
+Every index here is `A g(r τ)`, mixed over beliefs and faded towards another such mixture, or g of a certainty
+equivalent of such a mixture. `g(z) / z²` falls; the certainty equivalent grows at most linearly with the gap, and once
+more with the weight of what the belief fades to, which grows at most linearly. So for c >= 1
 
-    index(c τ) <= c³ index(τ)
+    index(c τ) <= c⁴ index(τ)
 
-and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/3). Until then nobody needs to look. Gaps
+and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/4). Until then nobody needs to look. Gaps
 are measured on whatever clock the index goes by; its progress since the last look tells how far any gap has grown.
 """
 
@@ -114,7 +115,7 @@ class Shortlist:
             self._origin = progress
         self._set_level(value, _places(eligible, k), everyone=len(slots) == eligible)
         with np.errstate(divide="ignore", invalid="ignore"):
-            grows = np.fmax(gap * (np.cbrt(_CAREFUL * self._goal / value) - 1.0), 0.0)
+            grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._goal / value)) - 1.0), 0.0)
         # Rounded down to float32: never due later than worked out, and seen at the gap itself.
         self._seen[slots] = elapsed / _ROUNDED_UP
         due = np.where(value < self._goal, progress - self._origin + grows, -np.inf).astype(np.float32)

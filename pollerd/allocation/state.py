@@ -1,4 +1,4 @@
-"""Learned state as versioned bytes: a header line of JSON, then little-endian arrays one after the other."""
+"""Learned state as bytes: in common, a header line of JSON and little-endian arrays; of sites, rows of numbers."""
 
 from __future__ import annotations
 
@@ -40,3 +40,34 @@ def unpack(allocator: str, version: int, data: bytes) -> dict[str, NDArray[Any]]
         out[name] = np.frombuffer(body, dtype, size, at).astype(dtype.newbyteorder("="))
         at += dtype.itemsize * size
     return out
+
+
+def pack_rows(*columns: NDArray[np.float64], version: int | None = None) -> NDArray[np.uint8]:
+    """Rows of little-endian float64 as uint8[k, 8 m]: the version, if one is given, then the columns side by side.
+
+    columns float64[k] or float64[k, fields].
+    """
+    k = len(columns[0])
+    wide = [column[:, None] if column.ndim == 1 else column for column in columns]
+    if version is not None:
+        wide.insert(0, np.full((k, 1), float(version)))
+    rows = np.ascontiguousarray(np.concatenate(wide, axis=1).astype("<f8"))
+    return rows.view(np.uint8).reshape(k, 8 * rows.shape[1])
+
+
+def unpack_rows(
+    allocator: str, site_state: NDArray[np.uint8], rows: int, fields: int, *, version: int | None = None
+) -> NDArray[np.float64]:
+    """The columns of `pack_rows`, float64[rows, fields], without the version.
+
+    Raises InvalidValueError for another shape, dtype or version; what the numbers may be the caller knows.
+    """
+    width = 8 * (fields + (version is not None))
+    if site_state.shape != (rows, width) or site_state.dtype != np.uint8:
+        raise InvalidValueError("site_state", f"uint8[{rows}, {width}]", site_state.shape)
+    found = np.ascontiguousarray(site_state).view("<f8").astype(np.float64).reshape(rows, width // 8)
+    if version is None:
+        return found
+    if (found[:, 0] != version).any():
+        raise InvalidValueError("site_state", f"rows of {allocator}, version {version}", found[0, 0])
+    return found[:, 1:]

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 FIELDS = ("polls", "changes", "quiet", "busy")
-_MEMORY_POLLS = 128
+MEMORY_POLLS = 128
 _PRIOR = 0.5
 """A site starts as if half a poll after one cycle had found a change, and half a poll had not."""
+
+
+def rate_without_polls(cycle: float) -> float:
+    """What `Tally.rates` gives a site without polls: `ln 2 / cycle`, 1/s."""
+    return math.log(2) / cycle
 
 
 class Tally:
     """Counts of polls and changes, and the seconds between polls without (`quiet`) and with (`busy`) a change.
 
-    At 128 polls a site's row is halved, so that between the last 64 and 128 count: rates move.
+    At `memory` polls a site's row is halved, so that between the last half of these and all of them count: rates move.
+    inf: all polls count.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: float = MEMORY_POLLS) -> None:
+        self._memory = memory
         self.rows = np.zeros((0, len(FIELDS)))
 
     def grow(self, capacity: int) -> None:
@@ -27,11 +36,12 @@ class Tally:
 
     def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         """Adds polls of slots int64[k], some maybe twice, elapsed float64[k] s finite, changed bool[k]."""
-        found = np.column_stack(
-            [np.ones(len(slots)), changed, np.where(changed, 0.0, elapsed), np.where(changed, elapsed, 0.0)]
-        )
+        found = np.empty((len(slots), len(FIELDS)))
+        found[:, 0], found[:, 1] = 1.0, changed
+        found[:, 3] = changed * elapsed
+        found[:, 2] = elapsed - found[:, 3]
         np.add.at(self.rows, slots, found)
-        while (full := self.rows[slots, 0] >= _MEMORY_POLLS).any():
+        while (full := self.rows[slots, 0] >= self._memory).any():
             self.rows[np.unique(slots[full])] /= 2
 
     def rates(self, n: int, cycle: float) -> NDArray[np.float64]:

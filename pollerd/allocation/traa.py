@@ -23,6 +23,7 @@ UPDATING = {
     "inaction-penalty": (False, True),
 }
 """Name -> whether it learns from rewards (a change was found), from penalties (none was)."""
+CLIMBS = ("all", "until-failure")
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,15 @@ class TraaSettings:
 
     resolution: states N of the automata right above the leaves, 2 to 100,000. updating: one of `UPDATING`.
     exponent: > 0, at most 10; 1 spaces the shares evenly ([A]'s λ). growth: N of a level over N of the level below,
-    1 to 2 ([A] 4.3.3 doubles it where neighbours in the tree have nothing in common).
+    1 to 2 ([A] 4.3.3 doubles it where neighbours in the tree have nothing in common). climb: one of `CLIMBS`:
+    all automata above a polled leaf are told, as in [A], or those up to the first whose draw fails, as in [B] 5.2.
     """
 
     resolution: int = 500
     updating: str = "reward-penalty"
     exponent: float = 1.0
     growth: float = 1.0
+    climb: str = "all"
 
     def __post_init__(self) -> None:
         if not 2 <= self.resolution <= 100_000 or self.resolution != int(self.resolution):
@@ -48,6 +51,8 @@ class TraaSettings:
             raise InvalidValueError("exponent", "above 0, at most 10", self.exponent)
         if not 1 <= self.growth <= 2:
             raise InvalidValueError("growth", "from 1 to 2", self.growth)
+        if self.climb not in CLIMBS:
+            raise InvalidValueError("climb", f"one of {', '.join(CLIMBS)}", self.climb)
 
 
 def shares(states: Any, resolution: Any, exponent: float) -> Any:
@@ -70,9 +75,14 @@ def nearest_states(
     return np.asarray(np.clip(rounded, 1, resolution), np.int64)
 
 
+def fails(share: float, *, first: bool, draw: float) -> bool:
+    """Whether the draw keeps the automaton where it is: 1 - share of them let material 1 move it, share material 2."""
+    return draw > (1.0 - share if first else share)
+
+
 def next_state(state: int, resolution: int, share: float, *, first: bool, reward: bool, draw: float) -> int:
     """The state after one feedback on material 1 (`first`) or 2; draw from [0, 1) ([A] (1) to (3))."""
-    if draw > (1.0 - share if first else share):
+    if fails(share, first=first, draw=draw):
         return state
     moved = state + (1 if first == reward else -1)
     return moved if 1 <= moved <= resolution else state

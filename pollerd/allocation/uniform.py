@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.gaps import finite
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.state import pack, unpack
-
-NEVER_POLLED_S = 1e18
-"""Stands for `elapsed = inf`: longer than any real gap, and finite."""
 
 
 class Uniform(Allocator):
@@ -39,8 +37,7 @@ class Uniform(Allocator):
         elapsed = self._roster.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
         n = self._roster.n
-        gap = np.fmax(np.fmin(elapsed[:n], NEVER_POLLED_S), 0.0)
-        out[:n] = np.where(self._roster.used[:n], gap, -np.inf)
+        out[:n] = np.where(self._roster.used[:n], finite(elapsed[:n]), -np.inf)
         return out
 
     def observe(

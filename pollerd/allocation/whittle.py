@@ -1,9 +1,11 @@
 """The learned Whittle index: poll where one more poll is believed to be worth most (theory.md 1 to 2b; [E] theorem 1).
 
-The belief about a site is a posterior over a grid of rates, faded by the gap since its last poll. The index is
-integrated over it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and
-never corrected; under `changes`, the mean of a wide belief promises more than a poll will find. For `interest` the rate
-stands in the amplitude only, and its mean is the integral.
+The belief about a site is a posterior over a grid of rates, faded by the gap since its last poll, and as far as such
+beliefs have not yet proved themselves the one rate of all pages. The index is integrated over it: with a plugged-in
+mean, under `freshness`, a page thought too fast would never be polled again and never corrected. Under `changes` the
+rate stands in g only, and the number of changes since the last poll is replaced by its certainty equivalent
+(`grid.hope`), between the integral and the mean. For `interest` the rate stands in the amplitude only, and its mean is
+the integral; pages that may turn out better have a claim beside it (`learning/exploration.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.belief import Belief
+from pollerd.allocation.learning.exploration import Exploration, ahead
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.learning.words import words
 from pollerd.allocation.ranking import top
@@ -32,9 +35,11 @@ OVERDUE = 1e12
 """Added to the urgency of a site past the starvation bound: above all indices, below the never polled."""
 LONGEST_GAP_S = 1e12
 """Gaps count as at most this: no index moves beyond it."""
+_LONGER = 1e-6
+"""By so much an index rises further under `interest` each uniform cycle: where g is 1 the longest wait decides."""
 _ROWS_AT_A_TIME = 16_384
 _SAME_CYCLE = 0.002
-"""A cycle that changes by no more moves no index out of the shortlist's margin: 20 cycles times .15 times this."""
+"""A cycle that changes by no more moves no index out of the shortlist's margin: 50 cycles times .06 times this."""
 
 Part = slice | NDArray[np.int64]
 """Slots 0..n-1, or those named."""
@@ -44,7 +49,7 @@ Part = slice | NDArray[np.int64]
 class WhittleSettings(LearningSettings):
     """Learning, and the bound that makes every misjudgement a passing one."""
 
-    starvation_cycles: float = 20.0
+    starvation_cycles: float = 50.0
     """Uniform cycles after which a site is polled whatever is believed of it."""
 
 
@@ -64,10 +69,13 @@ class Whittle(Allocator):
         self._roster = Roster()
         self._belief = Belief(self._cycle(), self._settings)
         self._shortlist = Shortlist()
+        self._exploration = Exploration()
+        self._version = 0
         self._looked = self._outlook()
         # for `freshness` times the amplitude 1 / λ, in units of the slowest rate's
         amplitude = np.exp(-grid.RATIO * np.arange(grid.CELLS)) if objective == "freshness" else np.ones(grid.CELLS)
-        self._table = grid.TABLE * amplitude.astype(np.float32)
+        table = grid.HOPE_TABLE if objective == "changes" else grid.TABLE
+        self._table = table * amplitude.astype(np.float32)
 
     @property
     def budget(self) -> float:
@@ -82,6 +90,9 @@ class Whittle(Allocator):
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
         return (self._roster.total_cost or 1.0) / self._budget
+
+    def expect(self, sites: int) -> None:
+        self._roster.grow(sites)
 
     def add(
         self,
@@ -148,7 +159,7 @@ class Whittle(Allocator):
 
     def _outlook(self) -> tuple[int, float]:
         """What the indices of all sites hang on."""
-        return self._belief.version + self._belief.clock.version, self._belief.cycle
+        return self._version + self._belief.version + self._belief.clock.version, self._belief.cycle
 
     def _gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """The gap that counts for the index, float64[k] s. Interest decays by the ordinary clock."""
@@ -175,13 +186,36 @@ class Whittle(Allocator):
         """The index of the slots in `part` for weight and cost 1, float64[k]."""
         if self._objective != "interest":
             return self._integrated(part, gap)
-        mean = self._belief.expected_rates(part, gap)
+        index, decay, rows = self._interest(part, gap)
+        longer = 1.0 + _LONGER * gap / self._belief.cycle
+        if not self._exploration.price:
+            return index * longer
+        amplitudes = self._belief.rates / decay[:, None]
+        worth = self._roster.worth[part]
+        with np.errstate(divide="ignore"):
+            better = np.maximum(amplitudes - (self._exploration.price / worth)[:, None], 0.0)
+        better = np.einsum("ij,ij->i", rows, better)
+        often = np.minimum(self._budget / self._roster.cost[part], decay)
+        polls = often * ahead(self._belief.observed[part]) * gap
+        return longer * self._exploration.with_claims(index, better, polls, worth)
+
+    def _interest(
+        self, part: Part, gap: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
+        """Indices without claims float64[k], decays float64[k] in 1/s and probabilities of the rates float32[k, K]."""
+        rows, alike = self._belief.faded_rows(part, gap), self._belief.alike
+        if alike.weight < 1.0:
+            rows = np.float32(alike.weight) * rows + np.float32(1.0 - alike.weight) * alike.cells.astype(np.float32)
         life = self._roster.half_life[part]
         decay = math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
-        return np.asarray(mean / decay * g(decay * gap))
+        mean = np.einsum("ij,j->i", rows, self._belief.rates)
+        return np.asarray(mean / decay * g(decay * gap)), decay, rows
 
     def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expectation of `A(λ) g(λτ)` over the beliefs of the slots in `part`, float64[k], from the table."""
+        """Expectation of `A(λ) g(λτ)` over the beliefs of the slots in `part`, float64[k], from the table.
+
+        For `changes` g of the certainty equivalent of λτ.
+        """
         belief, table = self._belief, self._table
         out = np.empty(len(gap))
         for at in range(0, len(gap), _ROWS_AT_A_TIME):
@@ -190,8 +224,19 @@ class Whittle(Allocator):
             rows = belief.faded_rows(some if isinstance(part, slice) else part[some], gap[some])
             low = np.einsum("ij,ij->i", rows, table.take(row, 0))
             high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
-            out[some] = low + beyond * (high - low)
-        return out / belief.rates[0] if self._objective == "freshness" else out
+            own = low + beyond * (high - low)
+            out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, row, beyond)
+        return out / belief.rates[0] if self._objective == "freshness" else grid.g_of_hope(out)
+
+    def _with_all_alike(
+        self, own: NDArray[np.float32], row: NDArray[np.int64], beyond: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """The expectations `own` float32[k], mixed with that under one rate for all, at rows of the table."""
+        alike = self._belief.alike
+        of_all = self._table @ alike.cells.astype(np.float32)
+        low, high = of_all.take(row), of_all.take(row + 1)
+        weight = np.float32(alike.weight)
+        return np.asarray(weight * own + (1 - weight) * (low + beyond * (high - low)))
 
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
@@ -202,13 +247,20 @@ class Whittle(Allocator):
             raise InvalidValueError("elapsed", f"{len(slots)} values >= 0 s", elapsed)
         if len(evidence) != len(slots):
             raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
-        if len(slots) < 2 or np.unique(slots).size == len(slots):
-            self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
-            self._shortlist.look_again(slots)
-            return
         for rows in _rounds(slots):
-            self._belief.observe(slots[rows], elapsed[rows], evidence.take(rows), now, self._roster.size)
+            self._learn(slots[rows], elapsed[rows], evidence.take(rows), now)
         self._shortlist.look_again(slots)
+
+    def _learn(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        """From polls of distinct slots."""
+        if self._objective == "interest":
+            again = np.isfinite(elapsed)
+            polled = slots[again]
+            index = self._interest(polled, _clipped(elapsed[again]))[0] * self._roster.worth[polled]
+            self._version += self._exploration.observe(index)
+        self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return self._urgency(self._roster.known(slots), np.asarray(elapsed, np.float64), now)
@@ -246,11 +298,11 @@ class Whittle(Allocator):
         return self._belief.rows(self._roster.known(slots))
 
     def shared_state(self) -> bytes:
-        return self._belief.shared("whittle")
+        return self._belief.shared("whittle", self._exploration.state())
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
         slots = self._roster.known(slots)
-        self._belief.put_shared("whittle", shared_state)
+        self._exploration.restore(self._belief.put_shared("whittle", shared_state))
         self._belief.put_rows(slots, site_state)
         self._shortlist.clear()
 
@@ -260,8 +312,10 @@ def _clipped(elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.fmax(np.fmin(elapsed, LONGEST_GAP_S), 0.0)
 
 
-def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64] | slice]:
     """Row sets in which no slot appears twice, the earlier appearances first."""
+    if len(slots) < 2 or np.unique(slots).size == len(slots):
+        return [slice(0, len(slots))]
     order = np.argsort(slots, kind="stable")
     fresh = np.r_[True, slots[order][1:] != slots[order][:-1]]
     starts = np.flatnonzero(fresh)

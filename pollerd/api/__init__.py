@@ -1,6 +1,7 @@
 """REST, metrics and health on FastAPI. It sees the daemon through `ControlPort` only."""
 
 from pollerd.api.application import create_api
+from pollerd.api.collection_export import CollectionFormat, CollectionPart
 from pollerd.api.lists import Format, Line, parse_list, parse_text
 from pollerd.api.ports import ControlPort
 from pollerd.api.server import ApiServer
@@ -10,6 +11,8 @@ from pollerd.api.specs import check_spec
 __all__ = [
     "ApiServer",
     "ApiSettings",
+    "CollectionFormat",
+    "CollectionPart",
     "ControlPort",
     "Format",
     "Line",

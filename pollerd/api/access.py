@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import normalise_proxy, origin_of
+from pollerd.fetching import normalise_proxy
 from pollerd.model import NO_ACCESS, Access, Credentials, SiteSpec
+from pollerd.urls import origin_of
 
 FIELDS = ("headers", "credentials", "proxy")
 """The fields of a site that make its `Access`. They are taken, and never given out."""

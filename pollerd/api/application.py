@@ -5,7 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import allocation, changes, diffs, events, exports, feed, health, imports, openapi, problems, sites
+from pollerd.api import (
+    allocation,
+    changes,
+    collection,
+    collection_export,
+    diffs,
+    events,
+    exports,
+    feed,
+    health,
+    imports,
+    openapi,
+    problems,
+    sites,
+)
 from pollerd.api.diffs import Comparer
 from pollerd.api.events import Streams
 from pollerd.api.gatekeeper import Gatekeeper
@@ -28,8 +42,7 @@ def create_api(
         title="pollerd",
         version=version,
         summary="Polls sites under one budget and tells what changed",
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,  # see `openapi`
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
@@ -38,7 +51,8 @@ def create_api(
     app.state.streams = Streams()
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    for part in (imports, exports, sites, changes, diffs, feed, events, allocation):
+    parts = (imports, exports, sites, changes, diffs, feed, events, allocation, collection, collection_export)
+    for part in parts:
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -14,8 +14,8 @@ import orjson
 from pollerd.api import access, opml
 from pollerd.api.specs import check_spec
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import normalise_url
 from pollerd.model import SiteSpec
+from pollerd.urls import normalise_url
 
 
 class Format(StrEnum):

@@ -17,6 +17,11 @@ PARAMETERS: dict[str, Any] = {
     "host": "example.org:443",
     "limit": 100,
     "list_sites.cursor": "czEwMA",
+    "list_pages.state": "collected",
+    "list_pages.cursor": "azEwMA",
+    "min_relevance": 0.2,
+    "export_collection.format": "graphml",
+    "part": "links",
     "list_changes.cursor": "YzEwMA",
     "list_site_changes.cursor": "YzEwMA",
     "list_polls.cursor": "cDEwMA",
@@ -74,6 +79,22 @@ _POLL: dict[str, Any] = {
     "changed": True,
     "detail": "",
     "redirects": [],
+}
+
+_PAGE: dict[str, Any] = {
+    "id": 812,
+    "url": "https://example.org/mills/water.html",
+    "state": "collected",
+    "reason": "",
+    "depth": 3,
+    "relevance": 0.41,
+    "worth": None,
+    "parent_id": 77,
+    "discovered_at": _EARLIER,
+    "asked_at": _AT,
+    "modified_at": None,
+    "site_id": 7,
+    "own": True,
 }
 
 _DECILES: list[dict[str, Any]] = [
@@ -140,6 +161,20 @@ BODIES: dict[str, dict[str, Any]] = {
             {"allocator": "htraa", "state": "following", "expected_detections_per_hour": 287.0, "reason": None}
         ],
     },
+    "Collection": {
+        "topic": "mills",
+        "started_at": "2026-01-01T08:00:00.000Z",
+        "size": 1_204,
+        "mean_relevance": 0.31,
+        "freshness": 0.93,
+        "requests": 4_105,
+        "harvest_rate": 0.29,
+        "fringe": 18_230,
+        "hosts": 611,
+        "pages": {"fringe": 18_230, "asked": 12, "collected": 1_204, "rejected": 2_890, "gone": 11},
+    },
+    "KnownPage": _PAGE,
+    "Listing_KnownPage_": {"items": [_PAGE], "next_cursor": None},
     "Difference": {
         "change_id": 42,
         "format": "unified",

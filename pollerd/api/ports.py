@@ -69,6 +69,9 @@ class ControlPort(Protocol):
     ) -> object:
         """Raises InvalidValueError."""
 
+    async def collection(self) -> object | None:
+        """What `collection.Collection` shows; None where no topic was ever set."""
+
     def alive(self) -> bool:
         """Whether the loop turns."""
 

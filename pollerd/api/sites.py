@@ -17,9 +17,9 @@ from pollerd.api.ports import Daemon, Ports
 from pollerd.api.problems import problem
 from pollerd.api.shapes import Change, Explanation, Listing, NewSite, Poll, Site, SitePatch, redirect_proposal
 from pollerd.api.specs import check_spec
-from pollerd.fetching import normalise_url
 from pollerd.model import SiteSpec, SiteState
 from pollerd.storage import SiteChanges
+from pollerd.urls import normalise_url
 
 router = APIRouter(prefix="/sites", tags=["sites"])
 _JSON = [Depends(json_body)]

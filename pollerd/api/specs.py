@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from pollerd.api.access import check_access
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import normalise_url
 from pollerd.model import SiteSpec
+from pollerd.urls import normalise_url
 
 MAX_WEIGHT = 1e9
 MIN_COST, MAX_COST = 0.01, 10_000.0

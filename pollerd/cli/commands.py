@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pollerd.cli import config, db, demo, doctor, run, sites, tokens
+from pollerd.cli import collection, config, db, demo, doctor, reproduce, run, simulate, sites, tokens
 
 app = typer.Typer(
     name="pollerd",
@@ -15,8 +15,11 @@ app = typer.Typer(
 )
 app.command(name="run")(run.run)
 app.command(name="demo")(demo.demo)
+app.command(name="simulate")(simulate.simulate)
+app.command(name="reproduce")(reproduce.reproduce)
 app.command(name="doctor")(doctor.doctor)
 app.command(name="tokens")(tokens.tokens)
 app.add_typer(sites.app, name="sites")
+app.add_typer(collection.app, name="collection")
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")

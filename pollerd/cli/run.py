@@ -13,14 +13,23 @@ from pollerd.cli.status import watch_status
 from pollerd.config import load
 from pollerd.listing import check_list
 from pollerd.telemetry import set_up_logs
+from pollerd.topic_file import read_mission
 
 _POLLING = "Polling"
 _DAEMON = "Daemon"
+_TOPIC = "Topic robot"
 
 
 def run(
     urls: Annotated[
         Path | None, typer.Argument(help="List of URLs, one a line, # comments; read at every start.")
+    ] = None,
+    topic: Annotated[
+        Path | None,
+        typer.Option(help="TOML file: build a collection on this topic, following links.", rich_help_panel=_TOPIC),
+    ] = None,
+    seeds: Annotated[
+        Path | None, typer.Option(help="List of URLs that the topic robot begins with.", rich_help_panel=_TOPIC)
     ] = None,
     budget: Annotated[
         float | None, typer.Option(help="Polls per second, 0.01 to 10000. [default: 5]", rich_help_panel=_POLLING)
@@ -99,6 +108,8 @@ def run(
     """
     flags = {
         "urls": urls,
+        "topic": topic,
+        "seeds": seeds,
         "budget": budget,
         "allocator": allocator,
         "objective": objective,
@@ -122,4 +133,5 @@ def run(
     set_up_logs(settings.options.log_format, settings.options.log_level)
     if settings.options.urls is not None:
         check_list(settings.options.urls)
+    read_mission(settings.options.topic, settings.options.seeds)
     application.run(settings, watch_status if sys.stderr.isatty() else None, lambda: load(flags, file=config))

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from pollerd.api import Format
 from pollerd.cli.client import CallError, Client
-from pollerd.config import client_defaults
-from pollerd.errors import InvalidValueError
-from pollerd.fetching import normalise_url
+from pollerd.cli.output import Json, Token, Url, clean, daemon_at, show_rows, write
 from pollerd.model import SiteState
+from pollerd.urls import normalise_url
 
 app = typer.Typer(help="The sites of a running daemon.", no_args_is_help=True)
 
-Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
-Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
 Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Ids or URLs.")]
 Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
@@ -61,7 +52,7 @@ def add(
         "max_interval": max_interval,
         "half_life": half_life,
     }
-    with _daemon(url, token) as daemon:
+    with daemon_at(url, token) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **settings}) for site in sites]
         _show_list(added, as_json)
 
@@ -77,14 +68,14 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """Lists sites: id, state, URL, changes per day, polls, changes, last outcome, last poll, tags."""
-    with _daemon(url, token) as daemon:
+    with daemon_at(url, token) as daemon:
         _show_list(daemon.pages("/sites", {"q": q, "tag": tag, "state": state, "host": host}), as_json)
 
 
 @app.command()
 def show(site: Name, url: Url = None, token: Token = None, as_json: Json = False) -> None:
     """Shows all of one site, and why it is polled as it is."""
-    with _daemon(url, token) as daemon:
+    with daemon_at(url, token) as daemon:
         site_id = _id(daemon, site)
         found = daemon.call("GET", f"/sites/{site_id}")
         found["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
@@ -92,13 +83,13 @@ def show(site: Name, url: Url = None, token: Token = None, as_json: Json = False
             typer.echo(json.dumps(found, indent=2))
         else:
             explain = found.pop("explain")
-            _show_rows(("field", "value"), [*found.items(), *(i for i in explain.items() if i[0] not in found)])
+            show_rows(("field", "value"), [*found.items(), *(i for i in explain.items() if i[0] not in found)])
 
 
 @app.command()
 def remove(sites: Names, url: Url = None, token: Token = None) -> None:
     """Removes sites with all that was recorded of them."""
-    with _daemon(url, token) as daemon:
+    with daemon_at(url, token) as daemon:
         for site in sites:
             site_id = _id(daemon, site)
             daemon.call("DELETE", f"/sites/{site_id}")
@@ -118,13 +109,13 @@ def import_(
     Exit code 1 where a line was rejected; the others are added all the same.
     """
     chosen = format_ or _SUFFIXES.get(Path(getattr(file, "name", "")).suffix.lower(), Format.TEXT)
-    with _daemon(url, token) as daemon:
+    with daemon_at(url, token) as daemon:
         result = daemon.upload("/sites/import", file.read(), chosen.media)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:
         for line in result["rejected"][:_REJECTED_SHOWN]:
-            typer.echo(f"line {line['line']}: {_clean(line['reason'])}", err=True)
+            typer.echo(f"line {line['line']}: {clean(line['reason'])}", err=True)
         count = result["rejected_count"]
         typer.echo(f"{result['added']} added, {result['existing']} existed already, {count} rejected")
     raise typer.Exit(1 if result["rejected_count"] else 0)
@@ -139,33 +130,8 @@ def export(
 ) -> None:
     """Writes all sites with their settings, as `import` reads them. Plain text keeps the URLs only."""
     chosen = format_ or (_SUFFIXES.get(file.suffix.lower(), Format.TEXT) if file else Format.TEXT)
-    with _daemon(url, token) as daemon:
-        pieces = daemon.download(f"/sites/export?format={chosen}")
-        if file is None:
-            _write(pieces, sys.stdout.buffer)
-            return
-        with _opened(file) as out:
-            _write(pieces, out)
-
-
-@contextmanager
-def _daemon(url: str | None, token: str | None) -> Iterator[Client]:
-    """A client of the daemon; what goes wrong ends the command with one clear line."""
-    default_url, default_token = client_defaults()
-    try:
-        yield Client(url or default_url, token or default_token)
-    except (CallError, InvalidValueError) as error:
-        typer.echo(f"pollerd: {_clean(str(error))}", err=True)
-        raise typer.Exit(1) from error
-
-
-@contextmanager
-def _opened(file: Path) -> Iterator[IO[bytes]]:
-    try:
-        with file.open("wb") as out:
-            yield out
-    except OSError as error:
-        raise CallError(f"{file} cannot be written: {error.strerror}") from error
+    with daemon_at(url, token) as daemon:
+        write(daemon.download(f"/sites/export?format={chosen}"), file)
 
 
 def _id(daemon: Client, site: str) -> int:
@@ -179,44 +145,8 @@ def _id(daemon: Client, site: str) -> int:
     raise CallError(f"no such site: {url}")
 
 
-def _write(pieces: Iterable[bytes], out: IO[bytes]) -> None:
-    for piece in pieces:
-        out.write(piece)
-    out.flush()
-
-
-# --- showing ---------------------------------------------------------------------------------------------------------
-
-
 def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(list(sites), indent=2))
     else:
-        _show_rows(_COLUMNS, ([site[name] for name in _COLUMNS] for site in sites))
-
-
-def _show_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A table on a terminal, tab-separated lines elsewhere."""
-    if not sys.stdout.isatty():
-        for row in rows:
-            typer.echo("\t".join(map(_cell, row)))
-        return
-    table = Table(*columns, box=None)
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    Console().print(table)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, list):
-        return _clean(";".join(map(str, value)))
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return _clean(str(value))
-
-
-def _clean(text: str) -> str:
-    """Nothing that a terminal takes for a command: parts of it were written by strangers."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+        show_rows(_COLUMNS, ([site[name] for name in _COLUMNS] for site in sites))

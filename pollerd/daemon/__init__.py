@@ -1,6 +1,7 @@
 """The live loop: chooses, polls, detects, learns, commits."""
 
 from pollerd.daemon.clock import SteadyClock
+from pollerd.daemon.collection import CollectionView
 from pollerd.daemon.control import OBJECTIVES, Control
 from pollerd.daemon.daemon import Daemon
 from pollerd.daemon.gate import BUDGET_MAX, BUDGET_MIN, BudgetGate
@@ -13,6 +14,7 @@ __all__ = [
     "OBJECTIVES",
     "AllocationView",
     "BudgetGate",
+    "CollectionView",
     "Control",
     "Daemon",
     "DaemonSettings",

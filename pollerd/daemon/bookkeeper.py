@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.daemon.calibration import Calibration
+from pollerd.daemon.explorer import Explorer
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
@@ -23,10 +24,10 @@ from pollerd.daemon.memories import Memories
 from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
-from pollerd.fetching import host_of
 from pollerd.model import STATE_CODE, Media, OutcomeKind, SiteState
-from pollerd.storage import Batch, HostRobots, HostUpdate, PollRecord, Store
+from pollerd.storage import Batch, Findings, HostRobots, HostUpdate, PollRecord, Store
 from pollerd.telemetry import Instruments
+from pollerd.urls import host_of
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this size together are described in about 10 ms."""
@@ -39,6 +40,8 @@ class Entry:
 
     findings: tuple[Finding, ...]
     records: tuple[PollRecord, ...]
+    explored: Findings | None = None
+    """What else is to be kept for the topic robot."""
 
 
 class Bookkeeper:
@@ -56,7 +59,12 @@ class Bookkeeper:
         calibration: Calibration,
         rng: np.random.Generator,
         clock: Callable[[], float],
+        explorer: Explorer | None = None,
     ) -> None:
+        """`explorer`: the topic robot, where there is one."""
+        self._explorer = explorer
+        self.on_ended: Callable[[int], None] = lambda site_id: None
+        """Told of each site that went with its page."""
         self._calibration = calibration
         self._fleet, self._store, self._memories, self._workshop = fleet, store, memories, workshop
         self._twins = twins
@@ -69,6 +77,7 @@ class Bookkeeper:
         moved: ids of sites that got another URL since they were polled, looked at late.
         """
         findings, summaries = await self._described(findings)
+        known = set() if self._explorer is None else await self._explorer.look_up(findings)
         current = list(compress(findings, self._still_there(findings, moved)))
         records = []
         for i, finding in enumerate(current):
@@ -77,8 +86,11 @@ class Bookkeeper:
         misled = [finding.slot for finding, record in zip(current, records, strict=True) if record.mask_changed]
         if misled:
             self._fleet.learn_anew(np.array(misled, np.int64))
+        explored = None
+        if self._explorer is not None:
+            records, explored = self._explorer.judge(current, records, known)
         records = self._learn(current, records)
-        return Entry(tuple(current), self._with_learned(current, records))
+        return Entry(tuple(current), self._with_learned(current, records), explored)
 
     def batch(self, entry: Entry, robots: dict[int, HostRobots], *, with_shared_state: bool) -> Batch:
         """The transaction that keeps the entry, the hosts touched since the last, and now and then the shared state."""
@@ -88,6 +100,7 @@ class Bookkeeper:
             hosts=self._host_updates(robots),
             allocator=self._fleet.allocator_name,
             shared_state=allocator.shared_state() if with_shared_state else None,
+            findings=entry.explored,
         )
 
     def set_aside(self, finding: Finding, error: Exception) -> Entry:
@@ -117,6 +130,9 @@ class Bookkeeper:
             self._memories.follow(finding.memory, after)
             if record.state is SiteState.ACTIVE:
                 self._faults.passed(finding)
+        if self._explorer is not None:
+            for site_id in self._explorer.settle(records, entry.explored):
+                self.on_ended(site_id)
 
     async def _described(self, findings: Sequence[Finding]) -> tuple[Sequence[Finding], dict[int, str]]:
         """The findings with noise told from news, and by site what changed, in a line."""

@@ -11,7 +11,9 @@ import numpy as np
 
 from pollerd import allocation
 from pollerd.daemon.calibration import Calibration
+from pollerd.daemon.collection import CollectionOutlook, CollectionView
 from pollerd.daemon.dispatcher import Dispatcher
+from pollerd.daemon.explorer import Explorer
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.gate import BudgetGate, check_budget
@@ -27,10 +29,10 @@ from pollerd.daemon.succession import Succession
 from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
-from pollerd.fetching import host_of, origin_of
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import AddResult, AllocationRow, SiteChanges, Store
 from pollerd.telemetry import Instruments
+from pollerd.urls import host_of, origin_of
 
 OBJECTIVES = ("changes", "freshness", "interest")
 _HEALTHY_TICKS = 3
@@ -59,19 +61,24 @@ class Control:
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
+        explorer: Explorer | None = None,
     ) -> None:
+        """`explorer`: the topic robot, where there is one."""
+        self._explorer = explorer
         self._store, self._fleet, self._gate, self._dispatcher = store, fleet, gate, dispatcher
         self._robots, self._intake, self._journal, self._memories = robots, intake, journal, memories
         self._meter, self._settings, self._rng, self._clock = meter, settings, rng, clock
         self._calibration = calibration
         self._objective = settings.objective
-        self._turn = asyncio.Lock()
+        self.turn = asyncio.Lock()
+        """Held by whoever changes which sites there are."""
         self._allocating = asyncio.Lock()
         self.forecast = Forecast(fleet, lambda: self._objective, clock)
         self.shadows = Shadows(store, fleet, journal, self.forecast, instruments, lambda: self._objective, rng, clock)
         self.outlook = Outlook(
             fleet, meter, self.forecast, calibration, self.shadows.views, lambda: self._objective, clock
         )
+        self.collection_outlook = CollectionOutlook(store, fleet, clock)
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -81,8 +88,11 @@ class Control:
         `respect_deleted`: leave out URLs that a user deleted (the list that is read at every start does).
         Sites that the allocator in charge cannot hold are refused, one by one.
         """
-        async with self._turn:
+        async with self.turn:
             refused = self._fleet.refusals(specs)
+            if self._fleet.allocator.most_sites is not None:
+                there = {site.spec.url for site in (await self._store.list_sites(limit=1000)).items}
+                refused |= self._fleet.beyond(specs, there)
             places = [i for i in range(len(specs)) if i not in refused]
             specs = [specs[i] for i in places]
             hosts = [host_of(spec.url) for spec in specs]
@@ -110,7 +120,7 @@ class Control:
 
         Raises NotFoundError, DuplicateError, and InvalidValueError where the allocator cannot hold it so.
         """
-        async with self._turn:
+        async with self.turn:
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
             before = await self._store.get_site(site_id)
@@ -125,7 +135,7 @@ class Control:
             self._memories.forget(site_id)
             if site.spec.url != before.spec.url:
                 host_id = await self._store.host_id(site.host)
-                self._drop(site_id)
+                self.drop(site_id)
                 self._journal.forget(site_id)
                 self._intake.forget(site_id)
                 self._fleet.add([site_id], [(host_id, site.host)], [site.spec])
@@ -138,20 +148,28 @@ class Control:
 
     async def delete_site(self, site_id: int) -> None:
         """Stops polling the site at once and forgets it. Raises NotFoundError."""
-        async with self._turn:
+        async with self.turn:
             await self._store.delete_site(site_id, self._clock())
-            self._drop(site_id)
+            self.drop(site_id)
 
     async def delete_missing(self, urls: Collection[str]) -> int:
         """Deletes every site that is not in the list (`--sync`); returns how many."""
-        async with self._turn:
+        async with self.turn:
             removed = await self._store.delete_missing(urls)
             for site_id in removed:
-                self._drop(site_id)
+                self.drop(site_id)
         return len(removed)
 
-    def _drop(self, site_id: int) -> None:
+    @property
+    def objective(self) -> str:
+        """What the budget is spent for."""
+        return self._objective
+
+    def drop(self, site_id: int) -> None:
+        """Forgets a site that is no longer in the database, and calls off what is under way for it."""
         slot = self._fleet.remove(site_id)
+        if self._explorer is not None:
+            self._explorer.forget(site_id)
         self._memories.forget(site_id)
         if slot is not None:
             self._dispatcher.abandon(slot)
@@ -192,6 +210,10 @@ class Control:
         """What the budget brings under the present belief, without the benefit curve."""
         return self.outlook.allocation()
 
+    async def collection(self) -> CollectionView | None:
+        """The topic robot's collection; None where there never was one."""
+        return await self.collection_outlook.view()
+
     async def allocation_over_budgets(self) -> AllocationView:
         """`allocation`, and what other budgets would bring."""
         return await self.outlook.allocation_over_budgets()
@@ -222,7 +244,7 @@ class Control:
             begun = self.shadows.made(wanted, goal, name) if anew else []
             if (name, goal) != (self._fleet.allocator_name, self._objective):
                 await self._switch(name, goal, pace)
-            async with self._turn:
+            async with self.turn:
                 self._set_budget(pace)
                 await self._store.save_allocation(AllocationRow(name, goal, pace))
                 if anew:
@@ -236,7 +258,7 @@ class Control:
         succession = Succession(self._store, self._fleet, fresh)
         await succession.prepare()
         # No poll may come between the polls replayed and the first that the new allocator sees.
-        async with self._turn, self._journal.still():
+        async with self.turn, self._journal.still():
             shared, learned = await succession.finish()
             await self._store.replace_learned(AllocationRow(name, objective, budget, shared), learned)
             self._fleet.replace_allocator(name, fresh)

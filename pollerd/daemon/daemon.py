@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 import pollerd
 from pollerd import allocation
+from pollerd.allocation import Allocator
 from pollerd.daemon.bookkeeper import Bookkeeper
 from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.control import Control
 from pollerd.daemon.dispatcher import Dispatcher
+from pollerd.daemon.explorer import Explorer
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.gate import BudgetGate
@@ -27,12 +30,16 @@ from pollerd.daemon.journal import Journal
 from pollerd.daemon.lag import LagWatch
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
+from pollerd.daemon.pace import Pace
 from pollerd.daemon.poller import Poller
+from pollerd.daemon.reader import Reader
 from pollerd.daemon.replay import Replay, catch_up
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
+from pollerd.discovery.fetchers import Learned
+from pollerd.discovery.topics import TopicSettings
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.fetching import Fetcher
 from pollerd.scheduling import SchedulingSettings
@@ -40,6 +47,7 @@ from pollerd.storage import AllocationRow, RunInfo, Store
 from pollerd.telemetry import Instruments
 
 _SITES_AT_A_TIME = 16_384
+_FLUSH_EXPLORING_SECONDS = 0.05
 _ALL_POLLS = 1_000_000
 """More than a site can have had since what is learned in common was stored."""
 
@@ -57,7 +65,9 @@ class Daemon:
         rng: np.random.Generator,
         clock: Callable[[], float],
         last_start: float,
+        explorer: Explorer | None = None,
     ) -> None:
+        self._explorer = explorer
         self._store, self._settings, self._clock = store, settings, clock
         memories = Memories(store, settings.memory_sites)
         meter = Meter()
@@ -67,12 +77,18 @@ class Daemon:
         calibration = Calibration(instruments)
         twins = Twins(fleet, store, self._workshop, faults, instruments)
         bookkeeper = Bookkeeper(
-            fleet, store, memories, self._workshop, twins, faults, instruments, calibration, rng, clock
+            fleet, store, memories, self._workshop, twins, faults, instruments, calibration, rng, clock, explorer
         )
+        if explorer is not None:  # what came of a page decides what to ask for next
+            settings = replace(settings, flush_seconds=min(settings.flush_seconds, _FLUSH_EXPLORING_SECONDS))
         self._journal = Journal(bookkeeper, store, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
-        robots = RobotsKeeper(fleet, fetcher, self._journal, instruments, rng, clock)
-        poller = Poller(fleet, fetcher, robots, settings, self._workshop, faults, clock)
+        robots = RobotsKeeper(fleet, fetcher, self._journal, self._workshop, instruments, rng, clock)
+        reader = pace = None
+        if explorer is not None:
+            reader = Reader(explorer.topic, explorer.sites, explorer.unread, self._workshop, faults)
+            pace = Pace(Learned(rng))
+        poller = Poller(fleet, fetcher, robots, settings, self._workshop, faults, clock, reader, pace)
         self._dispatcher = Dispatcher(
             fleet,
             gate,
@@ -87,6 +103,7 @@ class Daemon:
             instruments,
             rng,
             clock,
+            pace,
         )
         self._fleet, self._poller = fleet, poller
         self.control = Control(
@@ -104,8 +121,19 @@ class Daemon:
             instruments,
             rng,
             clock,
+            explorer,
         )
-        self._gauges = Gauges(fleet, gate, meter, self.control.forecast, self.control.outlook, instruments)
+        bookkeeper.on_ended = self.control.drop
+        self._gate = gate
+        self._gauges = Gauges(
+            fleet,
+            gate,
+            meter,
+            self.control.forecast,
+            self.control.outlook,
+            self.control.collection_outlook,
+            instruments,
+        )
         self._lag = LagWatch(instruments)
         self._stop = asyncio.Event()
         self._log = structlog.get_logger("pollerd.daemon")
@@ -120,16 +148,25 @@ class Daemon:
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
+        topic: TopicSettings | None = None,
+        seeds: Sequence[str] = (),
     ) -> Daemon:
         """Reads what the store kept: sites, hosts, what was learned. After a crash every pace starts anew.
 
-        Raises ConfigError where the allocator cannot hold the stored sites.
+        topic: what to build a collection on; None: links are not followed. seeds: normalised URLs to begin with.
+        Raises ConfigError where the allocator cannot hold the stored sites, or cannot weigh sites by relevance, where
+        the stored collection is on another topic, and where a new one has no seeds.
         """
         run = await store.start_run(pollerd.__version__, clock())
         allocator = allocation.create(settings.allocator, budget=settings.budget, objective=settings.objective, rng=rng)
+        if topic is None:
+            await store.recall_trials()
+        else:
+            _check_weights(settings.allocator, allocator)
         fleet = Fleet(scheduling, settings.allocator, allocator)
         async for hosts in store.hosts():
             fleet.load_hosts(hosts)
+        fleet.expect(await store.count_sites())
         try:
             async for rows, faults in store.schedule():
                 fleet.load(rows, faults)
@@ -141,7 +178,10 @@ class Daemon:
         # The last polls before a crash were not committed: then every host is left its whole interval.
         fleet.hosts.begin_anew(clock(), all_hosts=not run.previous_clean)
         last_start = _last_start(run, clock())
-        return cls(store, fleet, fetcher, settings, instruments, rng, clock, last_start)
+        explorer = None if topic is None else Explorer(store, fleet, topic, rng, clock)
+        if explorer is not None:
+            await explorer.begin(seeds)
+        return cls(store, fleet, fetcher, settings, instruments, rng, clock, last_start, explorer)
 
     def stop(self) -> None:
         """Asks the daemon to end; may be called at any time, more than once."""
@@ -184,6 +224,7 @@ class Daemon:
                 group.create_task(self._gauges.run(), name="gauges"),
                 group.create_task(self._lag.run(), name="lag"),
                 group.create_task(self._shadow(), name="shadows"),
+                group.create_task(self._explore(), name="explorer"),
             ]
             await self._stop.wait()
             dispatch.cancel()
@@ -196,14 +237,22 @@ class Daemon:
         return drained and committed
 
     async def _last_commit(self, journal: asyncio.Task[None]) -> bool:
-        done, _ = await asyncio.wait([journal], timeout=max(self._settings.drain_seconds, 1.0))
+        patience = max(self._settings.drain_seconds, 1.0)
+        done, _ = await asyncio.wait([journal], timeout=patience)
         if not done:
-            self._log.error("stopped_uncommitted", reason=self._journal.failure)
+            reason = self._journal.failure or f"the last commit did not end within {patience:g} s"
+            self._log.error("stopped_uncommitted", reason=reason)
             journal.cancel()
         return bool(done)
 
     async def _watch_polls(self) -> None:
         await self._dispatcher.failed
+
+    async def _explore(self) -> None:
+        if self._explorer is not None:
+            control, chooser = self.control, self._dispatcher.chooser
+            budget, wake = (lambda: self._gate.budget), self._dispatcher.wake
+            await self._explorer.run(control.turn, chooser, lambda: control.objective, budget, wake)
 
     async def _shadow(self) -> None:
         if self._settings.shadows:
@@ -222,6 +271,13 @@ class Daemon:
                 self._log.warning("maintenance_put_off", reason=str(error))
             else:
                 self._log.info("pruned", polls=pruned.polls, contents=pruned.contents, bytes=pruned.content_bytes)
+
+
+def _check_weights(name: str, allocator: Allocator) -> None:
+    try:
+        allocator.admit(np.empty(0, np.int64), np.array([0.25, 0.5]), np.ones(2))
+    except InvalidValueError as error:
+        raise ConfigError(f"allocator {name} cannot weigh sites by their relevance to a topic: {error}") from error
 
 
 async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings, rng: np.random.Generator) -> None:

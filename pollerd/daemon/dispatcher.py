@@ -17,9 +17,11 @@ from pollerd.daemon.intake import Intake
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
+from pollerd.daemon.pace import Pace
 from pollerd.daemon.poller import Poller
 from pollerd.daemon.robots import PENDING_MAX, RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.discovery.fetchers import pause_s
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import Chooser
@@ -52,7 +54,10 @@ class Dispatcher:
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
+        pace: Pace | None = None,
     ) -> None:
+        """`pace`: decides how many polls are under way at once, within the most allowed; None: nobody does."""
+        self._pace = pace
         self._fleet, self._gate, self._poller, self._robots = fleet, gate, poller, robots
         self._intake, self._journal, self._memories, self._meter = intake, journal, memories, meter
         self._faults, self._settings, self._instruments = faults, settings, instruments
@@ -152,7 +157,7 @@ class Dispatcher:
 
     async def _take_room(self) -> None:
         """Waits until fewer polls than the most allowed are under way; slow servers are no standstill of ours."""
-        while self._room.locked():
+        while self._room.locked() or not (self._pace is None or self._pace.may_start):
             await self._turning_sleep(_ROOM_RETRY_SECONDS)
         await self._room.acquire()
 
@@ -245,7 +250,7 @@ class Dispatcher:
         if memory is None:
             return
         host = int(self._fleet.sites.host[slot])
-        if not await self._allowed(slot, host, memory):
+        if not self._allowed(slot, host, memory):
             return
         await self._take_room()
         cost = float(self._fleet.sites.cost[slot])
@@ -258,26 +263,42 @@ class Dispatcher:
         del self._chosen[slot]
         self._fleet.hosts.start(host, now)
         self._meter.note_start(cost)
+        if self._pace is not None:
+            self._pace.started()
         self._spawn(slot, self._poll(slot, host, memory), f"poll-{memory.site_id}")
 
-    async def _allowed(self, slot: int, host: int, memory: SiteMemory) -> bool:
-        """Whether robots.txt lets us poll the site; where not, that is its finding, unless it was called off."""
+    def _allowed(self, slot: int, host: int, memory: SiteMemory) -> bool:
+        """Whether robots.txt lets us poll the site now; where it forbids that, this is the site's finding.
+
+        Where it takes long to tell, it is found out beside the loop, and the site is chosen anew.
+        """
         try:
-            if await self._robots.allows(host, memory.url):
-                return True
-            finding = _denied(slot, memory, self._clock())
+            allowed = self._fleet.hosts.allows(host, memory.url)
+            finding = None if allowed is not False else _denied(slot, memory, self._clock())
         except Exception as error:  # noqa: BLE001
-            finding = self._faults.set_aside(slot, memory, error)
-        if self._chosen.pop(slot, None) is not None:
+            allowed, finding = False, self._faults.set_aside(slot, memory, error)
+        if finding is not None:
+            del self._chosen[slot]
             self._intake.put(finding)
-        return False
+        elif allowed is None and self._claim(host):
+            del self._chosen[slot]
+            self._spawn(slot, self._look_up(slot, host, memory), f"rules-{memory.site_id}")
+        return allowed is True
+
+    def _claim(self, host: int) -> bool:
+        """Takes the host, for what is done before a poll of it; False where another's redirect came first."""
+        free = self._fleet.hosts.may_start(host, self._clock())
+        if free:
+            self._fleet.hosts.busy[host] = True
+        return free
 
     def _start_robots(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
         if not self._still_on(slot) or self._chosen[slot] not in memories:
             return
-        memory = memories[self._chosen.pop(slot)]
         host = int(self._fleet.sites.host[slot])
-        self._fleet.hosts.busy[host] = True
+        if not self._claim(host):
+            return
+        memory = memories[self._chosen.pop(slot)]
         self._asking.add(slot)
         self._spawn(slot, self._ask_robots(slot, host, memory), f"robots-{memory.site_id}")
 
@@ -290,7 +311,14 @@ class Dispatcher:
             self._room.release()
             if finding is None:
                 self._unreserve({slot: memory.site_id})
+        if self._pace is not None:
+            self._let_rest(host, finding.outcome.duration)
         self._intake.put(finding)
+
+    def _let_rest(self, host: int, latency: float) -> None:
+        """A host that answers more slowly than it is asked is left alone for as long as its answer took."""
+        if latency > self._fleet.hosts.interval_of(host):
+            self._fleet.hosts.rest(host, self._clock() + pause_s(0.0, latency))
 
     async def _ask_robots(self, slot: int, host: int, memory: SiteMemory) -> None:
         outcome: Outcome | None = None
@@ -314,6 +342,19 @@ class Dispatcher:
         if not outcome.kind.link_suspect:
             self._intake.answered()
         self._unreserve({slot: memory.site_id})
+
+    async def _look_up(self, slot: int, host: int, memory: SiteMemory) -> None:
+        aside: Finding | None = None
+        try:
+            await self._robots.allows(host, memory.url)
+        except Exception as error:  # noqa: BLE001
+            aside = self._faults.set_aside(slot, memory, error)
+        finally:
+            self._fleet.hosts.finish(host)
+            if aside is None:
+                self._unreserve({slot: memory.site_id})
+        if aside is not None:
+            self._intake.put(aside)
 
     def _spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)

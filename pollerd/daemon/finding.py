@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pollerd.discovery.reading import Reading
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteMemory
 
@@ -12,7 +13,8 @@ class Finding(Struct, frozen=True):
     """The answer to one poll of the site in `slot`.
 
     `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where
-    nothing went out (robots.txt said no), so that it tells nothing about our own link.
+    nothing went out (robots.txt said no), so that it tells nothing about our own link. `reading`: what a new body
+    shows of the topic, where the site is the topic robot's.
     """
 
     slot: int
@@ -20,6 +22,7 @@ class Finding(Struct, frozen=True):
     outcome: Outcome
     detection: Detection | None = None
     asked: bool = True
+    reading: Reading | None = None
 
     @property
     def site_id(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
-from pollerd.scheduling import HostTable, NoiseCap, SchedulingSettings, SiteTable, capacity
+from pollerd.scheduling import HostTable, NoiseCap, RobotsText, SchedulingSettings, SiteTable, capacity
 from pollerd.storage import HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
@@ -58,6 +58,11 @@ class Fleet:
         for row in hosts:
             self._load_host(row)
 
+    def expect(self, sites: int) -> None:
+        """Makes room for so many sites at once: growing bit by bit with them copies all columns again and again."""
+        self.sites.grow(sites)
+        self.allocator.expect(sites)
+
     def load(self, rows: ScheduleRows, faults: Mapping[int, str]) -> None:
         """Takes over sites that storage kept, some at a time.
 
@@ -94,7 +99,8 @@ class Fleet:
         self.hosts.throttles[slot] = row.throttles
         robots = row.robots
         if robots is not None and robots.kind != "unreachable":
-            self.hosts.load_rules(slot, robots.body, USER_AGENT_TOKEN, robots.at, robots.crawl_delay or 0.0)
+            text = None if robots.body is None else RobotsText.of(robots.body, USER_AGENT_TOKEN)
+            self.hosts.load_rules(slot, text, robots.at, robots.crawl_delay or 0.0)
 
     def adopt(self, settings: SchedulingSettings) -> None:
         """Goes by other intervals from now on; pauses and backoffs in force stay."""
@@ -154,6 +160,18 @@ class Fleet:
                     accepted.append(kind)
         return refused
 
+    def beyond(self, specs: Sequence[SiteSpec], known: Container[str]) -> dict[int, InvalidValueError]:
+        """Index -> why, of sites that are too many for the allocator; `known`: URLs of sites that are there already."""
+        most = self.allocator.most_sites
+        if most is None:
+            return {}
+        fresh = [i for i, spec in enumerate(specs) if spec.url not in known]
+        room, allowed = max(most - len(self.sites), 0), f"at most {most} while {self.allocator_name} allocates"
+        return {
+            i: InvalidValueError("number of sites", allowed, len(self.sites) + place)
+            for place, i in enumerate(fresh[room:], start=room + 1)
+        }
+
     def admit(self, site_id: int, weight: float, cost: float) -> None:
         """Raises InvalidValueError where the allocator cannot hold the site with this weight and cost."""
         slot = self.sites.slot_of(site_id)
@@ -180,6 +198,13 @@ class Fleet:
             one = np.array([slot])
             self._do(partial(_reweigh, one, table.weight[one], table.cost[one], table.half_life[one]))
         self.unusable.pop(site_id, None)
+
+    def weigh(self, slot: int, weight: float) -> None:
+        """Gives the site in the slot another weight; what was learned of it stays."""
+        table, one = self.sites, np.array([slot])
+        if table.weight[slot] != weight:
+            table.put("weight", slot, weight)
+            self._do(partial(_reweigh, one, table.weight[one], table.cost[one], table.half_life[one]))
 
     def carry_on(self, site: Site) -> None:
         """A site that was added anew under another URL keeps its counts, and stays paused if it was."""

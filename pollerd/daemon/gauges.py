@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import numpy as np
 
+from pollerd.daemon.collection import CollectionOutlook
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
 from pollerd.daemon.gate import BudgetGate
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.outlook import Outlook
+from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
 _EVERY_SECONDS = 1.0
 _OUTLOOK_EVERY = 15
+_COLLECTION_EVERY = 60
 
 
 class Gauges:
-    """Looks at the daemon once a second; at the forecast every fifteenth time."""
+    """Looks at the daemon once a second; at the forecast every fifteenth time, at the collection once a minute."""
 
     def __init__(
         self,
@@ -28,10 +32,12 @@ class Gauges:
         meter: Meter,
         forecast: Forecast,
         outlook: Outlook,
+        collection: CollectionOutlook,
         instruments: Instruments,
     ) -> None:
         self._fleet, self._gate, self._meter = fleet, gate, meter
-        self._forecast, self._outlook, self._instruments = forecast, outlook, instruments
+        self._forecast, self._outlook, self._collection = forecast, outlook, collection
+        self._instruments = instruments
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -40,6 +46,8 @@ class Gauges:
             self._look()
             if turn % _OUTLOOK_EVERY == 0:
                 await self._look_ahead()
+            if turn % _COLLECTION_EVERY == 0:
+                await self._look_at_collection()
             turn += 1
             await asyncio.sleep(_EVERY_SECONDS)
 
@@ -66,3 +74,19 @@ class Gauges:
         instruments.expected.labels("scheduled").set(figures.as_scheduled)
         instruments.late_sites.set(self._outlook.late_sites())
         instruments.noisy_sites.set(self._outlook.noisy_sites())
+
+    async def _look_at_collection(self) -> None:
+        try:
+            view = await self._collection.view()
+        except DatabaseUnavailableError:
+            # `storage_failing` tells of it; what was seen last stays.
+            return
+        if view is None:
+            return
+        instruments = self._instruments
+        for state, count in view.pages.items():
+            instruments.collection_pages[state].set(count)
+        instruments.collection_requests.set(view.requests)
+        instruments.collection_harvest.set(view.harvest_rate or 0.0)
+        instruments.collection_relevance.set(view.mean_relevance or 0.0)
+        instruments.collection_freshness.set(math.nan if view.freshness is None else view.freshness)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.robots import RobotsKeeper
-from pollerd.fetching import host_of
+from pollerd.urls import host_of
 
 _WAIT_SECONDS = 5.0
 """How long a poll under way waits for another host; longer waits put the poll off."""
@@ -67,20 +67,25 @@ class Hops:
         hosts = self._fleet.hosts
         deadline = self._clock() + _WAIT_SECONDS
         while True:
-            await self._robots.read_again(host)
             while not hosts.may_start(host, now := self._clock()):
                 if max(hosts.ready_at_of(host), now) > deadline:
                     self.put_off = max(hosts.ready_at_of(host) - now, 0.0)
                     return False
                 await asyncio.sleep(_RETRY_SECONDS)
-            if not hosts.robots_wanted(now)[host]:
+            if hosts.robots_wanted(now)[host]:
+                await self._ask(host, url)
+            elif (allowed := hosts.allows(host, url)) is None:
+                await self._robots.allows(host, url)  # from now on it is known; but the turn may have passed
+            else:
                 break
-            hosts.busy[host] = True
-            try:
-                await self._robots.ask(host, url, self._proxy)
-            finally:  # also where the poll's time ran out before its turn came
-                hosts.finish(host)
-        if hosts.allows(host, url):
+        if allowed:
             hosts.start(host, now)
             self._held.append(host)
         return True
+
+    async def _ask(self, host: int, url: str) -> None:
+        self._fleet.hosts.busy[host] = True
+        try:
+            await self._robots.ask(host, url, self._proxy)
+        finally:  # also where the poll's time ran out before its turn came
+            self._fleet.hosts.finish(host)

@@ -144,7 +144,7 @@ class Journal:
             except Exception as error:  # noqa: BLE001
                 kept = self._bookkeeper.set_aside(finding, error)
                 await self._commit_if_possible(_part(batch, kept.records))
-            alone = Entry(alone.findings + kept.findings, alone.records + kept.records)
+            alone = Entry(alone.findings + kept.findings, alone.records + kept.records, entry.explored)
         await self._commit(replace(batch, records=(), id=Batch().id))
         return alone, content_ids
 

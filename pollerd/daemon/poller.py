@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -10,6 +11,8 @@ from pollerd.daemon.faults import Faults, reason
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.hops import Hops
+from pollerd.daemon.pace import Pace
+from pollerd.daemon.reader import Reader
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.workshop import Workshop
@@ -34,7 +37,11 @@ class Poller:
         workshop: Workshop,
         faults: Faults,
         clock: Callable[[], float],
+        reader: Reader | None = None,
+        pace: Pace | None = None,
     ) -> None:
+        """`reader`, `pace`: the topic robot's; None: there is none."""
+        self._reader, self._pace = reader, pace
         self._fleet, self._fetcher, self._robots = fleet, fetcher, robots
         self._workshop, self._faults, self._clock = workshop, faults, clock
         self.full_get_every = settings.full_get_every
@@ -50,17 +57,32 @@ class Poller:
     async def _poll(self, slot: int, memory: SiteMemory) -> Finding:
         own = int(self._fleet.sites.host[slot])
         hops = Hops(self._fleet, self._robots, own, self._began_at, self._clock, memory.access.proxy)
+        may_follow = (
+            hops.may_follow if self._reader is None else self._reader.following(memory.site_id, hops.may_follow)
+        )
+        began = time.perf_counter()
         try:
-            outcome = await self._fetcher.fetch(self._request(slot, memory), hops.may_follow)
+            outcome = await self._fetcher.fetch(self._request(slot, memory), may_follow)
         finally:
             hops.finish()
+            if self._pace is not None:
+                self._pace.responded(time.perf_counter() - began)
+        began = time.perf_counter()
+        try:
+            return await self._understood(slot, memory, outcome, hops.put_off)
+        finally:
+            if self._pace is not None:
+                self._pace.processed(time.perf_counter() - began)
+
+    async def _understood(self, slot: int, memory: SiteMemory, outcome: Outcome, put_off: float | None) -> Finding:
         outcome = _dated(outcome, self._clock())
-        if hops.put_off is not None:
-            outcome = _put_off(outcome, hops.put_off)
+        if put_off is not None:
+            outcome = _put_off(outcome, put_off)
         detection = await self._detect(slot, memory, outcome)
+        reading = None if self._reader is None else await self._reader.read(memory, outcome, detection)
         if detection is not None and self._fleet.unasked.get(memory.site_id) == memory.settings_changed_at:
             self._fleet.unasked.pop(memory.site_id, None)
-        return Finding(slot, memory, outcome, detection)
+        return Finding(slot, memory, outcome, detection, reading=reading)
 
     def _request(self, slot: int, memory: SiteMemory) -> Request:
         """Conditional, but for every n-th poll and the first after a change of settings: some servers lie."""
@@ -69,6 +91,7 @@ class Poller:
         full = (
             memory.polls_since_full >= self.full_get_every - 1
             or memory.baseline.fingerprint is None
+            or (self._reader is not None and self._reader.wants_whole(memory.site_id))
             or (changed_at is not None and (changed_at > last_seen or memory.site_id in self._fleet.unasked))
         )
         validators = Validators() if full else memory.validators

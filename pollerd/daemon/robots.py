@@ -11,11 +11,13 @@ import structlog
 from pollerd.daemon.fleet import USER_AGENT_TOKEN, Fleet
 from pollerd.daemon.gate import BUDGET_MIN, BudgetGate
 from pollerd.daemon.journal import Journal
-from pollerd.fetching import Fetcher, RobotsResponse, robots_url
+from pollerd.daemon.workshop import Workshop
+from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.scheduling import LONG_BYTES, RobotsRules, backoff_seconds, clamp_retry_after
+from pollerd.scheduling import RobotsText, backoff_seconds, clamp_retry_after, rules_allow, rules_delay
 from pollerd.storage import HostRobots
 from pollerd.telemetry import Instruments
+from pollerd.urls import robots_url
 
 PENDING_MAX = 64
 """robots.txt requests that may be waiting or under way at once."""
@@ -38,16 +40,15 @@ class RobotsKeeper:
         fleet: Fleet,
         fetcher: Fetcher,
         journal: Journal,
+        workshop: Workshop,
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._fleet, self._fetcher, self._journal = fleet, fetcher, journal
+        self._fleet, self._fetcher, self._journal, self._workshop = fleet, fetcher, journal, workshop
         self._instruments, self._rng, self._clock = instruments, rng, clock
         self._gate = BudgetGate(robots_allowance(fleet.budget))
         self._turn = asyncio.Lock()
-        self._reading = asyncio.Lock()
-        """One long text at a time: each thread that parses keeps the interpreter from the loop for 5 ms at once."""
         self._log = structlog.get_logger("pollerd.robots")
 
     def set_budget(self, budget: float) -> None:
@@ -68,35 +69,31 @@ class RobotsKeeper:
         hosts.start(host, started_at)
         try:
             response = await self._fetcher.fetch_robots(robots_url(page_url), proxy)
-            rules = await self._read(response)
+            text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
+            delay = 0.0 if text is None else await self._delay(text)
         finally:
             hosts.finish(host)
         self._instruments.robots[response.kind].inc()
-        self._take(host, response, rules)
+        self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
     async def allows(self, host: int, url: str) -> bool:
-        """Whether what is known of the host slot's robots.txt lets us ask for the URL."""
-        await self.read_again(host)
-        return self._fleet.hosts.allows(host, url)
+        """Whether what is known of the host slot's robots.txt lets us ask for the URL.
 
-    async def read_again(self, host: int) -> None:
-        """Where the host slot's robots.txt is long and not held parsed, parses it beside the loop."""
+        Long ones are asked in another process, which may take a second: parsing and matching keep the interpreter.
+        """
         hosts = self._fleet.hosts
-        if hosts.unread(host) is None:
-            return
-        async with self._reading:
-            packed = hosts.unread(host)  # an equal one may have been read meanwhile
-            if packed is not None:
-                hosts.hold(packed, await asyncio.to_thread(packed.read))
+        while (answer := hosts.allows(host, url)) is None:
+            text = hosts.robots_text(host)
+            if text is not None:
+                hosts.note_answer(text, url, await self._workshop.do(rules_allow, text, url))
+        return answer
 
-    async def _read(self, response: RobotsResponse) -> RobotsRules:
-        if response.body is None or len(response.body) < LONG_BYTES:
-            return RobotsRules.parse(response.body, USER_AGENT_TOKEN, self._clock())
-        async with self._reading:
-            return await asyncio.to_thread(RobotsRules.parse, response.body, USER_AGENT_TOKEN, self._clock())
+    async def _delay(self, text: RobotsText) -> float:
+        delay = self._fleet.hosts.delay_in(text)
+        return await self._workshop.do(rules_delay, text) if delay is None else delay
 
-    def _take(self, host: int, response: RobotsResponse, rules: RobotsRules) -> None:
+    def _take(self, host: int, response: RobotsResponse, text: RobotsText | None, delay: float) -> None:
         hosts, now = self._fleet.hosts, self._clock()
         if response.kind == "unreachable":
             cap = min(self._fleet.settings.backoff_cap_seconds, _RETRY_CAP_SECONDS)
@@ -106,8 +103,8 @@ class RobotsKeeper:
             hosts.robots_unreachable(host, now + (own if asked is None else asked))
             self._log.info("robots_unreachable", host=hosts.names[host], reason=response.detail)
             return
-        hosts.set_rules(host, rules)
-        kept = HostRobots(response.kind, rules.fetched_at, response.body, response.detail, rules.crawl_delay() or None)
+        hosts.set_rules(host, text, now, delay)
+        kept = HostRobots(response.kind, now, response.body, response.detail, delay or None)
         if hosts.host_id[host] >= 0:
             self._journal.put_robots(host, kept)
 

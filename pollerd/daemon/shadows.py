@@ -125,8 +125,7 @@ class Shadows:
         fresh = allocation.create(name, budget=self._fleet.allocator.budget, objective=objective, rng=self._rng)
         slots = np.flatnonzero(self._fleet.sites.occupied())
         if len(slots):
-            kinds = np.unique(np.stack([self._fleet.sites.weight[slots], self._fleet.sites.cost[slots]]), axis=1)
-            fresh.admit(np.empty(0, np.int64), *kinds)
+            fresh.admit(np.empty(0, np.int64), self._fleet.sites.weight[slots], self._fleet.sites.cost[slots])
         return fresh
 
     async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:

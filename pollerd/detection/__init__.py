@@ -3,6 +3,7 @@
 `detect` judges a response against a site's `Baseline`, `summarise` says what changed in one line.
 """
 
+from pollerd.detection.alike import alike
 from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
 from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.normalise import Normalised, normalise
@@ -21,6 +22,7 @@ __all__ = [
     "HEAVY_FEED_BYTES",
     "HEAVY_UNDER_MASK_BYTES",
     "Normalised",
+    "alike",
     "detect",
     "heavy",
     "learn_from_twins",

@@ -18,7 +18,7 @@ import xxhash
 
 from pollerd.detection import json
 from pollerd.detection.html import visible_text
-from pollerd.detection.tangle import tangled
+from pollerd.detection.tangle import swelling, tangled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_FEED = "jsonfeed.org/version/"
@@ -39,6 +39,8 @@ class Entry:
     """Its summary or content as visible text on one line."""
     dates: tuple[float, ...] = ()
     """When it says it was published and updated, epoch seconds."""
+    link: str = ""
+    """Where it leads, as written; empty where that is not told."""
 
     @property
     def key(self) -> int:
@@ -71,10 +73,10 @@ def xml_entries(body: bytes) -> tuple[Entry, ...] | None:
     """The entries of an RSS, Atom or RDF feed in their order, or None where it is no feed that can be
     read.
 
-    `body` is UTF-8 without byte order mark. Nothing is fetched, no entity defined by the document is followed into
-    another. Raises nothing.
+    `body` is UTF-8 without byte order mark. Nothing is fetched; a document whose own entities would make much more of
+    it is not read as a feed. Raises nothing.
     """
-    if tangled(body):
+    if tangled(body) or swelling(body):
         return None
     plain = b"<?xml version='1.0' encoding='utf-8'?>" + _DECLARATION.sub(b"", body, count=1)
     try:
@@ -100,6 +102,7 @@ def _xml_entry(entry: Any) -> Entry:
         title=title,
         text=text,
         dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)),
+        link=_word(entry.get("link") or ""),
     )
 
 
@@ -123,6 +126,7 @@ def _json_entry(item: dict[str, Any]) -> Entry:
         title=title,
         text=text,
         dates=tuple(date for date in dates if date is not None),
+        link=_word(item.get("url") or ""),
     )
 
 

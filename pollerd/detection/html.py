@@ -11,21 +11,15 @@ import re
 import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
+from pollerd.detection.markup import BLOCKS, text_of_plain
 from pollerd.detection.tangle import plain_text, tangled
 
 _UNSEEN = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
 # A form feed is white space to an HTML parser, so that it may stand anywhere (even between table rows, where text
 # would be moved out of the table), and next to no page uses one: it carries the block boundaries through the parser.
 _BOUNDARY = b"\f"
-# Factored by first letters and in lower case only: five times faster than a plain list without regard to case.
-_BLOCK = re.compile(
-    rb"""<(?=/?(?:
-        a(?:ddress|rticle|side) | b(?:lockquote|ody|r) | c(?:aption|enter) | d(?:[dlt]|i(?:alog|[rv])|etails)
-        | f(?:i(?:eldset|gcaption|gure)|o(?:oter|rm)) | h(?:[1-6r]|eader|group) | l(?:i|egend) | m(?:ain|enu) | nav
-        | o(?:l|pt(?:group|ion)) | p(?:re)? | s(?:e(?:arch|ction|lect)|ummary) | t(?:r|able|body|foot|head|itle) | ul
-    )[\s/>])""",
-    re.VERBOSE,
-)
+# In lower case only: five times faster than without regard to case.
+_BLOCK = re.compile(rb"<(?=/?(?:" + BLOCKS + rb")[\s/>])", re.VERBOSE)
 # What many pages have not is looked for in one pass: capitals in tag names, cells, preformatted text.
 _SPECIAL = re.compile(rb"<(?:/?[A-Z]|t[dh][\s>]|pre[\s>])")
 _CAPITAL = re.compile(rb"</?[A-Z]")
@@ -43,20 +37,31 @@ def visible_text(html: bytes) -> bytes:
     `html` is UTF-8; faulty bytes become U+FFFD. Malformed markup is read as browsers read it,
     unless it is so tangled that this would take too long. Raises nothing.
     """
-    special = _SPECIAL.search(html) is not None
-    if special and _CAPITAL.search(html):
+    text = text_of_plain(html)
+    if text is None and _SPECIAL.search(html) is not None:
+        html = _simplified(html)
+        text = text_of_plain(html)
+    return _fold(_parsed_text(html) if text is None else text)
+
+
+def _simplified(html: bytes) -> bytes:
+    """Tag names in lower case, a space before each cell, and line breaks that count as such."""
+    if _CAPITAL.search(html):
         html = _TAG_NAME.sub(_lower, html)
+    return _PREFORMATTED.sub(_keep_lines, _CELL.sub(b" <", html))
+
+
+def _parsed_text(html: bytes) -> bytes:
+    """What `text_of_plain` gives, for any page that is simplified."""
     marked = _BLOCK.sub(b"\f<", html)
-    if special:
-        marked = _PREFORMATTED.sub(_keep_lines, _CELL.sub(b" <", marked))
     text = plain_text(marked) if tangled(marked) else _tree_text(marked)
-    return _fold(text.encode("utf-8", "replace"))
+    return text.encode("utf-8", "replace")
 
 
 def _tree_text(html: bytes) -> str:
     tree = LexborHTMLParser(html, scripting=True)
     tree.strip_tags(_UNSEEN, recursive=True)
-    return tree.text()
+    return root.text_lexbor() if (root := tree.root) is not None else ""
 
 
 def _lower(match: re.Match[bytes]) -> bytes:

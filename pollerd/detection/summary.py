@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Literal
 
 from pollerd.detection import json
+from pollerd.detection.alike import alike
 from pollerd.detection.masks import MARK, MARK_END
 from pollerd.detection.twins import without_noise
 from pollerd.model import Media
@@ -71,32 +71,12 @@ def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
 
 def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
     """Both without the lines that they begin and end with alike: those say nothing, and are most of a page."""
-    head = before.rfind(b"\n", 0, _alike(before, after, 1)) + 1
+    head = before.rfind(b"\n", 0, alike(before, after, 1)) + 1
     old, new = before[head:], after[head:]
-    tail = _alike(old, new, -1)
+    tail = alike(old, new, -1)
     start = old.find(b"\n", len(old) - tail) if tail else -1
     kept = len(old) - start - 1 if start >= 0 else 0
     return old[: len(old) - kept], new[: len(new) - kept]
-
-
-def _alike(a: bytes, b: bytes, end: Literal[1, -1]) -> int:
-    """How many bytes both begin (1) or end (-1) with, found by halving: comparing is far cheaper than splitting."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        same = (
-            a[low:middle] == b[low:middle] if end == 1 else _slice_back(a, low, middle) == _slice_back(b, low, middle)
-        )
-        if same:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _slice_back(text: bytes, near: int, far: int) -> bytes:
-    """The bytes from `far` to `near` places before the end."""
-    return text[len(text) - far : len(text) - near]
 
 
 def _entries(before: bytes, after: bytes) -> str:

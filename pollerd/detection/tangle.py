@@ -7,6 +7,7 @@ formatting elements: a page of 100 KB can ask for hours or gigabytes. Browsers c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html import unescape
 
 _HARMLESS_TAGS = 1_000
@@ -20,6 +21,10 @@ _UNCOUNTED = frozenset(
     b"option optgroup".split()
 )
 _TAG = re.compile(rb"<(/?)([a-zA-Z][^\s/>]*)")
+_MOST_SWELLING_BYTES = 1024 * 1024
+_ENTITY = re.compile(rb"""<!ENTITY\s+([^\s%"'<>&;]+)\s+(?:"([^"<]*)"|'([^'<]*)')\s*>""")
+_REFERENCE = re.compile(rb"&([^\s%\"'<>&;]{1,100});")
+_CHARACTER = re.compile(rb"&#\w{1,8};")
 _MARKUP = re.compile(
     rb"<!--.*?(?:-->|\Z)|<(script|style|noscript|template|iframe|noembed|noframes)\b.*?(?:</\1\s*>|\Z)"
     rb"|<[a-zA-Z/!?][^>]*(?:>|\Z)",
@@ -47,6 +52,21 @@ def tangled(html: bytes) -> bool:
                 depth -= weight
         work += depth
     return work > _MOST_WORK
+
+
+def swelling(xml: bytes) -> bool:
+    """True where the entities that `xml` declares could make much more of it, as in a "billion laughs".
+
+    Those of plain text are let pass, up to a mebibyte with all their uses; entities within entities are not.
+    """
+    declared = xml.count(b"<!ENTITY")
+    if not declared:
+        return False
+    values = {name: double or single for name, double, single in _ENTITY.findall(xml)}
+    if len(values) != declared or any(b"&" in _CHARACTER.sub(b"", value) or b"%" in value for value in values.values()):
+        return True
+    uses = Counter(_REFERENCE.findall(xml))
+    return sum(uses[name] * len(value) for name, value in values.items()) > _MOST_SWELLING_BYTES
 
 
 def plain_text(html: bytes) -> str:

@@ -7,7 +7,6 @@ from pollerd.fetching.proxy import normalise_proxy, without_userinfo
 from pollerd.fetching.request import Request, own_headers
 from pollerd.fetching.robots import RobotsKind, RobotsResponse
 from pollerd.fetching.settings import FetchSettings
-from pollerd.fetching.urls import host_of, normalise_url, origin_of, robots_url
 
 __all__ = [
     "BlockedAddressError",
@@ -19,13 +18,9 @@ __all__ = [
     "RobotsKind",
     "RobotsResponse",
     "denial",
-    "host_of",
     "http_date",
     "normalise_proxy",
-    "normalise_url",
-    "origin_of",
     "own_headers",
     "retry_after_seconds",
-    "robots_url",
     "without_userinfo",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import aiohttp
 from aiohttp import hdrs
@@ -13,7 +14,8 @@ from pollerd.model import OutcomeKind
 
 _MAX_DISCARDED_BYTES = 64 * 1024
 _DECODED_ELSEWHERE_BYTES = 64 * 1024
-"""From this size as sent, decompression is long enough to be worth a thread."""
+_DECODED_HERE_BYTES = 512 * 1024
+"""From these sizes, as sent and as meant, decompression is long enough to be worth a thread."""
 
 
 async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
@@ -80,7 +82,10 @@ def _encoding(response: aiohttp.ClientResponse) -> str:
 async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> bytes:
     try:
         if len(body) < _DECODED_ELSEWHERE_BYTES:
-            return decode(body, encoding, limit, partial=partial)
+            if partial or limit <= _DECODED_HERE_BYTES:
+                return decode(body, encoding, limit, partial=partial)
+            with contextlib.suppress(TooLargeError):  # a little that unpacks to much goes to the thread after all
+                return decode(body, encoding, _DECODED_HERE_BYTES)
         return await asyncio.to_thread(decode, body, encoding, limit, partial=partial)
     except TooLargeError as error:
         raise _too_large(limit) from error

@@ -23,13 +23,19 @@ from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
 from pollerd.fetching.egress import Egress, Way
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
-from pollerd.fetching.headers import clean_content_type, http_date, retry_after_seconds, validators_of
+from pollerd.fetching.headers import (
+    clean_content_type,
+    http_date,
+    retry_after_seconds,
+    robots_tags_of,
+    validators_of,
+)
 from pollerd.fetching.request import NO_VALIDATORS, Request
 from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsKind, RobotsResponse, robots_kind
 from pollerd.fetching.session import timeout
 from pollerd.fetching.settings import FetchSettings
-from pollerd.fetching.urls import origin_of, redirect_target
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
+from pollerd.urls import join_url, origin_of
 
 MayFollow = Callable[[str], Awaitable[bool]]
 """Asked with the absolute URL before a redirect is followed, to the same origin too: robots.txt may deny it."""
@@ -254,6 +260,7 @@ class Fetcher:
             content_type=clean_content_type(headers.get(hdrs.CONTENT_TYPE)),
             validators=validators_of(headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)),
             server_date=_date(response),
+            robots_tags=robots_tags_of(headers.getall("X-Robots-Tag", ())),
         )
 
     async def _failure(self, journey: _Journey, response: aiohttp.ClientResponse) -> Outcome:
@@ -306,6 +313,7 @@ class Fetcher:
         server_date: float | None = None,
         retry_after: float | None = None,
         detail: str = "",
+        robots_tags: tuple[str, ...] = (),
     ) -> Outcome:
         return Outcome(
             kind,
@@ -320,6 +328,7 @@ class Fetcher:
             retry_after,
             tuple(journey.redirects),
             detail,
+            robots_tags,
         )
 
 
@@ -355,7 +364,7 @@ def _target(base: str, status: int, location: str | None) -> str:
     if location is None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
     try:
-        return redirect_target(base, location)
+        return join_url(base, location)
     except InvalidValueError as error:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from calendar import timegm
+from collections.abc import Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -19,6 +20,7 @@ MAX_VALIDATOR_LENGTH = 1024
 
 _NO_VALIDATORS = Validators()
 _MAX_CONTENT_TYPE_LENGTH = 256
+_MOST_ROBOTS_TAGS, _MAX_ROBOTS_TAG_LENGTH = 16, 512
 _MAX_DATE_LENGTH = 64
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?([eE]\+?[0-9]+)?")
 _IMF_FIXDATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
@@ -90,3 +92,8 @@ def clean_content_type(text: str | None) -> str | None:
     if text is None or (text.isascii() and len(text) <= _MAX_CONTENT_TYPE_LENGTH):
         return text
     return text.encode("utf-8", "replace").decode()[:_MAX_CONTENT_TYPE_LENGTH]
+
+
+def robots_tags_of(tags: Sequence[str]) -> tuple[str, ...]:
+    """The `X-Robots-Tag` headers, at most 16, each cut to 512 characters, as sent."""
+    return tuple(tag[:_MAX_ROBOTS_TAG_LENGTH] for tag in tags[:_MOST_ROBOTS_TAGS])

@@ -9,7 +9,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching.urls import normalise_url
+from pollerd.urls import normalise_url
 
 _SHAPE = re.compile(r"(?P<scheme>https?)://(?:(?P<userinfo>[^/?#@]*)@)?(?P<place>[^/?#@]+)/?", re.IGNORECASE)
 _USERINFO = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2}){1,512}")

@@ -6,23 +6,24 @@ from pollerd.scheduling.choice import Choice, Chooser
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.link import LinkState, LinkWatch, hosts_that_must_fail
 from pollerd.scheduling.noise import NoiseCap
-from pollerd.scheduling.robots import LONG_BYTES, RobotsRules
+from pollerd.scheduling.robots import RobotsText, rules_allow, rules_delay
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 
 __all__ = [
-    "LONG_BYTES",
     "Choice",
     "Chooser",
     "HostTable",
     "LinkState",
     "LinkWatch",
     "NoiseCap",
-    "RobotsRules",
+    "RobotsText",
     "SchedulingSettings",
     "SiteTable",
     "backoff_seconds",
     "capacity",
     "clamp_retry_after",
     "hosts_that_must_fail",
+    "rules_allow",
+    "rules_delay",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +29,9 @@ class Selector(Protocol):
     ) -> NDArray[np.int64]:
         """At most k eligible slots, most urgent first."""
 
+    def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """How much each of the slots wants the next poll; asked only where sites are on trial."""
+
 
 @dataclass
 class Choice:
@@ -45,6 +49,9 @@ class Chooser:
     def __init__(self, sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> None:
         self.sites, self.hosts, self.settings = sites, hosts, settings
         self.noise = NoiseCap(sites)
+        self.worth_unit = math.nan
+        """Urgency of a site on trial whose worth is 1; nan where the allocator's urgency is on no such scale: then they
+        are new sites like others."""
         self._new_credit = 0.0
 
     def eligible(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
@@ -89,17 +96,30 @@ class Chooser:
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         known = np.isfinite(self.sites.last_poll[:n])
         elapsed = self.sites.elapsed(now)
-        for group, limit in self._shares(turn, known):
-            turn.take_from(allocator, elapsed, now, group, limit)
+        trials = self._trials()
+        if trials is None:
+            for group, limit in self._shares(turn, known, ~known):
+                turn.take_from(allocator, elapsed, now, group, limit)
+        else:
+            worth = self.worth_unit * self.sites.worth[:n]
+            *new, (group, limit) = self._shares(turn, known | trials, ~known & ~trials) or [(known, 0)]
+            for fresh, share in new:
+                turn.take_from(allocator, elapsed, now, fresh, share)
+            turn.take_by_worth(allocator, elapsed, now, group & ~trials, worth, limit)
         self.noise.earn(len(choice.polls))
         return choice
 
-    def _shares(self, turn: _Turn, known: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], int]]:
+    def _trials(self) -> NDArray[np.bool_] | None:
+        """Sites on trial, bool[size], where they are weighed against the allocator's."""
+        return None if math.isnan(self.worth_unit) else self.sites.on_trial()
+
+    def _shares(
+        self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
+    ) -> list[tuple[NDArray[np.bool_], int]]:
         """New sites get at most half of what is left while known sites are due; the rest goes to whoever is there."""
         left = turn.left
         if left <= 0:
             return []
-        is_new, is_known = ~known, known
         if not (turn.mask & is_new).any():
             return [(is_known, left)]
         if not (turn.mask & is_known).any():
@@ -159,11 +179,7 @@ class _Turn:
         """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
-            free = self.mask & group
-            if self.claimed.any():
-                free &= ~self.claimed[self.host]
-            if len(self.choice.robots) >= self.robots_room:
-                free &= ~self.robots_wanted[self.host]
+            free = self._free() & group
             if limit <= 0 or not free.any():
                 return
             slots = allocator.select(elapsed, now, free, limit)
@@ -172,3 +188,35 @@ class _Turn:
             limit -= self.take(slots, limit)
             if limit < enough:
                 return
+
+    def take_by_worth(
+        self,
+        allocator: Selector,
+        elapsed: NDArray[np.float64],
+        now: float,
+        group: NDArray[np.bool_],
+        worth: NDArray[np.float64],
+        limit: int,
+    ) -> None:
+        """Fills up to `limit` places from the group, by urgency, and from the sites that have a worth, on one scale."""
+        enough = limit * _ENOUGH_SHARE
+        for _ in range(_ROUNDS):
+            free = self._free()
+            rivals = np.flatnonzero(free & ~np.isnan(worth))
+            named = allocator.select(elapsed, now, free & group, limit) if limit > 0 else rivals[:0]
+            slots = np.concatenate([named, rivals])
+            if limit <= 0 or not len(slots):
+                return
+            value = np.concatenate([allocator.urgency_of(named, elapsed[named], now), worth[rivals]])
+            limit -= self.take(slots[np.argsort(-value, kind="stable")], limit)
+            if limit < enough:
+                return
+
+    def _free(self) -> NDArray[np.bool_]:
+        """bool[size]: sites whose host was not taken yet, and can be asked for its robots.txt where that is wanted."""
+        free = self.mask.copy()
+        if self.claimed.any():
+            free &= ~self.claimed[self.host]
+        if len(self.choice.robots) >= self.robots_room:
+            free &= ~self.robots_wanted[self.host]
+        return free

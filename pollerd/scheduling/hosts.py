@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import Columns
-from pollerd.scheduling.robots import FRESH_SECONDS, PackedRobots, RobotsRules, RobotsShelf
+from pollerd.scheduling.robots import FRESH_SECONDS, RobotsShelf, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
 SPACING_KEPT_SECONDS = 10.0
@@ -25,9 +25,9 @@ class HostTable(Columns):
 
     Columns, each [capacity], meaningful up to `size`:
         host_id int64 · crawl_delay float64 (s) · last_start float64 (epoch s, -inf: never) · paused_until float64
-        (epoch s) · robots_at float64 (when robots.txt was last read, epoch s, -inf: never) · robots_retry_at float64
-        (epoch s) · throttles, robots_failures int32 (in a row) · busy bool (a request is under way) · touched bool
-        (changed since the last commit)
+        (epoch s) · resting_until float64 (epoch s, kept by no restart) · robots_at float64 (when robots.txt was last
+        read, epoch s, -inf: never) · robots_retry_at float64 (epoch s) · throttles, robots_failures int32 (in a row) ·
+        busy bool (a request is under way) · touched bool (changed since the last commit)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -35,6 +35,7 @@ class HostTable(Columns):
         "crawl_delay": (np.float64, 0.0),
         "last_start": (np.float64, -math.inf),
         "paused_until": (np.float64, 0.0),
+        "resting_until": (np.float64, 0.0),
         "robots_at": (np.float64, -math.inf),
         "robots_retry_at": (np.float64, 0.0),
         "throttles": (np.int32, 0),
@@ -43,10 +44,13 @@ class HostTable(Columns):
         "touched": (np.bool_, False),
     }
 
+    _SELDOM_SET = frozenset({"resting_until"})
+
     host_id: NDArray[np.int64]
     crawl_delay: NDArray[np.float64]
     last_start: NDArray[np.float64]
     paused_until: NDArray[np.float64]
+    resting_until: NDArray[np.float64]
     robots_at: NDArray[np.float64]
     robots_retry_at: NDArray[np.float64]
     throttles: NDArray[np.int32]
@@ -120,6 +124,8 @@ class HostTable(Columns):
         """
         n = self.size
         spaced = np.maximum(self.last_start[:n] + self.interval(), self.paused_until[:n])
+        if not self.is_as_ever("resting_until"):
+            np.maximum(spaced, self.resting_until[:n], out=spaced)
         unknown = np.isneginf(self.robots_at[:n])
         return np.where(unknown, np.maximum(spaced, self.robots_retry_at[:n]), spaced)
 
@@ -129,7 +135,11 @@ class HostTable(Columns):
 
     def ready_at_of(self, slot: int) -> float:
         """The earliest next start at this host, epoch s."""
-        spaced = max(float(self.last_start[slot]) + self.interval_of(slot), float(self.paused_until[slot]))
+        spaced = max(
+            float(self.last_start[slot]) + self.interval_of(slot),
+            float(self.paused_until[slot]),
+            float(self.resting_until[slot]),
+        )
         if self.robots_at[slot] == -math.inf:
             return max(spaced, float(self.robots_retry_at[slot]))
         return spaced
@@ -155,6 +165,10 @@ class HostTable(Columns):
         """The request is over."""
         self.busy[slot] = False
 
+    def rest(self, slot: int, until: float) -> None:
+        """Nothing starts at the host before `until` (epoch s): it answered slowly. Less than a pause: not kept."""
+        self.put("resting_until", slot, until)
+
     def pause(self, slot: int, until: float) -> None:
         """Nothing starts at the host before `until` (epoch s); a later pause in force stays."""
         self.paused_until[slot] = max(float(self.paused_until[slot]), until)
@@ -165,26 +179,23 @@ class HostTable(Columns):
         n = self.size
         return (self.robots_at[:n] + FRESH_SECONDS <= now) & (self.robots_retry_at[:n] <= now)
 
-    def set_rules(self, slot: int, rules: RobotsRules) -> None:
-        """Takes over what robots.txt says."""
-        if rules.parser is None:
-            self._shelf.drop(slot)
-        else:
-            self._shelf.put_parsed(slot, rules)
-        self.robots_at[slot] = rules.fetched_at
+    def set_rules(self, slot: int, text: RobotsText | None, fetched_at: float, crawl_delay: float = 0.0) -> None:
+        """Takes over what robots.txt says; without a text all is allowed. crawl_delay in s, 0: none."""
+        self.load_rules(slot, text, fetched_at, crawl_delay)
         self.robots_retry_at[slot] = 0.0
         self.robots_failures[slot] = 0
-        self.crawl_delay[slot] = rules.crawl_delay()
         self.touched[slot] = True
         self._passing.pop(slot, None)
         if self.host_id[slot] < 0:
-            self._passing[slot] = len(rules.text)
+            self._passing[slot] = 0 if text is None else text.size
             self._forget_passing()
 
-    def load_rules(self, slot: int, text: bytes | None, agent: str, fetched_at: float, crawl_delay: float) -> None:
-        """Takes over what was known of robots.txt when it was stored; it is parsed when the host is polled."""
-        if text is not None:
-            self._shelf.put(slot, text, agent)
+    def load_rules(self, slot: int, text: RobotsText | None, fetched_at: float, crawl_delay: float) -> None:
+        """Takes over what was known of robots.txt when it was stored; it is read when the host is polled."""
+        if text is None:
+            self._shelf.drop(slot)
+        else:
+            self._shelf.put(slot, text)
         self.robots_at[slot], self.crawl_delay[slot] = fetched_at, crawl_delay
 
     def _forget_passing(self) -> None:
@@ -202,14 +213,21 @@ class HostTable(Columns):
         self.robots_failures[slot] += 1
         self.touched[slot] = True
 
-    def allows(self, slot: int, url: str) -> bool:
-        """Whether the known robots.txt of the host lets us ask for the URL."""
+    def allows(self, slot: int, url: str) -> bool | None:
+        """Whether the known robots.txt of the host lets us ask for the URL.
+
+        None: it is long, and what it says of the URL has to be found out elsewhere (`rules_allow`) and noted.
+        """
         return self._shelf.allows(slot, url)
 
-    def unread(self, slot: int) -> PackedRobots | None:
-        """The host's robots.txt where `allows` would have to parse a long one first: better read elsewhere and held."""
-        return self._shelf.unread(slot)
+    def robots_text(self, slot: int) -> RobotsText | None:
+        """The known robots.txt of the host; None where all is allowed."""
+        return self._shelf.text(slot)
 
-    def hold(self, packed: PackedRobots, rules: RobotsRules) -> None:
-        """Keeps rules that were read from a text, so that the next `allows` of its hosts need not."""
-        self._shelf.hold(packed, rules)
+    def delay_in(self, text: RobotsText) -> float | None:
+        """The crawl delay that a robots.txt asks for, s, 0: none. None: it is long, and `rules_delay` has to tell."""
+        return self._shelf.delay(text)
+
+    def note_answer(self, text: RobotsText, url: str, answer: bool) -> None:
+        """Remembers what a robots.txt says of a URL, for the next `allows` of its hosts."""
+        self._shelf.note(text, url, answer)

@@ -29,7 +29,8 @@ class SiteTable(Columns):
         row) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
         twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
         history_length uint8 (was a change found, newest bit lowest, over the last informative polls) · trusted uint8
-        (informative polls for which its changes are believed, because a twin held still)
+        (informative polls for which its changes are believed, because a twin held still) · worth float64 (of a site on
+        trial: what its first answer is expected to bring; nan: it is not on trial)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -55,9 +56,10 @@ class SiteTable(Columns):
         "history": (np.uint16, 0),
         "history_length": (np.uint8, 0),
         "trusted": (np.uint8, 0),
+        "worth": (np.float64, math.nan),
     }
 
-    _SELDOM_SET = frozenset({"weight", "cost", "min_interval", "max_interval", "half_life"})
+    _SELDOM_SET = frozenset({"weight", "cost", "min_interval", "max_interval", "half_life", "worth"})
 
     site_id: NDArray[np.int64]
     host: NDArray[np.int32]
@@ -81,6 +83,7 @@ class SiteTable(Columns):
     history: NDArray[np.uint16]
     history_length: NDArray[np.uint8]
     trusted: NDArray[np.uint8]
+    worth: NDArray[np.float64]
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,6 +130,10 @@ class SiteTable(Columns):
     def occupied(self) -> NDArray[np.bool_]:
         """bool[size]: slots that hold a site."""
         return self.site_id[: self.size] >= 0
+
+    def on_trial(self) -> NDArray[np.bool_] | None:
+        """bool[size]: sites that the topic robot has on trial; None where there never was any."""
+        return None if self.is_as_ever("worth") else ~np.isnan(self.worth[: self.size])
 
     def elapsed(self, now: float) -> NDArray[np.float64]:
         """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""

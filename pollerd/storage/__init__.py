@@ -1,6 +1,9 @@
 """Everything that outlives the process: SQLite or PostgreSQL behind one `Store`."""
 
 from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
+from pollerd.storage.collection import CollectionStatus, KnownPage
+from pollerd.storage.fringe import FIRST_WORTH
+from pollerd.storage.page_values import CollectionRow, Findings, LeadDraft, PageRecord, Trial
 from pollerd.storage.sealing import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -25,19 +28,26 @@ from pollerd.storage.values import (
 )
 
 __all__ = [
+    "FIRST_WORTH",
     "AddResult",
     "AllocationRow",
     "Batch",
     "ChangeDraft",
     "ChangeFilter",
     "ChangesRead",
+    "CollectionRow",
+    "CollectionStatus",
     "CommitResult",
     "CommittedChange",
     "Content",
+    "Findings",
     "HostRobots",
     "HostRow",
     "HostUpdate",
+    "KnownPage",
+    "LeadDraft",
     "Page",
+    "PageRecord",
     "PollColumns",
     "PollRecord",
     "PruneResult",
@@ -47,5 +57,6 @@ __all__ = [
     "SiteMemory",
     "StorageSettings",
     "Store",
+    "Trial",
     "new_key",
 ]

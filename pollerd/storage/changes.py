@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, func, select
 from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
 from pollerd.storage import cursors
-from pollerd.storage.compression import unpack
+from pollerd.storage.compression import unpack_all
 from pollerd.storage.schema import change, content, site, site_tag
 from pollerd.storage.values import Page
 
@@ -147,8 +147,10 @@ def _change(
 
 def get_content(connection: Connection, content_id: int) -> Content:
     """The content, decompressed. Raises `NotFoundError` where it was pruned."""
-    c = content.c
-    row = connection.execute(select(c.id, c.media, c.body).where(c.id == content_id)).one_or_none()
+    c, base = content.c, content.alias("base")
+    wanted = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(content, base, base.c.id == c.base_id)
+    row = connection.execute(wanted.where(c.id == content_id)).one_or_none()
     if row is None:
         raise NotFoundError("content", content_id)
-    return Content(row.id, Media(row.media), unpack(row.body))
+    media, body, base_id, base_body = row
+    return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)

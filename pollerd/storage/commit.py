@@ -11,7 +11,8 @@ from sqlalchemy import Connection, update
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import Redirect, SiteState
-from pollerd.storage.compression import pack
+from pollerd.storage.compression import Packed, pack
+from pollerd.storage.pages import PageCommit
 from pollerd.storage.runs import last_poll_id
 from pollerd.storage.schema import allocation
 from pollerd.storage.statements import Statements, run, run_each
@@ -19,6 +20,9 @@ from pollerd.storage.texts import storable, storable_word, verbatim
 from pollerd.storage.values import Batch, CommitResult, CommittedChange, PollRecord
 
 ContentKey = tuple[int, bytes]
+"""Site and fingerprint."""
+ContentRef = tuple[int, int | None]
+"""The content's id, and that of the one it leans on."""
 
 
 def check_batch(batch: Batch) -> None:
@@ -34,17 +38,30 @@ def check_batch(batch: Batch) -> None:
         baseline = record.memory.baseline
         if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
             raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
+        if record.page is not None and batch.findings is None:
+            raise InvalidValueError("findings", "given where a record has a page", None)
 
 
 class Commit:
-    """One batch on its way into the database. `bodies` holds the compressed content of each record, by its index."""
+    """One batch on its way into the database.
+
+    `bodies` holds the packed content of each record by its index, `robots` the compressed robots.txt of each host
+    by its id.
+    """
 
     def __init__(
-        self, sql: Statements, batch: Batch, bodies: dict[int, bytes], keep_contents: int, run_id: int | None
+        self,
+        sql: Statements,
+        batch: Batch,
+        bodies: dict[int, Packed],
+        robots: dict[int, bytes],
+        keep_contents: int,
+        run_id: int | None,
+        write_pages: PageCommit,
     ) -> None:
-        self._sql = sql
+        self._sql, self._write_pages = sql, write_pages
         self._batch = batch
-        self._bodies = bodies
+        self._bodies, self._robots = bodies, robots
         self._keep = keep_contents
         self._run_id = run_id
 
@@ -61,13 +78,16 @@ class Commit:
             return self._recall(connection)
         current, living = self._living(connection)
         run_each(connection, sql.insert_poll, [_poll_row(record) for _, record in living])
-        contents = self._write_contents(connection, living)
+        contents = self._write_contents(connection, living, current)
         drafts, states = self._follow(living, current, contents)
         run_each(connection, sql.update_state, states)
         changes = self._write_changes(connection, drafts)
         self._write_masks(connection, living)
         self._write_learned(connection, living)
         self._write_hosts(connection)
+        if batch.findings is not None:
+            pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
+            self._write_pages(connection, pages, batch.findings)
         run(connection, sql.upsert_batch, 1, batch.id)
         self._prune(connection, contents, current)
         fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
@@ -83,22 +103,28 @@ class Commit:
         return current, [(i, r) for i, r in numbered if urls.get(r.poll.site_id) == r.memory.url]
 
     def _write_contents(
-        self, connection: Connection, living: list[tuple[int, PollRecord]]
-    ) -> dict[ContentKey, tuple[int, float]]:
-        """All kept contents, newest first, of the sites that got one: (site, fingerprint) -> (id, last seen)."""
-        rows = [_content_row(record, self._bodies[i]) for i, record in living if record.content is not None]
+        self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
+    ) -> dict[ContentKey, ContentRef]:
+        """All kept contents, newest first, of the sites that got one."""
+        rows = [
+            _content_row(
+                record, _standing(record.content, self._bodies[i], record.memory.content_id == current[site_id])
+            )
+            for i, record in living
+            if record.content is not None and (site_id := record.poll.site_id)
+        ]
         if not rows:
             return {}
         run_each(connection, self._sql.upsert_content, rows)
         sites = self._sql.many({row[0] for row in rows})
         kept = run(connection, self._sql.contents_of_sites, sites)
-        return {(site, bytes(print_)): (id_, seen) for id_, site, print_, seen in kept}
+        return {(site, bytes(print_)): (id_, base_id) for id_, site, print_, base_id in kept}
 
     def _follow(
         self,
         living: list[tuple[int, PollRecord]],
         current: dict[int, int | None],
-        contents: dict[ContentKey, tuple[int, float]],
+        contents: dict[ContentKey, ContentRef],
     ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
         """Change rows with their record's index, and state rows; `current` moves on with each new content."""
         drafts: list[tuple[int, tuple[Any, ...]]] = []
@@ -150,25 +176,29 @@ class Commit:
         run_each(
             connection,
             self._sql.update_robots,
-            [
-                (r.kind, None if r.body is None else pack(r.body), r.at, storable_word(r.detail), r.crawl_delay, key)
-                for r, key in robots
-            ],
+            [(r.kind, self._robots.get(key), r.at, storable_word(r.detail), r.crawl_delay, key) for r, key in robots],
         )
 
     def _prune(
         self,
         connection: Connection,
-        contents: dict[ContentKey, tuple[int, float]],
+        contents: dict[ContentKey, ContentRef],
         current: dict[int, int | None],
     ) -> None:
-        """Drop the contents of each site beyond the newest `keep_contents`, never the current one."""
+        """Drop the contents of each site beyond the newest `keep_contents`, never the current one.
+
+        What those that stay lean on stays, too.
+        """
         seen: dict[int, int] = defaultdict(int)
         gone: list[int] = []
-        for (site_id, _), (content_id, _) in contents.items():
+        leaned_on: set[int | None] = set()
+        for (site_id, _), (content_id, base_id) in contents.items():
             seen[site_id] += 1
             if seen[site_id] > self._keep and content_id != current[site_id]:
                 gone.append(content_id)
+            else:
+                leaned_on.add(base_id)
+        gone = [content_id for content_id in gone if content_id not in leaned_on]
         if gone:
             run(connection, self._sql.delete_contents, self._sql.many(gone))
 
@@ -211,10 +241,16 @@ def _redirects_text(redirects: Sequence[Redirect]) -> str:
     return json.dumps([[hop.status, hop.url] for hop in redirects])
 
 
-def _content_row(record: PollRecord, body: bytes) -> tuple[Any, ...]:
+def _standing(content: bytes, packed: Packed, is_current: bool) -> Packed:
+    """The content as it can be kept: only the current one and what that leans on are sure to stay."""
+    return packed if packed.base_id is None or is_current else Packed(pack(content))
+
+
+def _content_row(record: PollRecord, packed: Packed) -> tuple[Any, ...]:
     baseline, at = record.memory.baseline, record.poll.at
     media = baseline.media.value if baseline.media is not None else ""
-    return (record.poll.site_id, baseline.fingerprint, media, len(body), at, at, body)
+    body, base_id = packed.body, packed.base_id
+    return (record.poll.site_id, baseline.fingerprint, media, len(body), at, at, body, base_id)
 
 
 def _change_row(record: PollRecord, before: int | None, after: int | None) -> tuple[Any, ...]:

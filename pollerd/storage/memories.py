@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from pollerd.errors import PermanentError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
+from pollerd.storage.compression import PackedRow
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.texts import spoken
@@ -85,7 +86,7 @@ def content_before(connection: Connection, sql: Statements, site_id: int, conten
     return next((row[0] for row in newest_first if row[0] != content_id), None)
 
 
-def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """(id, content as it is compressed); a pruned one is missing."""
-    rows: list[tuple[Any, ...]] = run(connection, sql.contents, sql.many(content_ids))
-    return [(content_id, body) for content_id, body in rows]
+def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
+    """The contents as they are kept, for `unpack_all`; a pruned one is missing."""
+    rows: list[Any] = run(connection, sql.contents, sql.many(content_ids))
+    return rows

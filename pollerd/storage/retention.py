@@ -24,13 +24,15 @@ def content_bytes(connection: Connection) -> int:
 def prune_contents(connection: Connection, sql: Statements, excess: int) -> tuple[int, int]:
     """Delete up to `PIECE` of the contents longest unseen, never a current one, until `excess` bytes are gone.
 
-    How many, and how many bytes; (0, 0) when only current ones are left.
+    One that others lean on goes when they have gone. How many, and how many bytes; (0, 0) when only current ones and
+    those they lean on are left.
     """
-    c = content.c
+    c, other = content.c, content.alias("other").c
+    leaned_on = select(other.id).where(other.site_id == c.site_id, other.base_id == c.id).exists()
     oldest = (
         select(c.id, c.size)
         .join_from(content, site_state, site_state.c.site_id == c.site_id)
-        .where(site_state.c.content_id.is_distinct_from(c.id))
+        .where(site_state.c.content_id.is_distinct_from(c.id), ~leaned_on)
         .order_by(c.last_seen_at, c.id)
         .limit(PIECE)
     )

@@ -102,8 +102,12 @@ def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[N
 
 
 def _piece(connection: Connection, statement: Select[Any], key: Any, after: int) -> Sequence[Any]:
-    """The first rows above `after` in order of `key`, the statement's first column."""
-    return connection.execute(statement.where(key > after).order_by(key).limit(PIECE)).all()
+    """The first rows above `after` in order of `key`, the statement's first column, as the driver gives them.
+
+    `Result.all` would make a `Row` of each: of the 10 s in which a million sites are read it took 1.6.
+    """
+    with connection.execute(statement.where(key > after).order_by(key).limit(PIECE)) as result:
+        return result.cursor.fetchall()
 
 
 def host_id(connection: Connection, name: str) -> int:

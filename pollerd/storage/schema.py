@@ -168,7 +168,8 @@ poll = Table(
     sqlite_autoincrement=True,
 )
 
-# `size` is the compressed size. `body` stands last, so that reading the rest of a row leaves its pages alone.
+# `size` is the compressed size. `body` stands last, so that reading the rest of a row leaves its pages alone; but for
+# `base_id`, the content that a short body leans on, which takes no room in the row of a long one (see `compression`).
 content = Table(
     "content",
     metadata,
@@ -180,6 +181,7 @@ content = Table(
     Column("first_seen_at", Double, nullable=False),
     Column("last_seen_at", Double, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("base_id", Id),
     UniqueConstraint("site_id", "fingerprint"),
     Index(None, "last_seen_at", "size"),
     sqlite_autoincrement=True,
@@ -239,5 +241,85 @@ last_batch = Table(
     metadata,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("batch", LargeBinary, nullable=False),
+    CheckConstraint("id = 1", name="single"),
+)
+
+# The topic robot. Its hosts are not those of `host`: of most of them nothing was ever asked.
+#
+# `worth` of a page on the fringe is Q(x, 1), what asking for it brings from then on, and NULL for all others; `best` is
+# the largest of a host's. `asked`: its pages that were asked for, `out`: those that are asked for now.
+page_host = Table(
+    "page_host",
+    metadata,
+    _id(),
+    Column("name", Text, nullable=False, unique=True),
+    Column("best", Double),
+    Column("asked", Integer, nullable=False, server_default="0"),
+    Column("out", Integer, nullable=False, server_default="0"),
+    Index(None, "best"),
+    sqlite_autoincrement=True,
+)
+
+# `key` is a hash of the URL. `step` counts the robot's requests when the page was discovered. `parents`, `parents_sum`
+# and `parents_best` are of the relevance of pages that link to it, `anchors` and `anchor_sum` of the texts of those
+# links that say something, `anchor` the score of the first. `brood` pages were discovered by this one, of which
+# `brood_asked` were retrieved, with relevances that sum to `brood_sum`. `own`: its site is the robot's, not the user's.
+page = Table(
+    "page",
+    metadata,
+    _id(),
+    Column("key", BigInteger, nullable=False, unique=True),
+    Column("url", Text, nullable=False),
+    Column("host_id", Id, nullable=False),
+    Column("state", Text, nullable=False, server_default="fringe"),
+    Column("reason", Text, nullable=False, server_default=""),
+    Column("depth", Integer, nullable=False),
+    Column("parent_id", Id),
+    Column("discovered_at", Double, nullable=False),
+    Column("step", BigInteger, nullable=False, server_default="0"),
+    Column("asked_at", Double),
+    Column("modified_at", Double),
+    Column("worth", Double),
+    Column("relevance", Double),
+    Column("site_id", Id),
+    Column("own", Boolean, nullable=False, server_default=false()),
+    Column("anchor", Double, nullable=False, server_default="0"),
+    Column("parents", Integer, nullable=False, server_default="0"),
+    Column("parents_sum", Double, nullable=False, server_default="0"),
+    Column("parents_best", Double, nullable=False, server_default="0"),
+    Column("anchors", Integer, nullable=False, server_default="0"),
+    Column("anchor_sum", Double, nullable=False, server_default="0"),
+    Column("brood", Integer, nullable=False, server_default="0"),
+    Column("brood_asked", Integer, nullable=False, server_default="0"),
+    Column("brood_sum", Double, nullable=False, server_default="0"),
+    Index(None, "host_id", "worth"),
+    Index(None, "parent_id", "worth"),
+    Index(None, "state", "id"),
+    Index(None, "site_id"),
+    sqlite_autoincrement=True,
+)
+
+# `anchor` is the score of the link's text, 0 to 1. Pages never go, so that no foreign keys are needed.
+page_link = Table(
+    "page_link",
+    metadata,
+    Column("source_id", Id, primary_key=True, autoincrement=False),
+    Column("target_id", Id, primary_key=True, autoincrement=False),
+    Column("anchor", Double, nullable=False),
+    Index(None, "target_id"),
+    sqlite_with_rowid=False,
+)
+
+# The one collection of this database. `requests`: pages asked for from the fringe that were committed, `enrolled`:
+# how many of them were found relevant. `learned`: what the request controller knows, versioned.
+collection = Table(
+    "collection",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("topic", Text, nullable=False),
+    Column("started_at", Double, nullable=False),
+    Column("requests", BigInteger, nullable=False, server_default="0"),
+    Column("enrolled", BigInteger, nullable=False, server_default="0"),
+    Column("learned", LargeBinary),
     CheckConstraint("id = 1", name="single"),
 )

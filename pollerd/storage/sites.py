@@ -13,8 +13,9 @@ from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
 from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
+from pollerd.storage.collection import forget_site
 from pollerd.storage.salvage import number
-from pollerd.storage.schema import deleted_url, host, learned, mask, site, site_state, site_tag
+from pollerd.storage.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import Page, SiteChanges
@@ -134,6 +135,7 @@ class Sites:
                 connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
         if spec.url != before.spec.url:
             self._require_free(connection, spec.url)
+            forget_site(connection, site_id, "its site was moved")
             values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
             connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
             for table in (learned, mask):
@@ -162,17 +164,27 @@ class Sites:
         url = connection.execute(gone).scalar_one_or_none()
         if url is None:
             raise NotFoundError("site", site_id)
+        forget_site(connection, site_id, "its site was deleted")
         remember = self._sql.insert_for(deleted_url).values(url=url, deleted_at=now)
         connection.execute(remember.on_conflict_do_update(index_elements=["url"], set_={"deleted_at": now}))
 
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
-        """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids."""
+        """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids.
+
+        Sites of the topic robot's stay.
+        """
         wanted = urls if isinstance(urls, Set) else set(urls)
-        rows = connection.execute(select(site.c.id, site.c.url).order_by(site.c.id))
+        robots = exists().where(page.c.site_id == site.c.id, page.c.own)
+        rows = connection.execute(select(site.c.id, site.c.url).where(~robots).order_by(site.c.id))
         gone = [site_id for site_id, url in rows if url not in wanted]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
         return gone
+
+
+def count_sites(connection: Connection) -> int:
+    """How many sites there are."""
+    return int(connection.execute(select(func.count()).select_from(site_state)).scalar_one())
 
 
 def counts_by_state(connection: Connection) -> dict[SiteState, int]:

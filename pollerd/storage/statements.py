@@ -91,6 +91,7 @@ CONTENT = [
     "first_seen_at",
     "last_seen_at",
     "body",
+    "base_id",
 ]
 CHANGE = [
     "site_id",
@@ -175,11 +176,12 @@ class Statements:
         )
         self.living_sites = self._living_sites()
         self.contents_of_sites = self._compile(
-            select(content.c.id, content.c.site_id, content.c.fingerprint, content.c.last_seen_at)
+            select(content.c.id, content.c.site_id, content.c.fingerprint, content.c.base_id)
             .where(self.among(content.c.site_id, "sites"))
             .order_by(content.c.last_seen_at.desc(), content.c.id.desc()),
             ["sites"],
         )
+        base = content.alias("base")
         self.delete_contents = self._compile(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
         self.memories = self._compile(
             select(
@@ -196,7 +198,10 @@ class Statements:
             ["sites"],
         )
         self.contents = self._compile(
-            select(content.c.id, content.c.body).where(self.among(content.c.id, "ids")), ["ids"]
+            select(content.c.id, content.c.body, content.c.base_id, base.c.body)
+            .outerjoin_from(content, base, base.c.id == content.c.base_id)
+            .where(self.among(content.c.id, "ids")),
+            ["ids"],
         )
 
     def many(self, ids: Iterable[int]) -> Any:

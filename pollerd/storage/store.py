@@ -11,19 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from pollerd.discovery.appraisal import FringeRows
 from pollerd.errors import SchemaError
-from pollerd.model import Change, Poll, Site, SiteSpec, SiteState
-from pollerd.storage import changes, history, memories, migrate, retention, runs, schedule
+from pollerd.model import Change, PageState, Poll, Site, SiteSpec, SiteState
+from pollerd.storage import changes, collection, history, memories, migrate, retention, runs, schedule
 from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
+from pollerd.storage.collection import CollectionStatus, KnownPage
 from pollerd.storage.commit import Commit, check_batch
-from pollerd.storage.compression import pack_all, unpack_all
+from pollerd.storage.compression import Base, pack, pack_all, unpack_all
 from pollerd.storage.engine import Database, database_url
+from pollerd.storage.fringe import Fringe, fringe_rows
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.lock import DaemonLock, take_lock
 from pollerd.storage.news import News
+from pollerd.storage.page_values import Appraise, CollectionRow, Trial
+from pollerd.storage.pages import PageCommit
 from pollerd.storage.sealing import Seal, check_seals, seal_of
 from pollerd.storage.settings import StorageSettings
-from pollerd.storage.sites import Sites, counts_by_state
+from pollerd.storage.sites import Sites, count_sites, counts_by_state
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import (
     AddResult,
@@ -56,7 +61,11 @@ class Store:
         self._seal = seal
         self._import = SiteImport(self._sql, seal)
         self._sites = Sites(self._sql, seal)
+        self._fringe = Fringe(self._sql, self._import)
+        self._pages = PageCommit(self._sql, self._fringe)
         self._news = News()
+        self._bases: dict[int, Base] = {}
+        """What contents read since the last commit lean on, or are, by their ids: the next are compared with that."""
         self._run_id: int | None = None
         self._revision = migrate.head()
 
@@ -177,7 +186,9 @@ class Store:
         """Contents by id, decompressed; a pruned one is missing."""
         packed = await self._database.read(lambda c: memories.packed_contents(c, self._sql, content_ids))
         # As compression does, decompression lets go of the interpreter.
-        return await asyncio.to_thread(unpack_all, packed) if packed else {}
+        kept = await asyncio.to_thread(unpack_all, packed) if packed else {}
+        self._bases.update({content_id: one.base for content_id, one in kept.items()})
+        return {content_id: one.content for content_id, one in kept.items()}
 
     async def load_content_before(self, site_id: int, content_id: int) -> bytes | None:
         """The content of the site that was seen last before the one named; None where none is kept."""
@@ -194,12 +205,20 @@ class Store:
         check_batch(batch)
         if self._lock is not None:
             await self._lock.verify()
-        fresh = [(i, r.content) for i, r in enumerate(batch.records) if r.content is not None]
-        level = self._settings.zstd_level
+        bases = self._bases
+        fresh = [
+            (i, r.content, bases.get(r.memory.content_id or 0))
+            for i, r in enumerate(batch.records)
+            if r.content is not None
+        ]
+        rules = [(h.host_id, h.robots.body) for h in batch.hosts if h.robots is not None and h.robots.body is not None]
         # Compression lets go of the interpreter: beside the loop it costs the loop nothing.
+        level = self._settings.zstd_level
         bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
-        work = Commit(self._sql, batch, bodies, self._settings.keep_contents, self._run_id)
+        robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
+        work = Commit(self._sql, batch, bodies, robots, self._settings.keep_contents, self._run_id, self._pages)
         result = await self._database.write(work)
+        bases.clear()
         if result.changes:
             self._news.announce(result.changes[-1].id)
         return result
@@ -276,6 +295,10 @@ class Store:
         """The id of the host "name:port". Raises `NotFoundError`."""
         return await self._database.read(lambda c: schedule.host_id(c, name))
 
+    async def count_sites(self) -> int:
+        """How many sites there are."""
+        return await self._database.read(count_sites)
+
     async def counts_by_state(self) -> dict[SiteState, int]:
         """How many sites stand where; every state is there."""
         return await self._database.read(counts_by_state)
@@ -341,6 +364,94 @@ class Store:
         """
         async for rows in self._database.stream(history.recent_polls(per_site, after, through), piece):
             yield history.poll_columns(rows)
+
+    # The topic robot's collection.
+
+    async def has_collection(self) -> bool:
+        """Whether there is, or ever was, a collection."""
+        return await self._database.read(collection.exists)
+
+    async def collection_status(self) -> CollectionStatus | None:
+        """How the collection stands; None where there never was one."""
+        return await self._database.read(collection.read_status)
+
+    async def list_pages(
+        self,
+        state: PageState | None = None,
+        host: str | None = None,
+        min_relevance: float | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[KnownPage]:
+        """Pages that the robot knows, by id. `host`: "name:port".
+
+        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: collection.list_pages(c, state, host, min_relevance, limit, cursor))
+
+    async def iter_pages(self) -> AsyncIterator[KnownPage]:
+        """All pages that the robot knows, by id, read some at a time."""
+        after = 0
+        while rows := await self._database.read(lambda c, a=after: collection.pages_piece(c, a)):  # type: ignore[misc]
+            for row in rows:
+                yield row
+            after = rows[-1].id
+
+    async def iter_page_links(self) -> AsyncIterator[tuple[int, int, float]]:
+        """All links between them, (source id, target id, score of the link's text), in order, read some at a time."""
+        after = (0, 0)
+        while rows := await self._database.read(lambda c, a=after: collection.links_piece(c, a)):  # type: ignore[misc]
+            for row in rows:
+                yield row
+            after = rows[-1][:2]
+
+    # The topic robot at work.
+
+    async def begin_collection(self, topic: str, now: float) -> CollectionRow:
+        """The collection on this topic, begun where there is none. Raises `ConfigError` where it is on another."""
+        return await self._database.write(lambda c: self._fringe.begin(c, topic, now))
+
+    async def recall_trials(self) -> int:
+        """Without the robot: sites on trial go, and their pages back to the fringe; how many they were."""
+        return await self._database.write(self._fringe.recall)
+
+    async def add_seeds(self, urls: Sequence[str], now: float) -> int:
+        """Adds pages to begin with, to be asked for before others, where they are new; how many they were."""
+        return await self._database.write(lambda c: self._fringe.add_seeds(c, urls, now))
+
+    async def known_pages(self, urls: Sequence[str]) -> set[str]:
+        """Which of the normalised URLs are pages that the robot knows."""
+        return await self._database.read(lambda c: self._fringe.known(c, urls))
+
+    async def held_pages(self) -> AsyncIterator[Trial]:
+        """All pages that are sites, on trial or in the collection, read some at a time."""
+        after = 0
+        while rows := await self._database.read(lambda c, a=after: self._fringe.held(c, a)):  # type: ignore[misc]
+            for row in rows:
+                yield row
+            after = rows[-1].page_id
+
+    async def sweep_fringe(self, after: int, appraise: Appraise) -> int:
+        """Values some pages of the fringe with ids above `after` anew; where to go on, 0: from the beginning."""
+        return await self._database.write(lambda c: self._fringe.sweep(c, after, appraise))
+
+    async def pages_around(self, page_ids: Sequence[int]) -> dict[int, FringeRows]:
+        """What is known around each of the pages now."""
+        rows = await self._database.read(lambda c: self._fringe.rows(c, page_ids))
+        return {row.id: fringe_rows([row]) for row in rows}
+
+    async def promote_pages(
+        self, wanted: int, per_host: int, pages_per_host: int, weight: float, now: float, at: float | None = None
+    ) -> list[Trial]:
+        """Makes sites on trial, of this weight, of the best pages of the fringe: one a host, `wanted` at most.
+
+        Hosts with `per_host` pages on trial are left out, and those of which `pages_per_host` were asked for. A page
+        that is a site already comes back as held. `at`: takes one page of a host instead that lies so far in the list
+        of hosts, 0 to 1.
+        """
+        return await self._database.write(
+            lambda c: self._fringe.promote(c, wanted, per_host, pages_per_host, weight, now, at)
+        )
 
     # Care.
 

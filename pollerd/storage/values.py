@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Poll, SiteState, Validators
+from pollerd.storage.page_values import Findings, PageRecord
 
 T = TypeVar("T")
 
@@ -101,6 +102,8 @@ class PollRecord(Struct, frozen=True):
     """The allocator's state of this site, for `Batch.allocator`."""
     mask_changed: bool = False
     """Whether `memory.baseline.mask` is new with this poll: what polls before it said of changes may be noise."""
+    page: PageRecord | None = None
+    """What became of the topic robot's page, where the site is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,8 @@ class Batch:
     allocator: str | None = None
     """Whose the learned states are; required where a record has `learned` or `shared_state` is given."""
     shared_state: bytes | None = None
+    findings: Findings | None = None
+    """What else the batch brings to the topic robot's collection; required where a record has a `page`."""
     id: bytes = field(default_factory=_new_batch_id)
 
 

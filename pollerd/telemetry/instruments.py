@@ -7,7 +7,7 @@ import contextlib
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
-from pollerd.model import OutcomeKind, SiteState
+from pollerd.model import OutcomeKind, PageState, SiteState
 
 DECILES = 10
 """Tenths of 0 to 1 that predicted probabilities are counted by."""
@@ -69,6 +69,14 @@ class Instruments:
             "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
         )
         self.masks_learned = counter("masks_learned_total", "Times that twins told noise from news at a site")
+        self._collection_pages = gauge("collection_pages", "Pages that the topic robot knows, by state", "state")
+        self.collection_pages = {state: self._collection_pages.labels(state.value) for state in PageState}
+        self.collection_requests = gauge("collection_requests", "Pages asked for from the fringe so far")
+        self.collection_harvest = gauge("collection_harvest_ratio", "Share of them that were relevant")
+        self.collection_relevance = gauge("collection_mean_relevance", "Mean relevance of the pages collected")
+        self.collection_freshness = gauge(
+            "collection_freshness_ratio", "Expected share of the collection's relevance whose copy is current"
+        )
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)

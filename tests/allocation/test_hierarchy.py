@@ -55,3 +55,23 @@ def test_many_leaves_enter_as_each_by_itself(seed: int, n: int) -> None:
         ranking = list(together.ranking())
         assert ranking == list(singly.ranking())
         assert sorted(leaf for leaf, _ in ranking) == list(range(n))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32), st.booleans())
+def test_until_failure_nobody_above_the_first_failure_is_told(seed: int, reward: bool) -> None:
+    """With the draws known, an automaton moves when its own draw and all below it succeed ([B] 5.2)."""
+    n, leaf = 16, 5
+    tree = Hierarchy(TraaSettings(resolution=99, climb="until-failure"))
+    tree.add(n, None)
+    before, part = tree.states.copy(), tree.part.copy()
+    draws = np.random.default_rng(seed).random((1, tree.depth))[0]
+    tree.teach(np.array([leaf]), np.array([reward]), np.random.default_rng(seed))
+    node, told = leaf + n, True
+    for draw in draws:
+        told = told and draw <= 1.0 - part[node]
+        step = (1 if (node % 2 == 0) == reward else -1) if told else 0
+        node //= 2
+        assert tree.states[node] - before[node] == step
+        before[node] += step
+    np.testing.assert_array_equal(tree.states, before)

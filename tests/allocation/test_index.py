@@ -94,6 +94,26 @@ def test_price_spends_the_budget_and_no_swap_gains(n: int, budget: float, object
             assert value(1 / x, a, r) <= best * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("objective", "frequencies", "worth"),
+    [
+        ("changes", [0.554478, 0.0, 0.083874, 0.002464, 0.000747], 0.523762936),
+        ("freshness", [0.334245, 0.005138, 0.329426, 0.047642, 0.028749], 6.133363128),
+        ("interest", [0.453506, 0.029387, 0.149864, 0.002335, 0.006969], 1.126102022),
+    ],
+)
+def test_the_lagrange_solution_is_what_numerical_optimisation_finds(
+    objective: str, frequencies: list[float], worth: float
+) -> None:
+    """Numbers of scipy 1.17.1: `minimize(method="SLSQP")`, the best of 20 random starts."""
+    rates, weight = np.array([0.9, 0.3, 0.05, 0.004, 0.0007]), np.array([1.0, 0.5, 2.0, 1.0, 3.0])
+    cost, life = np.array([1.0, 2.0, 0.5, 1.0, 1.5]), np.array([30.0, 600.0, 60.0, 5e3, 120.0])
+    a, r = amplitude_and_rate(objective, rates, weight, life)
+    _, every = solve_price(0.6, a, r, cost)
+    assert value(every, a, r) == pytest.approx(worth, rel=1e-6)
+    np.testing.assert_allclose(1 / every, frequencies, atol=2e-4)
+
+
 def test_changes_with_equal_weights_share_by_rate() -> None:
     rates, one = np.array([1e-4, 3e-4, 6e-3]), np.ones(3)
     a, r = amplitude_and_rate("changes", rates, one, np.full(3, np.nan))

@@ -82,6 +82,7 @@ def test_a_count_outweighs_an_age_and_an_age_a_flag() -> None:
 def taught(sites: int) -> Belief:
     belief, rng = Belief(1000.0, LearningSettings()), np.random.default_rng(3)
     belief.grow(sites + 5)
+    belief._lesson_at = 10**9
     belief.forget(np.arange(sites + 5))
     changed = EvidenceBatch(rng.random(sites) < 0.4, np.full(sites, np.nan), np.full(sites, -1))
     belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 0.0, 10**9)
@@ -117,7 +118,7 @@ def test_posterior_is_exact_bayes() -> None:
     exact = START_ODDS[:, None] * belief.prior
     for seen, (tau, changed) in enumerate([(500.0, True), (200.0, False), (4000.0, True), (30.0, False)]):
         belief.observe(np.array([1]), np.array([tau]), one(changed), 0.0, 3)
-        target = 0.5 * own + 0.5 * belief.prior
+        target = 0.5 * own + 0.5 * belief.population
         keep = np.exp(-belief.hazards * tau / 1000.0)[:, None]
         exact = keep * exact + (1 - keep) * exact.sum(1, keepdims=True) * target
         exact *= -np.expm1(-belief.rates * tau) if changed else np.exp(-belief.rates * tau)
@@ -128,8 +129,9 @@ def test_posterior_is_exact_bayes() -> None:
     np.testing.assert_allclose(belief.posterior(np.array([0]))[0], belief.prior, rtol=1e-5)
 
 
-def test_integrated_index_matches_direct_summation() -> None:
-    allocator = create("whittle", budget=0.01, objective="freshness", rng=np.random.default_rng(0))
+@pytest.mark.parametrize("objective", ["changes", "freshness"])
+def test_integrated_index_matches_direct_summation(objective: str) -> None:
+    allocator = create("whittle", budget=0.01, objective=objective, rng=np.random.default_rng(0))
     n = 30
     allocator.add(np.arange(n), np.linspace(0.5, 2, n), np.linspace(1, 3, n))
     rng = np.random.default_rng(1)
@@ -138,10 +140,15 @@ def test_integrated_index_matches_direct_summation() -> None:
     belief = allocator._belief
     gap = rng.uniform(1, 1e5, n)
     keep = np.exp(-belief.hazards * gap[:, None] / belief.cycle)[:, :, None]
-    own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.prior
+    own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.population
     joint = belief._joint(np.arange(n))
     rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * own[:, None]).sum(1)
-    direct = (rows * g(belief.rates * gap[:, None]) / belief.rates).sum(1)
+    rows = belief.alike.weight * rows + (1 - belief.alike.weight) * belief.alike.cells
+    assert 0 < belief.alike.weight < 1
+    z = belief.rates * gap[:, None]
+    direct = (rows * g(z) / belief.rates).sum(1)
+    if objective == "changes":
+        direct = g(10 * np.expm1((rows * np.log1p(z / 10)).sum(1)))
     direct *= np.linspace(0.5, 2, n) / np.linspace(1, 3, n)
     np.testing.assert_allclose(allocator.urgency(gap, 0.0), direct, rtol=2e-3)
 

@@ -97,23 +97,26 @@ class Web:
         self.now = NOW
 
     def poll(self, allocator: Allocator, polls: int) -> float:
-        """Found changes per second over so many polls at the allocator's budget."""
-        found, began = 0, self.now
+        """Changes per second that so many polls at the allocator's budget find in expectation: by the true chances."""
+        found, began = 0.0, self.now
         for _ in range(polls // TOGETHER):
             self.now += TOGETHER / allocator.budget
             slots = allocator.select(self.now - self.last, self.now, np.ones(PAGES, np.bool_), TOGETHER)
             gap = self.now - self.last[slots]
-            changed = self.rng.random(TOGETHER) < -np.expm1(-self.rates[slots] * gap)
-            allocator.observe(slots, gap, EvidenceBatch(changed), self.now)
+            chance = -np.expm1(-self.rates[slots] * gap)
+            allocator.observe(slots, gap, EvidenceBatch(self.rng.random(TOGETHER) < chance), self.now)
             self.last[slots] = self.now
-            found += int(changed.sum())
+            found += float(chance.sum())
         return found / (self.now - began)
 
 
 @pytest.fixture(scope="module")
-def learned() -> tuple[Web, Allocator]:
-    """A web, and `whittle` after 50 polls a page at a budget of the pages' total rate."""
-    web = Web(seed=3)
+def learned() -> list[tuple[Web, Allocator]]:
+    """Three webs, and `whittle` after 50 polls a page of each at a budget of the pages' total rate."""
+    return [taught(Web(seed)) for seed in (3, 4, 5)]
+
+
+def taught(web: Web) -> tuple[Web, Allocator]:
     allocator = create("whittle", budget=float(web.rates.sum()), rng=web.rng)
     allocator.add(np.arange(PAGES), np.ones(PAGES), np.ones(PAGES))
     web.poll(allocator, 50 * PAGES)
@@ -128,12 +131,16 @@ def best(allocator: Allocator, budget: float) -> float:
 
 
 @pytest.mark.parametrize("factor", [0.25, 1.0, 4.0])
-def test_other_budgets_find_what_the_curve_says(learned: tuple[Web, Allocator], factor: float) -> None:
-    """Found in 12,000 polls: the standard error is 1 to 2 % of it."""
-    web, allocator = copy.deepcopy(learned)
-    budget = allocator.budget * factor
-    foretold = best(allocator, budget)
-    allocator.budget = budget
-    web.poll(allocator, 2 * PAGES)
-    found = web.poll(allocator, 12_000)
-    assert found == pytest.approx(foretold, rel=0.05)
+def test_other_budgets_find_what_the_curve_says(learned: list[tuple[Web, Allocator]], factor: float) -> None:
+    """Over eight seeds single webs found .957 to 1.016 of it, with .978 ± .017 at worst (factor 4).
+
+    So the mean of three falls below .95 once in 400 seeds.
+    """
+    shares = []
+    for web, allocator in copy.deepcopy(learned):
+        budget = allocator.budget * factor
+        foretold = best(allocator, budget)
+        allocator.budget = budget
+        web.poll(allocator, 2 * PAGES)
+        shares.append(web.poll(allocator, 3_000) / foretold)
+    assert np.mean(shares) == pytest.approx(1.0, abs=0.05)

@@ -79,24 +79,26 @@ def test_few_sites_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(st.integers(0, 2**32 - 1), st.floats(1.0, 1e4))
 @settings(max_examples=60, deadline=None)
-def test_no_index_grows_faster_than_the_cube_of_the_gap(objective: str, seed: int, factor: float) -> None:
+def test_no_index_grows_faster_than_the_fourth_power_of_the_gap(objective: str, seed: int, factor: float) -> None:
     allocator = Whittle(1.0, objective, WhittleSettings(starvation_cycles=1e9))
     world = World(allocator, 40, seed)
     for _ in range(120):
         world.turn(1)
     gap = np.exp(world.rng.uniform(-3.0, 9.0, 40))
     early, late = allocator.urgency(gap, world.now), allocator.urgency(gap * factor, world.now)
-    assert (late <= early * factor**3 * 1.02).all()
+    assert (late <= early * factor**4 * 1.02).all()
 
 
 def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With pieces this small a lesson takes many choices to reach all; without lessons every choice is exact."""
+    """With pieces this small a lesson takes many choices to reach all; without lessons, and with what they weigh
+    against one rate for all left as it is, every choice is exact."""
     monkeypatch.setattr("pollerd.allocation.shortlist._SMALLEST_PIECE", 16)
     allocator = Whittle(1.0)
     world = World(allocator, 2_000, 3)
     for _ in range(500):
         world.turn(4)
     monkeypatch.setattr(allocator._belief, "_lesson_at", 10**9)
+    monkeypatch.setattr(allocator._belief.alike, "observe", lambda *_: False)
     for _ in range(200):
         world.turn(4)
     for _ in range(800):

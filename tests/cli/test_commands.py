@@ -157,4 +157,5 @@ async def test_a_scope_that_is_none_is_named() -> None:
 
 
 async def test_keys_are_made() -> None:
-    StorageSettings(secret_key=(await command("config", "key")).out.strip())
+    key = (await command("config", "key")).out.strip()
+    assert StorageSettings(secret_key=key).secret_key == key, "it is taken as a key"

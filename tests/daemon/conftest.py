@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
-from pollerd.fetching import Fetcher, FetchSettings, normalise_url
+from pollerd.discovery.topics import TopicSettings
+from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
+from pollerd.urls import normalise_url
 from tests.support.origin import Origin
 from tests.support.postgres import postgres_database
 
@@ -96,6 +98,8 @@ def start(database: str) -> Start:
         url: str = database,
         kill: bool = False,
         storage: StorageSettings | None = None,
+        topic: TopicSettings | None = None,
+        seeds: Sequence[str] = (),
         **settings: object,
     ) -> AsyncIterator[Running]:
         chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", "flush_seconds": 0.05, **settings})  # type: ignore[arg-type]
@@ -104,9 +108,8 @@ def start(database: str) -> Start:
         fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)
         try:
             async with Fetcher(fetch_settings, clock=clock) as fetcher:
-                daemon = await Daemon.create(
-                    store, fetcher, chosen, scheduling, Instruments(registry, "test"), np.random.default_rng(1), clock
-                )
+                instruments, rng = Instruments(registry, "test"), np.random.default_rng(1)
+                daemon = await Daemon.create(store, fetcher, chosen, scheduling, instruments, rng, clock, topic, seeds)
                 task = asyncio.create_task(daemon.run())
                 running = Running(daemon, store, registry, task)
                 try:

@@ -11,8 +11,8 @@ from aiohttp import web
 from numpy.typing import NDArray
 
 from pollerd.allocation import create
-from pollerd.fetching import normalise_url
 from pollerd.model import OutcomeKind, SiteState
+from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, Start
 from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until

@@ -227,6 +227,27 @@ async def test_a_redirect_obeys_the_other_hosts_spacing(origin: Origin, start: S
     assert origin.most_concurrent == 1
 
 
+async def test_redirects_and_long_rules_leave_a_host_one_request_at_a_time(origin: Origin, start: Start) -> None:
+    """Rules that have to be looked up beside the loop hold the host as a request does, and take it from no redirect."""
+
+    async def slowly(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.05)
+        return web.Response(text="<p>here</p>", content_type="text/html")
+
+    origin.robots = Page("User-agent: *\n" + "".join(f"Disallow: /x{n}\n" for n in range(1000)))
+    origin.pages["/target"] = Page(handler=slowly)
+    for n in range(3):
+        redirecting(origin, f"/from{n}", host=7)
+    own = [f"/own{n}" for n in range(8)]
+    origin.pages |= {path: Page(handler=slowly) for path in own}
+    async with start(budget=1000.0) as running:
+        await running.add(*(origin.url(f"/from{n}", host=n + 1) for n in range(3)))
+        await until(lambda: len(origin.hits("/target")) >= 3)
+        await running.add(*(origin.url(path, host=7) for path in own))
+        await until(lambda: all(origin.hits(path) for path in own))
+    assert origin.most_concurrent == 1
+
+
 async def test_a_redirect_to_a_host_that_cannot_be_asked_is_put_off(origin: Origin, start: Start) -> None:
     async def rules(request: web.Request) -> web.Response:
         down = request.host == origin.url("", host=7).removeprefix("http://")

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.htraa import Htraa
 from pollerd.errors import InvalidValueError
+from pollerd.model import SiteSpec
 from pollerd.storage import Store
+from pollerd.urls import normalise_url
 from tests.daemon.conftest import Running, Start
 from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
@@ -189,3 +191,20 @@ async def one_allocator_whole(url: str, allowed: set[str]) -> str:
     finally:
         await store.close()
     return kept.allocator
+
+
+async def test_more_sites_than_the_allocator_is_made_for_are_refused_one_by_one(origin: Origin, start: Start) -> None:
+    urls = [origin.url(f"/{n}", host=n) for n in range(34)]
+    async with start(allocator="lspe") as running:
+        ids = await running.add(*urls[:3])
+        result = await running.control.add_sites([SiteSpec(url=normalise_url(url)) for url in urls])
+        assert sorted(site_id for site_id, _ in result.existing) == ids
+        assert len(result.added) == 27
+        assert [(place, error.field) for place, error in result.refused] == [
+            (n, "number of sites") for n in range(30, 34)
+        ]
+        assert running.control.status().sites == 30
+        await running.control.delete_site(ids[0])
+        assert await running.add(urls[33])
+        with pytest.raises(InvalidValueError, match="at most 30 while lspe allocates; given: 31"):
+            await running.control.add_site(SiteSpec(url=normalise_url(urls[32])))

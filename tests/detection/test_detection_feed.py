@@ -171,6 +171,35 @@ def test_entities_are_neither_expanded_nor_fetched() -> None:
     assert b"do not read me" not in content
 
 
+def with_entities(declared: str, title: str) -> bytes:
+    item = f"<item><guid>1</guid><title>{title}</title></item>"
+    return f"<!DOCTYPE rss [{declared}]><rss version='2.0'><channel>{item}</channel></rss>".encode()
+
+
+@pytest.mark.parametrize(
+    ("declared", "title"),
+    [
+        ("<!ENTITY a 'ha'><!ENTITY b '&a;&a;'>", "&b;"),
+        (f"<!ENTITY a '{'ha' * 10_000}'>", "&a;" * 100),
+        ("<!ENTITY % a 'ha'>%a;", "x"),
+        ("<!ENTITY a '<b/>'>", "&a;"),
+        ("<!ENTITY a 'ha'><!ENTITY a 'haha'>", "&a;"),
+        ("<!ENTITY a SYSTEM 'file:///etc/passwd'>", "&a;"),
+        ("<!ENTITY a 'ha'", "&a;"),
+    ],
+)
+def test_a_feed_whose_entities_may_swell_is_not_read_as_one(declared: str, title: str) -> None:
+    body = with_entities(declared, title)
+    assert xml_entries(body) is None
+    assert len(normalise(body, "application/rss+xml").content) <= len(body)
+
+
+def test_a_feed_may_declare_characters() -> None:
+    declared = "<!ENTITY nbsp '&#160;'><!ENTITY copy \"&#xA9;\"><!ENTITY name 'plain'>"
+    (entry,) = xml_entries(with_entities(declared, "now &amp; then")) or ()
+    assert entry.title == "now & then"
+
+
 def test_a_body_that_is_a_file_name_is_not_opened() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "feed.xml")

@@ -47,6 +47,14 @@ async def test_validators_are_echoed_verbatim(serve: Serve, fetcher: Fetcher, et
     assert site.seen[0].headers["if-modified-since"] == IN_2041
 
 
+async def test_what_headers_ask_of_robots_is_kept(serve: Serve, fetcher: Fetcher) -> None:
+    tags = ["noindex", "otherbot: none", "x" * 600, *["nofollow"] * 20]
+    site = await serve(says(message("200 OK", *(f"X-Robots-Tag: {tag}" for tag in tags), body=b"hi")))
+    outcome = await fetcher.fetch(Request(site.url()))
+    assert outcome.robots_tags[:3] == ("noindex", "otherbot: none", "x" * 512)
+    assert len(outcome.robots_tags) == 16
+
+
 async def test_etag_alone_sends_no_date(serve: Serve, fetcher: Fetcher) -> None:
     site = await serve(says(message("304 Not Modified", length=False)))
     await fetcher.fetch(Request(site.url(), Validators('"a"')))
@@ -118,7 +126,7 @@ async def test_one_connection_serves_many_polls(serve: Serve, fetcher: Fetcher) 
         message("304 Not Modified", length=False),
         message("404 Not Found", body=b"x" * 20_000),
         message("302 Found", "Location: /next", body=b"moved"),
-        message("200 OK", "Content-Encoding: gzip", body=gzip.compress(b"page")),
+        message("200 OK", "Content-Encoding: gzip", body=gzip.compress(b"page", mtime=0)),
         message("503 Unavailable"),
     ]
 
@@ -151,7 +159,7 @@ async def test_cap_counts_after_decompression(serve: Serve, new_fetcher: NewFetc
 
 async def test_large_compressed_body(serve: Serve, fetcher: Fetcher) -> None:
     page = bytes(range(256)) * 2000
-    packed = gzip.compress(page, compresslevel=0)
+    packed = gzip.compress(page, compresslevel=0, mtime=0)
     site = await serve(says(message("200 OK", "Content-Encoding: gzip", body=packed)))
     assert (await fetcher.fetch(Request(site.url()))).body == page
 
@@ -258,13 +266,13 @@ async def test_broken_http_is_a_protocol_error(serve: Serve, fetcher: Fetcher, r
 
 
 async def test_gzip_cut_short_is_no_page(serve: Serve, fetcher: Fetcher) -> None:
-    packed = gzip.compress(b"page " * 1000)
+    packed = gzip.compress(b"page " * 1000, mtime=0)
     site = await serve(says(message("200 OK", "Content-Encoding: gzip", body=packed[: len(packed) // 2])))
     assert (await fetcher.fetch(Request(site.url()))).kind is OutcomeKind.PROTOCOL_ERROR
 
 
 async def test_two_content_encoding_lines(serve: Serve, fetcher: Fetcher) -> None:
-    packed = brotli.compress(gzip.compress(b"page"))
+    packed = brotli.compress(gzip.compress(b"page", mtime=0))
     site = await serve(says(message("200 OK", "Content-Encoding: gzip", "Content-Encoding: br", body=packed)))
     assert (await fetcher.fetch(Request(site.url()))).body == b"page"
 
@@ -324,7 +332,7 @@ async def test_cancellation_passes_through_and_closes(serve: Serve, fetcher: Fet
 async def test_no_bytes_make_it_raise(serve: Serve, new_fetcher: NewFetcher) -> None:
     """Valid responses, damaged in a few places each: every one ends as an outcome."""
     rng = random.Random(1994)
-    packed = gzip.compress(b"page " * 200)
+    packed = gzip.compress(b"page " * 200, mtime=0)
     valid = [
         message("200 OK", 'ETag: "a"', "Content-Type: text/html", body=b"page"),
         message("200 OK", "Content-Encoding: gzip", body=packed),

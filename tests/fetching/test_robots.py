@@ -16,7 +16,7 @@ def moved(location: str) -> bytes:
 
 
 async def test_found(serve: Serve, fetcher: Fetcher) -> None:
-    site = await serve(says(message("200 OK", "Content-Encoding: gzip", body=gzip.compress(RULES))))
+    site = await serve(says(message("200 OK", "Content-Encoding: gzip", body=gzip.compress(RULES, mtime=0))))
     robots = await fetcher.fetch_robots(site.url("/robots.txt"))
     assert (robots.kind, robots.body, robots.status) == (RobotsKind.FOUND, RULES, 200)
     assert site.seen[0].path == "/robots.txt"
@@ -106,7 +106,7 @@ async def test_redirect_to_another_host(serve: Serve, fetcher: Fetcher) -> None:
 async def test_what_is_too_long_is_cut(serve: Serve, new_fetcher: NewFetcher, packed: bool) -> None:
     long = RULES + b"# padding\n" * 200_000
     headers = ("Content-Encoding: gzip",) if packed else ()
-    site = await serve(says(message("200 OK", *headers, body=gzip.compress(long) if packed else long)))
+    site = await serve(says(message("200 OK", *headers, body=gzip.compress(long, mtime=0) if packed else long)))
     fetcher = await new_fetcher(robots_max_bytes=1000)
     robots = await fetcher.fetch_robots(site.url())
     assert (robots.kind, robots.body) == (RobotsKind.FOUND, long[:1000])

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pollerd.detection import detect, summarise
 from pollerd.fetching import body as reading
 from pollerd.model import Baseline, Detection, Media, Outcome, OutcomeKind
-from pollerd.scheduling import RobotsRules
+from pollerd.scheduling import RobotsText
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page
 
@@ -81,58 +81,57 @@ async def test_where_large_changes_are_described(origin: Origin, start: Start) -
         assert int(changes[0].summary.split("/")[0]) != os.getpid()
 
 
-async def test_where_large_bodies_are_unpacked_and_robots_txt_is_read(
-    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    places: dict[str, str] = {}
-    decode, parse = reading.decode, RobotsRules.parse
+async def test_where_large_bodies_are_unpacked(origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large as sent, or as unpacked: a little of a compressed body may hold very much."""
+    unpacked: dict[str, int] = {}
+    decode = reading.decode
 
-    def telling_decode(body: bytes, *rest: object, **named: object) -> bytes:
-        places["body" if len(body) > 64 * 1024 else "small"] = place()
-        return decode(body, *rest, **named)  # type: ignore[arg-type]
-
-    def telling_parse(body: bytes | None, *rest: object) -> RobotsRules:
-        places["robots"] = place()
-        return parse(body, *rest)  # type: ignore[arg-type]
+    def telling_decode(body: bytes, encoding: str, limit: int, **named: bool) -> bytes:
+        unpacked[place()] = max(unpacked.get(place(), 0), limit)
+        return decode(body, encoding, limit, **named)
 
     monkeypatch.setattr(reading, "decode", telling_decode)
-    monkeypatch.setattr("pollerd.daemon.robots.RobotsRules.parse", telling_parse)
-    packed = gzip.compress(random.Random(1).randbytes(100_000))
 
-    async def zipped(_: web.Request) -> web.Response:
-        return web.Response(body=packed, headers={"Content-Encoding": "gzip", "Content-Type": "image/png"})
+    def zipped(content: bytes) -> Page:
+        async def answer(_: web.Request) -> web.Response:
+            return web.Response(body=packed, headers={"Content-Encoding": "gzip", "Content-Type": "image/png"})
 
-    rules = "".join(f"Disallow: /x{n}*y\n" for n in range(25_000))
-    origin.robots = Page(f"User-agent: *\n{rules}", headers={"Content-Type": "text/plain"})
+        packed = gzip.compress(content)
+        return Page(handler=answer)
+
     async with start() as running:
-        await first(running, origin, Page(handler=zipped))
-        assert set(places) >= {"body", "robots"}
-        assert HERE not in (places["body"], places["robots"])
+        await first(running, origin, zipped(bytes(100_000)))
+        assert set(unpacked) == {HERE}
+        for content in (random.Random(1).randbytes(100_000), bytes(5_000_000)):
+            unpacked.clear()
+            await first(running, origin, zipped(content))
+            assert unpacked.pop(HERE, 0) < 1_000_000 < max(unpacked.values())
 
 
-async def test_where_robots_txt_is_read_that_was_known_before_the_start(
-    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the poll itself, and by one that is redirected to the host."""
+async def test_long_robots_txt_is_read_elsewhere(origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a site's own poll and by one that is redirected to its host; and again after a start that finds it stored."""
+    read_here: list[RobotsText] = []
+    read = RobotsText.read
+    monkeypatch.setattr(RobotsText, "read", lambda text: read_here.append(text) or read(text))
     rules = "".join(f"Disallow: /x{n}*y\n" for n in range(25_000))
-    origin.robots = Page(f"User-agent: *\n{rules}", headers={"Content-Type": "text/plain"})
-    origin.pages |= {"/a": Page(), "/b": Page(status=302, headers={"Location": origin.url("/a", host=1)})}
-    urls = origin.url("/a", host=1), origin.url("/b", host=2)
+    origin.robots = Page(
+        f"User-agent: *\nCrawl-delay: 0.2\n{rules}Disallow: /c", headers={"Content-Type": "text/plain"}
+    )
+    origin.pages |= {"/a": Page(), "/b": Page(status=302, headers={"Location": origin.url("/a", host=1)}), "/c": Page()}
+    urls = origin.url("/a", host=1), origin.url("/b", host=2), origin.url("/c", host=1)
     async with start() as running:
         ids = await running.add(*urls)
-        for site_id in ids:
-            await running.polled(site_id, 1, 60)
-    asked, places, parse = len(origin.hits("/robots.txt")), set(), RobotsRules.parse
-
-    def telling_parse(*arguments: object) -> RobotsRules:
-        places.add(place())
-        return parse(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(RobotsRules, "parse", telling_parse)
+        await judged(running, ids, polls=1)
+    asked = len(origin.hits("/robots.txt"))
     async with start() as running:
-        for site_id in ids:
-            polls = await running.polled(site_id, 3, 60)
-            assert polls[-1].outcome.informative
+        await judged(running, ids, polls=3)
     assert len(origin.hits("/robots.txt")) == asked
-    assert places
-    assert HERE not in places
+    assert not origin.hits("/c")
+    assert read_here == []
+
+
+async def judged(running: Running, ids: list[int], polls: int) -> None:
+    """Waits until so many polls of the two allowed sites were done, and checks that the third was denied."""
+    for site_id in ids[:2]:
+        assert (await running.polled(site_id, polls, 60))[-1].outcome.informative
+    assert (await running.polled(ids[2], 1, 60))[-1].outcome is OutcomeKind.DENIED

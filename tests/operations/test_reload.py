@@ -39,7 +39,11 @@ class Served:
         return load({**flags, "urls": self.list, "min_interval": "0"}, file=self.toml, environ={})
 
     async def run(self, watch: Callable[[Control], Awaitable[None]]) -> None:
-        await asyncio.wait_for(serve(self.config(), watch, self.config), 60)
+        async def when_read(control: Control) -> None:
+            await until(lambda: bool(self.events("list_read")))
+            await watch(control)
+
+        await asyncio.wait_for(serve(self.config(), when_read, self.config), 60)
 
     def events(self, name: str) -> list[dict[str, Any]]:
         return [call.kwargs for call in self._said.calls if call.kwargs.get("event") == name]

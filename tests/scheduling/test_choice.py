@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import Chooser, HostTable, RobotsRules, SchedulingSettings, SiteTable
+from pollerd.scheduling import Chooser, HostTable, SchedulingSettings, SiteTable
 
 NOW = 1_000_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
@@ -26,12 +26,15 @@ class ByElapsed:
         order = np.argsort(-np.where(eligible, elapsed, -1.0), kind="stable")
         return order[: min(k, int(eligible.sum()))]
 
+    def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        return elapsed
+
 
 def tables(sites: int, hosts: int, *, known: bool = True) -> tuple[SiteTable, HostTable]:
     site_table, host_table = SiteTable(), HostTable(SETTINGS)
     for h in range(hosts):
         slot = host_table.add(h + 1, f"h{h}:80")
-        host_table.set_rules(slot, RobotsRules(None, "pollerd", NOW))
+        host_table.set_rules(slot, None, NOW)
     slots = site_table.add(range(1, sites + 1))
     site_table.host[slots] = np.arange(sites) % hosts
     if known:
@@ -174,3 +177,53 @@ def test_every_choice_is_eligible_distinct_and_one_a_host(sites: int, hosts: int
     assert len(set(picked_hosts)) == len(picked_hosts)
     free_hosts = len(set(site_table.host[:n][eligible].tolist()))
     assert bool(choice.polls) == bool(free_hosts)
+
+
+class ByWeight(ByElapsed):
+    """Urgency is known: as many as a slot's number."""
+
+    def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        return slots.astype(np.float64)
+
+    def select(
+        self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        return np.flatnonzero(eligible)[::-1][:k]
+
+
+def with_trials(worth: dict[int, float], sites: int = 6) -> tuple[SiteTable, HostTable]:
+    site_table, host_table = tables(sites, sites)
+    for slot, value in worth.items():
+        site_table.last_poll[slot] = site_table.last_seen[slot] = -np.inf
+        site_table.put("worth", slot, value)
+    return site_table, host_table
+
+
+def test_sites_on_trial_and_others_are_chosen_on_one_scale() -> None:
+    site_table, host_table = with_trials({0: 0.45, 1: 0.25})
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    chooser.worth_unit = 10.0
+    assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [5, 0, 4, 3]
+    assert chooser.choose(ByWeight(), NOW, 6, 0.0, 8).polls == [5, 0, 4, 3, 1, 2]
+
+
+def test_without_a_scale_sites_on_trial_are_new_sites() -> None:
+    site_table, host_table = with_trials({0: 0.45, 1: 0.25})
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    assert sorted(chooser.choose(ByWeight(), NOW, 2, 0.0, 8).polls) == [1, 5]
+
+
+def test_new_sites_of_the_users_have_their_half_beside_sites_on_trial() -> None:
+    site_table, host_table = with_trials({0: 100.0, 1: 100.0})
+    site_table.last_poll[4:] = site_table.last_seen[4:] = -np.inf
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    chooser.worth_unit = 1.0
+    assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [5, 4, 0, 1]
+
+
+def test_a_host_that_rests_is_left_alone() -> None:
+    site_table, host_table = tables(2, 2)
+    host_table.rest(1, NOW + 5.0)
+    assert chosen(site_table, host_table, 2) == [0]
+    assert not host_table.may_start(1, NOW + 4.9)
+    assert host_table.may_start(1, NOW + 5.0)

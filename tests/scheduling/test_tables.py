@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from pollerd.errors import InvalidValueError
-from pollerd.scheduling import LONG_BYTES, HostTable, RobotsRules, SchedulingSettings, SiteTable
+from pollerd.scheduling import HostTable, RobotsText, SchedulingSettings, SiteTable, rules_allow, rules_delay
 from pollerd.scheduling.hosts import PASSING_ROBOTS_BYTES
+from pollerd.scheduling.robots import LONG_BYTES
 
 NOW = 1_000_000.0
 
@@ -105,7 +106,8 @@ def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:
     slot = hosts.add(1, "a:80")
     for text, expected in (("0.2", 1.0), ("2.5", 2.5), ("1e9", 100.0), ("-3", 1.0), ("soon", 1.0), ("nan", 1.0)):
         body = f"User-agent: *\nCrawl-delay: {text}\n".encode()
-        hosts.set_rules(slot, RobotsRules.parse(body, "pollerd", NOW))
+        robots = RobotsText.of(body, "pollerd")
+        hosts.set_rules(slot, robots, NOW, rules_delay(robots))
         assert hosts.interval_of(slot) == pytest.approx(expected), text
         assert hosts.interval()[slot] == pytest.approx(expected), text
 
@@ -113,7 +115,7 @@ def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:
 def test_robots_unreachable_keeps_the_rules_that_were_known() -> None:
     hosts = HostTable(SchedulingSettings(host_interval_seconds=0))
     known, unknown = hosts.add(1, "a:80"), hosts.add(2, "b:80")
-    hosts.set_rules(known, RobotsRules.parse(b"User-agent: *\nDisallow: /private", "pollerd", NOW - 90_000))
+    hosts.set_rules(known, RobotsText.of(b"User-agent: *\nDisallow: /private", "pollerd"), NOW - 90_000)
     assert hosts.robots_wanted(NOW).tolist() == [True, True]
     for slot in (known, unknown):
         hosts.robots_unreachable(slot, NOW + 60)
@@ -158,69 +160,78 @@ def test_robots_rules_of_passing_hosts_are_forgotten_before_they_fill_the_memory
     hosts = HostTable(SchedulingSettings())
     site_host = hosts.add(1, "site.example:80")
     body = b"User-agent: *\nDisallow: /a\n" + b"#" * (PASSING_ROBOTS_BYTES // 4)
-    hosts.set_rules(site_host, RobotsRules.parse(body, "pollerd", 100.0))
+    robots = RobotsText.of(body, "pollerd")
+    hosts.set_rules(site_host, robots, 100.0)
     passing = [hosts.add(-1, f"{n}.example:80") for n in range(6)]
     for slot in passing:
-        hosts.set_rules(slot, RobotsRules.parse(body, "pollerd", 100.0))
+        hosts.set_rules(slot, robots, 100.0)
     wanted = hosts.robots_wanted(101.0)
     assert [bool(wanted[slot]) for slot in [site_host, *passing]] == [False] + [True] * 3 + [False] * 3
-    assert not hosts.allows(passing[-1], "http://5.example/a")
-    assert not hosts.allows(site_host, "http://site.example/a")
+    assert hosts.robots_text(passing[0]) is None
+    assert hosts.robots_text(passing[-1]) == hosts.robots_text(site_host) == robots
 
 
-def test_stored_rules_are_parsed_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed: list[bytes] = []
-    parse = RobotsRules.parse
-    monkeypatch.setattr(
-        RobotsRules, "parse", classmethod(lambda _, text, *rest: parsed.append(text) or parse(text, *rest))
-    )
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[RobotsText]:
+    """The texts that were parsed, in order."""
+    done: list[RobotsText] = []
+    read = RobotsText.read
+    monkeypatch.setattr(RobotsText, "read", lambda text: done.append(text) or read(text))
+    return done
+
+
+def test_stored_rules_are_parsed_when_they_are_asked_for(parsed: list[RobotsText]) -> None:
     hosts = HostTable(SchedulingSettings())
     strict, alike, free = (hosts.add(i, f"{i}:80") for i in (1, 2, 3))
-    body = b"User-agent: *\nDisallow: /private"
-    hosts.load_rules(strict, body, "pollerd", NOW, 2.5)
-    hosts.load_rules(alike, body, "pollerd", NOW, 2.5)
-    hosts.load_rules(free, None, "pollerd", NOW, 0.0)
+    robots = RobotsText.of(b"User-agent: *\nDisallow: /private", "pollerd")
+    hosts.load_rules(strict, robots, NOW, 2.5)
+    hosts.load_rules(alike, RobotsText.of(b"User-agent: *\nDisallow: /private", "pollerd"), NOW, 2.5)
+    hosts.load_rules(free, None, NOW, 0.0)
     assert parsed == []
     for slot in (strict, alike, strict):
-        assert not hosts.allows(slot, "http://h/private/1")
-        assert hosts.allows(slot, "http://h/")
-    assert hosts.allows(free, "http://h/private/1")
-    assert parsed == [body], "equal ones are parsed once"
+        assert hosts.allows(slot, "http://h/private/1") is False
+        assert hosts.allows(slot, "http://h/") is True
+    assert hosts.allows(free, "http://h/private/1") is True
+    assert parsed == [robots], "equal ones are parsed once"
     assert (hosts.interval_of(strict), hosts.robots_at[free], hosts.touched[:3].any()) == (2.5, NOW, False)
-    hosts.set_rules(strict, RobotsRules(None, "pollerd", NOW + 1))
-    assert hosts.allows(strict, "http://h/private/1")
+    hosts.set_rules(strict, None, NOW + 1)
+    assert hosts.allows(strict, "http://h/private/1") is True
+    assert hosts.allows(alike, "http://h/private/1") is False
 
 
-def test_few_rules_are_held_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rules_are_held_parsed_and_answers_are_remembered(
+    monkeypatch: pytest.MonkeyPatch, parsed: list[RobotsText]
+) -> None:
     monkeypatch.setattr("pollerd.scheduling.robots.PARSED_BYTES", 100)
+    monkeypatch.setattr("pollerd.scheduling.robots.ANSWERS", 16)
     hosts = HostTable(SchedulingSettings())
     slots = [hosts.add(i, f"{i}:80") for i in range(1, 9)]
     for slot in slots:
-        rules = b"User-agent: *\nDisallow: /private%d" % slot
-        hosts.set_rules(slot, RobotsRules.parse(rules, "pollerd", NOW))
+        hosts.set_rules(slot, RobotsText.of(b"User-agent: *\nDisallow: /private%d" % slot, "pollerd"), NOW)
     for slot in slots * 2:
-        assert not hosts.allows(slot, f"http://h/private{slot}")
-        assert hosts.allows(slot, f"http://h/other{slot}")
-        assert sum(len(rules.text) for rules in hosts._shelf._parsed.values()) == hosts._shelf._parsed_bytes <= 100
+        assert hosts.allows(slot, f"http://h/private{slot}") is False
+        assert hosts.allows(slot, f"http://h/other{slot}") is True
+        assert sum(text.size for text in hosts._shelf._parsed) == hosts._shelf._parsed_bytes <= 100
+    assert len(parsed) == len(slots), "what was asked before needs no rules"
+    assert hosts.allows(slots[0], "http://h/new") is True
+    assert len(parsed) == len(slots) + 1
+    assert len(hosts._shelf._answers) == 16
 
 
-def test_long_rules_are_left_to_be_read_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = b"User-agent: *\nDisallow: /private%d\n"
-    long = [(rule % n) + b"#" * LONG_BYTES for n in range(2)]
-    monkeypatch.setattr("pollerd.scheduling.robots.PARSED_BYTES", LONG_BYTES)
+def test_long_rules_are_left_to_be_read_elsewhere(parsed: list[RobotsText]) -> None:
+    url = "http://h/private/1"
     hosts = HostTable(SchedulingSettings())
-    short, *slots = (hosts.add(i, f"{i}:80") for i in (1, 2, 3))
-    for slot, text in zip((short, *slots), (rule % 9, *long), strict=True):
-        hosts.load_rules(slot, text, "pollerd", NOW, 0.0)
-    assert hosts.unread(short) is None
-    for n, slot in enumerate(slots * 2):
-        packed = hosts.unread(slot)
-        assert packed is not None
-        hosts.hold(packed, packed.read())
-        assert hosts.unread(slot) is None
-        assert not hosts.allows(slot, f"http://h/private{n % 2}")
-    hosts.set_rules(slots[0], RobotsRules(None, "pollerd", NOW))
-    assert hosts.unread(slots[0]) is None
+    slot, alike = hosts.add(1, "1:80"), hosts.add(2, "2:80")
+    long = RobotsText.of(b"User-agent: *\nDisallow: /private\n" + b"#" * LONG_BYTES, "pollerd")
+    for each in (slot, alike):
+        hosts.load_rules(each, long, NOW, 0.0)
+        assert hosts.allows(each, url) is None
+    assert parsed == []
+    hosts.note_answer(long, url, rules_allow(long, url))
+    assert [hosts.allows(each, url) for each in (slot, alike)] == [False, False]
+    assert hosts.allows(slot, "http://h/public") is None
+    hosts.set_rules(slot, RobotsText.of(b"User-agent: *\nDisallow:", "pollerd"), NOW)
+    assert (hosts.allows(slot, url), hosts.allows(alike, url)) == (True, False)
 
 
 def test_overdue_sites_come_latest_first() -> None:

@@ -95,6 +95,7 @@ async def test_filters(store: Store) -> None:
     assert await ids(state=SiteState.PAUSED) == [sites[0]]
     assert await ids(state=SiteState.ACTIVE, tag="x") == sites[1:]
     assert await ids(state=SiteState.GONE) == []
+    assert await store.count_sites() == 5
     counts = await store.counts_by_state()
     assert (counts[SiteState.ACTIVE], counts[SiteState.PAUSED], counts[SiteState.GONE]) == (4, 1, 0)
 

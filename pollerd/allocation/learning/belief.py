@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.learning import grid
+from pollerd.allocation.learning.alike import AllAlike
 from pollerd.allocation.learning.clock import CommonClock
 from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, SlowHazard, faded
 from pollerd.allocation.learning.likelihood import changes_of
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
-from pollerd.allocation.learning.prior import enough_to_learn, learn, next_lesson, start_prior, with_trace
+from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
 from pollerd.errors import InvalidValueError
 
-VERSION = 2
+VERSION = 4
 ROW = np.dtype(
     [
         ("version", "u1"),
@@ -59,13 +60,14 @@ class Belief:
         self.cycle = cycle
         self.start = grid.start_for(cycle)
         self.rates = grid.rates_from(self.start)
-        self.prior = start_prior(self.start, cycle, settings.start_width_efolds)
+        self._put_prior(self._start_prior())
         self.odds = START_ODDS.copy()
         self.likelihood = np.ones((0, SPEEDS, grid.CELLS), np.float16)
         self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
         self.observed = np.zeros(0, np.float32)
         self.slow = SlowHazard(settings.memory_polls)
         self.clock = CommonClock(settings.memory_polls)
+        self.alike = AllAlike()
         self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
@@ -104,12 +106,13 @@ class Belief:
         if not self.polls:
             self.start = grid.start_for(cycle)
             self.rates = grid.rates_from(self.start)
-            self.prior = self._start_prior()
+            self._put_prior(self._start_prior())
             self.version += 1
             return
         by = grid.cells_between(self.start, grid.start_for(cycle))
         if abs(by) > grid.SLACK:
             self._slide(by)
+        self._put_prior(self.prior)
 
     def _slide(self, by: int) -> None:
         taught = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
@@ -119,17 +122,27 @@ class Belief:
             moved = grid.slide_mass(self.occupancy[slots].astype(np.float64), by)
             self.occupancy[slots] = moved.clip(0, _WHOLE).astype(np.uint16)
         self.slow.slide(self.prior, by)
+        self.alike.slide(by)
         moved = grid.slide_mass(self.prior[None], by)[0]
         self.start += by * grid.RATIO
         self.rates = grid.rates_from(self.start)
         # cells that enter must not start at 0: no evidence could ever raise them
-        self.prior = with_trace(moved, self._start_prior())
+        self._put_prior(with_trace(moved, self._start_prior()))
         self.version += 1
 
     def _slid(self, rows: NDArray[np.float16], by: NDArray[np.int64]) -> NDArray[np.float16]:
         """Rows float16[k, H, K] moved by as many cells, int64[k]."""
         each = rows.reshape(-1, grid.CELLS).astype(np.float32)
         return grid.slide(each, self.prior, np.repeat(by, SPEEDS)).reshape(rows.shape).astype(np.float16)
+
+    def _put_prior(self, prior: NDArray[np.float64]) -> None:
+        """Sets the prior, and `population` float64[K]: what a rate is drawn from anew where not from the page's own.
+
+        The start has its share in it: a page may become what none has been.
+        """
+        self.prior = prior
+        share = self._settings.start_share
+        self.population = (1.0 - share) * prior + share * self._start_prior()
 
     def _start_prior(self) -> NDArray[np.float64]:
         return start_prior(self.start, self.cycle, self._settings.start_width_efolds)
@@ -155,8 +168,7 @@ class Belief:
             done += len(slots[part])
             if self.polls >= self._lesson_at:
                 self._lesson_at = next_lesson(self.polls, sites)
-                if enough_to_learn(self.polls, sites):
-                    self._learn()
+                self._learn()
 
     def _update(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
@@ -172,13 +184,15 @@ class Belief:
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, self.prior)
-        target = settings.own_share * own + (1.0 - settings.own_share) * self.prior
+        target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
         cycles = gap / self.cycle
         self.slow.observe(slots, cycles, like, target, self.prior)
         expected = faded(self._joint(slots), target, self.hazards, cycles)
         unchanged = (expected.sum(1) * np.exp(-self.rates * gap[:, None])).sum(1)
-        self.clock.observe(elapsed, self.now, unchanged, changes_of(evidence), sites, self.cycle)
+        changed = changes_of(evidence)
+        self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
+        self.version += self.alike.observe(self.rates[0], gap, changed, unchanged, seen[:, 0] > 0, sites)
         joint = expected * like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
         pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
@@ -228,7 +242,7 @@ class Belief:
         each: NDArray[np.float32] = np.einsum("khj->kh", mass)
         drawn = np.einsum("kh,kh->k", each, 1 - keep)
         rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
-        rows += ((1 - own) * drawn)[:, None] * prior
+        rows += ((1 - own) * drawn)[:, None] * self.population.astype(np.float32)
         rows += self.occupancy[slots] * (drawn * (own / np.float32(_WHOLE)))[:, None]
         rows /= each.sum(1, keepdims=True)
         return rows
@@ -262,8 +276,10 @@ class Belief:
         taught = np.flatnonzero(self.observed > 0)
         teachers = taught[:: -(-len(taught) // _TEACHERS) or 1]
         rows = self.likelihood[teachers].astype(np.float32)
-        self.prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
+        prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
+        self._put_prior(prior)
         self.slow.learn()
+        self.alike.renew()
         self.version += 1
 
     # -- storage
@@ -296,14 +312,15 @@ class Belief:
         self.occupancy[slots] = occupancy
         self.observed[slots] = rows["observed"]
 
-    def shared(self, allocator: str) -> bytes:
-        """Prior, odds of the hazards, clock, counters."""
+    def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
+        """Prior, odds of the hazards, clock, counters, and what else the allocator has."""
         counters = np.array([self.polls, self._lesson_at], np.int64)
+        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state()}
         learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
-        return pack(allocator, VERSION, {**learned, "odds": self.odds, **self.slow.state(), **self.clock.state()})
+        return pack(allocator, VERSION, {**learned, "odds": self.odds, **parts, **more})
 
-    def put_shared(self, allocator: str, data: bytes) -> None:
-        """Puts back what `shared` gave; the window stands where it stood."""
+    def put_shared(self, allocator: str, data: bytes) -> dict[str, NDArray[Any]]:
+        """Puts back what `shared` gave and returns all of it; the window stands where it stood."""
         arrays = unpack(allocator, VERSION, data)
         start = float(arrays["window"][0])
         by = grid.cells_between(self.start, start)
@@ -312,12 +329,14 @@ class Belief:
         self.start = start
         self.rates = grid.rates_from(start)
         self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
-        self.prior = arrays["prior"]
+        self._put_prior(arrays["prior"])
         self.odds = arrays["odds"]
         self.slow.restore(arrays)
         self.clock.restore(arrays)
+        self.alike.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
+        return arrays
 
 
 def _longer(rows: NDArray[Any], extra: int, value: int) -> NDArray[Any]:

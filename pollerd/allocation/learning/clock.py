@@ -28,6 +28,8 @@ FEW_SITES, SPARING_POLLS = 1024, 512
 millisecond, which few polls should not pay for alone."""
 WINDOW_POLLS = 1024
 """Polls kept of the last cycle, which alone tell of it; where it has more, every second, third … of them."""
+_LEVEL_POLLS = 3.0
+"""Expected changes by which the level of the ordinary clock is held at 1."""
 SWEEPS = 3
 """EM steps at each update."""
 MOST_STRETCHES = 2048
@@ -53,6 +55,7 @@ class CommonClock:
         self.advance = np.zeros((len(JUMPS_CYCLES), 0))
         self.mixed = np.zeros(0)
         self.score = np.zeros(len(JUMPS_CYCLES))
+        self.level = 1.0
         self.polls = 0
         self._lead = 0.0
         self._told = np.zeros((4, 0))
@@ -138,19 +141,30 @@ class CommonClock:
         told = np.concatenate([self._told, fresh], axis=1)[:, -_MOST_POLLS:]
         self._told = told[:, told[1] >= self.edges[first]]
         if self._told.size:
+            self._set_level()
             for row, jump in zip(self.advance, JUMPS_CYCLES * cycle, strict=True):
                 self._infer(row, jump, first)
         self._mix(now, first)
 
     def _score(self, fresh: NDArray[np.float64]) -> None:
-        """How much better than the ordinary clock each J predicted the polls float64[4, k]."""
+        """How much better than the ordinary clock each J predicted the polls float64[4, k].
+
+        The ordinary clock goes at `level`, so that rates believed too high for all do not count for a J.
+        """
         start, end, rate, changed = fresh
         age = self._keep ** np.arange(len(start) - 1, -1, -1)
-        ordinary = _log_likelihood(rate * (end - start), changed)
+        ordinary = _log_likelihood(self.level * rate * (end - start), changed)
         for j, row in enumerate(self.advance):
             expected = rate * _between(self.edges, _running(self.edges, row), start, end)
             gain = (_log_likelihood(expected, changed) - ordinary) @ age
             self.score[j] = self.score[j] * self._keep ** len(start) + gain
+
+    def _set_level(self) -> None:
+        """An EM step on the speed at which an ordinary clock would best explain the last cycle."""
+        start, end, rate, changed = self._told
+        expected = np.maximum(rate * (end - start), _TINY)
+        found = self.level * expected[changed > 0]
+        self.level = (_LEVEL_POLLS + float((found / -np.expm1(-found)).sum())) / (_LEVEL_POLLS + float(expected.sum()))
 
     def _infer(self, advance: NDArray[np.float64], jump: float, first: int) -> None:
         """EM steps on the stretches from `first` on, in place."""
@@ -191,6 +205,7 @@ class CommonClock:
             "clock_mixed": self.mixed,
             "clock_total": self._total,
             "clock_score": self.score,
+            "clock_level": np.array([self.level]),
             "clock_told": self._told,
             "clock_fresh": np.concatenate(fresh, axis=1),
             "clock_polls": np.array([self.polls], np.int64),
@@ -200,6 +215,7 @@ class CommonClock:
         """Puts back what `state` gave, flat."""
         self.edges, self.mixed, self._total = (arrays[f"clock_{name}"] for name in ("edges", "mixed", "total"))
         self.advance = arrays["clock_advance"].reshape(len(JUMPS_CYCLES), -1)
+        self.level = float(arrays["clock_level"][0])
         self.score, self.polls = arrays["clock_score"], int(arrays["clock_polls"][0])
         self._told, fresh = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("told", "fresh"))
         self._fresh = [fresh] if fresh.size else []

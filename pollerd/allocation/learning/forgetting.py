@@ -15,7 +15,7 @@ from pollerd.allocation.learning.grid import CELLS, slide
 
 FAST = 0.3
 """The fast hazard, chances per uniform cycle."""
-START_ODDS = np.array([0.8, 0.2])
+START_ODDS = np.array([0.95, 0.05])
 """How likely the slow and the fast are before anything was seen."""
 SLOW = np.array([0.005, 0.02, 0.06])
 """Slow hazards compared, chances per uniform cycle."""

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.index import g
 
+HOPE = 10.0
+"""Changes since the last poll up to which each more counts nearly as much as the first, where the rate is in doubt."""
 CELLS = 24
 """Rates in the window: six decades at a ratio of 1.82."""
 RATIO = math.log(1e6) / (CELLS - 1)
@@ -24,6 +26,22 @@ SLACK = 3
 FINE = 16
 """Rows of the index table per lattice step."""
 _LOWEST, _HIGHEST = -30.0, 8.0 + RATIO * CELLS
+
+
+def hope(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`h(z) = HOPE log(1 + z / HOPE)` of the expected number z >= 0 of changes, any shape.
+
+    In the doubt about a rate, E[g] counts all high rates alike and tries too little, the mean believes the highest and
+    tries too much; the certainty equivalent under h lies between.
+    """
+    return np.asarray(HOPE * np.log1p(z / HOPE))
+
+
+def g_of_hope(value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """g(z) of the z with `hope(z) = value`, any shape; the error is below 1e-15 or so, not of g but of z."""
+    z = HOPE * np.expm1(value / HOPE)
+    gone = np.expm1(-z)
+    return np.asarray(-gone - z * (1.0 + gone))
 
 
 def start_for(cycle: float) -> float:
@@ -74,13 +92,16 @@ def slide_mass(mass: NDArray[np.float64], shift: int) -> NDArray[np.float64]:
     return np.concatenate([edge, mass[:, shift + 1 :], np.zeros((len(mass), shift))], axis=1)
 
 
-def _table() -> NDArray[np.float32]:
+def _products() -> NDArray[np.float64]:
+    """float64[rows, CELLS]: (slowest rate · elapsed) at exp(_LOWEST + row · RATIO / FINE), times each rate's ratio."""
     x = np.arange(_LOWEST, _HIGHEST, RATIO / FINE)[:, None] + RATIO * np.arange(CELLS)
-    return g(np.exp(np.minimum(x, 300.0))).astype(np.float32)
+    return np.exp(np.minimum(x, 300.0))
 
 
-TABLE = _table()
+TABLE = g(_products()).astype(np.float32)
 """float32[rows, CELLS]: g of (slowest rate · elapsed) at exp(_LOWEST + row · RATIO / FINE), for each rate."""
+HOPE_TABLE = hope(_products()).astype(np.float32)
+"""The same of `hope`."""
 
 
 def locate(slowest: float, elapsed: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -12,7 +12,6 @@ from pollerd.allocation.learning.grid import rates_from
 from pollerd.allocation.learning.settings import LearningSettings
 
 _TRACE = 1e-4
-_FIRST_LESSON_POLLS = 1000
 
 
 def start_prior(start: float, cycle: float, width: float) -> NDArray[np.float64]:
@@ -64,8 +63,3 @@ def next_lesson(observed: int, sites: int) -> int:
     Geometric while young, so that the early prior is fresh; linear later, so that the cost per poll stays O(CELLS).
     """
     return observed + max(16, min(math.ceil(observed / 4), max(sites, 256)))
-
-
-def enough_to_learn(observed: int, sites: int) -> bool:
-    """Whether so many observations tell of all sites: the first ones polled again are those that changed."""
-    return observed >= min(sites / 2, _FIRST_LESSON_POLLS)

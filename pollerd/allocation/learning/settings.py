@@ -10,7 +10,7 @@ from pollerd.errors import InvalidValueError
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """All values > 0, `own_share` at most 1. The defaults are measured (docs/learning.md)."""
+    """All values > 0, `own_share` and `start_share` at most 1. The defaults are measured (docs/learning.md)."""
 
     start_width_efolds: float = 2.0
     """Standard deviation of the log rate before anything was seen."""
@@ -22,6 +22,8 @@ class LearningSettings:
     """EM steps at each lesson."""
     own_share: float = 0.5
     """Of a rate drawn anew: how much comes from the page's own long run; the rest from the population."""
+    start_share: float = 0.5
+    """Of what comes from the population: how much is the wide start."""
     occupancy_cycles: float = 20.0
     """Uniform cycles over which the page's own long run is averaged."""
     memory_polls: float = 10_000.0
@@ -30,5 +32,6 @@ class LearningSettings:
     def __post_init__(self) -> None:
         for field in fields(self):
             positive(field.name, getattr(self, field.name))
-        if self.own_share > 1:
-            raise InvalidValueError("own_share", "at most 1", self.own_share)
+        for name in ("own_share", "start_share"):
+            if getattr(self, name) > 1:
+                raise InvalidValueError(name, "at most 1", getattr(self, name))

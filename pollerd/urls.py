@@ -1,4 +1,4 @@
-"""URLs: one spelling for each, the host a poll is counted against, and where a redirect leads.
+"""URLs: one spelling for each, the host a poll is counted against, and where a reference leads.
 
 Pure functions on strings. `normalise_url` is the only door: everything else trusts what came through it.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import socket
 from urllib.parse import urljoin
 
 from yarl import URL
@@ -21,6 +20,10 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SHAPE = re.compile(r"(?P<scheme>https?)://(?P<authority>[^/?#]+)", re.IGNORECASE)
 _PORT = re.compile(r":(?P<port>[0-9]*)$")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff]")
+_PATH = re.compile(
+    r"/?[A-Za-z0-9_~-][A-Za-z0-9._~=&,@-]*(?:/(?![./])[A-Za-z0-9._~=&,@-]*)*(?:\?[A-Za-z0-9._~/=&,:@-]+)?"
+)
+"""Most references are like this: they stand behind the origin or the folder of their base as they are."""
 _SURROGATE = re.compile(r"[\udc80-\udcff]")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -34,7 +37,9 @@ _NORMAL = re.compile(
 )
 """Most URLs in lists are like this: normal already. To see that costs a tenth of making it so."""
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMBERS = {8: re.compile("0[0-7]*"), 10: re.compile("[1-9][0-9]*"), 16: re.compile("0x[0-9a-f]+")}
 _USERINFO = re.compile(r"//[^/?#]*@")
+_DROPPED = str.maketrans("", "", "\t\r\n")
 _MAX_HOST_LENGTH = 253
 _MAX_SHOWN_LENGTH = 120
 
@@ -115,10 +120,18 @@ def _host(host: str, text: str) -> str:
 
 
 def _dotted(host: str, text: str) -> str:
-    try:
-        return socket.inet_ntoa(socket.inet_aton(host))
-    except OSError as error:
-        raise _invalid("a valid IPv4 address where the host is a number", text) from error
+    """The address that one to four numbers mean to `inet_aton`: the last fills the bytes that the others leave."""
+    numbers = [number for part in host.split(".") if (number := _number(part)) is not None]
+    *bytes_, last = numbers or [0]
+    rest = 4 - len(bytes_)
+    if len(numbers) <= host.count(".") or rest < 1 or last >= 256**rest or any(byte > 255 for byte in bytes_):
+        raise _invalid("a valid IPv4 address where the host is a number", text)
+    return str(ipaddress.IPv4Address(bytes([*bytes_, *last.to_bytes(rest, "big")])))
+
+
+def _number(text: str) -> int | None:
+    """A number as C spells it (`0177`, `127`, `0x7f`), None where it is none."""
+    return next((int(text, base) for base, form in _NUMBERS.items() if form.fullmatch(text)), None)
 
 
 def _invalid(allowed: str, given: str) -> InvalidValueError:
@@ -149,15 +162,23 @@ def robots_url(url: str) -> str:
     return f"{origin_of(url)}/robots.txt"
 
 
-def redirect_target(base: str, location: str) -> str:
-    """The normalised URL that `location`, a Location header as received, means when met at the normalised `base`.
+def join_url(base: str, reference: str) -> str:
+    """The normalised URL that `reference`, as a header or a page has it, means when met at the normalised `base`.
 
-    Bytes that are not UTF-8 (surrogates here) and spaces are percent-encoded, as browsers do. Raises
-    `InvalidValueError(field="url")` as `normalise_url` does.
+    Bytes that are not UTF-8 (surrogates here) and spaces are percent-encoded, as browsers do, and tabs and line ends
+    dropped. Raises `InvalidValueError(field="url")` as `normalise_url` does.
     """
-    text = _SURROGATE.sub(lambda byte: f"%{ord(byte[0]) & 0xFF:02X}", location.strip(" \t"))
+    if _PATH.fullmatch(reference):
+        rooted = reference.startswith("/")
+        return normalise_url((origin_of(base) if rooted else _folder(base)) + reference)
+    text = _SURROGATE.sub(lambda byte: f"%{ord(byte[0]) & 0xFF:02X}", reference.translate(_DROPPED).strip(" "))
     try:
         joined = urljoin(base, text.replace(" ", "%20"))
     except ValueError as error:
-        raise _invalid("a well-formed URL", location) from error
+        raise _invalid("a well-formed URL", reference) from error
     return normalise_url(joined)
+
+
+def _folder(url: str) -> str:
+    path = url.partition("?")[0]
+    return path[: path.rindex("/") + 1]

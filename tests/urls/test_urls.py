@@ -1,10 +1,12 @@
+import socket
+from urllib.parse import urljoin
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching import host_of, normalise_url, origin_of, robots_url
-from pollerd.fetching.urls import _NORMAL, _made_normal, redirect_target
+from pollerd.urls import _NORMAL, _made_normal, host_of, join_url, normalise_url, origin_of, robots_url
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,25 @@ def test_refusal_does_not_repeat_a_password(text: str) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+_NUMBER = st.one_of(
+    st.integers(0, 2**33).flatmap(lambda n: st.sampled_from([str(n), hex(n), f"0{n:o}", f"0{n}"])),
+    st.integers(0, 256).map(str),
+    st.sampled_from(["0", "00", "0x", "08", "a"]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_NUMBER, min_size=1, max_size=5).filter(lambda parts: parts[-1] != "a").map(".".join))
+def test_a_number_as_host_is_the_address_that_c_libraries_make_of_it(host: str) -> None:
+    try:
+        address = socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        with pytest.raises(InvalidValueError):
+            normalise_url(f"http://{host}/")
+    else:
+        assert normalise_url(f"http://{host}/") == f"http://{address}/"
+
+
 @settings(deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_normalised_for_good_or_refused(tail: str) -> None:
@@ -148,16 +169,35 @@ def test_host_and_origin(url: str, host: str, origin: str) -> None:
         ("/with space", "https://a.example/with%20space"),
         ("/\udce9", "https://a.example/%E9"),
         ("", "https://a.example/x/y"),
+        (" ./a/../b\n", "https://a.example/x/b"),
+        ("/a\tb\r\nc", "https://a.example/abc"),
     ],
 )
-def test_redirect_target(location: str, target: str) -> None:
-    assert redirect_target("https://a.example/x/y", location) == target
+def test_reference(location: str, target: str) -> None:
+    assert join_url("https://a.example/x/y", location) == target
 
 
-@pytest.mark.parametrize("location", ["file:///etc/passwd", "http://[", "https://u:p@a.example/", "http://", "/a\\b"])
-def test_redirect_target_refused(location: str) -> None:
+@pytest.mark.parametrize(
+    "location", ["file:///etc/passwd", "http://[", "https://u:p@a.example/", "http://", "/a\\b", "a:b"]
+)
+def test_reference_refused(location: str) -> None:
     with pytest.raises(InvalidValueError):
-        redirect_target("https://a.example/x/y", location)
+        join_url("https://a.example/x/y", location)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.sampled_from(["https://a.example/", "http://a.example:81/x/y.z/w?q=/r", "https://a.example/x/"]),
+    st.from_regex(r"/?(([a-z:~.-]{0,3}/?){1,4})(\?[a-z=/?.&]{0,4})?", fullmatch=True),
+)
+def test_a_reference_is_joined_as_the_standard_says(base: str, reference: str) -> None:
+    try:
+        expected = normalise_url(urljoin(base, reference))
+    except InvalidValueError:
+        with pytest.raises(InvalidValueError):
+            join_url(base, reference)
+        return
+    assert join_url(base, reference) == expected
 
 
 _PARTS = (

@@ -1,0 +1,25 @@
+"""GP-UCB: arms on a line whose rewards hang together by a Gaussian process ([B] 5.3 and its reference 46)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pollerd.allocation.bandits.arms import Arms
+from pollerd.allocation.gaussian.belief import believe
+from pollerd.allocation.gaussian.kernel import Kernel, index_set
+
+_DEVIATIONS = 2.0
+_DIGITS = 9
+"""Bounds are compared to so many decimals: those of untried arms are the same, but for rounding."""
+
+
+class GpUcb(Arms):
+    """Pulls the arm with the largest `mean + 2σ`. The arms lie evenly on [0, 1] without its ends; [B]'s kernel."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self._index = index_set(np.arange(1, number + 1) / (number + 1), Kernel())
+
+    def choose(self, rng: np.random.Generator) -> int:
+        belief = believe(self._index, self.counts[None], self.sums[None])
+        return int(np.round(belief.mean[0] + _DEVIATIONS * belief.deviation[0], _DIGITS).argmax())

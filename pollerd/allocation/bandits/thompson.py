@@ -1,0 +1,23 @@
+"""Thompson sampling of independent arms with Gaussian beliefs ([B] 3.3.1, (3.8), 7.2.2)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pollerd.allocation.bandits.arms import Arms
+
+_PRIOR_MEAN = 0.7
+_PRIOR_VARIANCE = 0.2
+_REWARD_VARIANCE = 0.05
+
+
+class Thompson(Arms):
+    """Pulls the arm whose draw from its belief is the largest; prior N(.7, .2) and rewards of variance .05, as in [B].
+
+    The .2 is read as a variance, as everywhere else in [B] but in its example 3.2.
+    """
+
+    def choose(self, rng: np.random.Generator) -> int:
+        precision = 1.0 / _PRIOR_VARIANCE + self.counts / _REWARD_VARIANCE
+        mean = (_PRIOR_MEAN / _PRIOR_VARIANCE + self.sums / _REWARD_VARIANCE) / precision
+        return int((mean + rng.standard_normal(len(mean)) / np.sqrt(precision)).argmax())

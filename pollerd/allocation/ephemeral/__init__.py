@@ -1,0 +1,1 @@
+"""Ephemeral content ([D], [E]): items lose their interest while they wait to be found."""

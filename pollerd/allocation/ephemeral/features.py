@@ -1,0 +1,34 @@
+"""The features of [D]: the states and their products, for sites that come and go."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Features:
+    """`φ = [x_1 … x_N, x_1², x_1 x_2 … x_N²]` of relative states x/u*, float64[seats].
+
+    Ordered by the later of the two seats, so that a further seat's features come behind all others. A site without
+    content and an empty seat have x = 0, and all features that they are part of are 0. The scale changes what the
+    coefficients are, not what they can express.
+    """
+
+    def __init__(self, seats: int) -> None:
+        later = np.repeat(np.arange(seats), np.arange(seats) + 2)
+        start = np.arange(seats) * (np.arange(seats) + 3) // 2
+        within = np.arange(len(later)) - start[later]
+        self._later, self._other = later, np.where(within == 0, seats, within - 1)
+
+    def __len__(self) -> int:
+        return len(self._later)
+
+    def of(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        """φ, float64[ℓ], of states float64[seats]."""
+        extended = np.append(states, 1.0)
+        return np.asarray(extended[self._later] * extended[self._other])
+
+    def with_seats(self, seats: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which features, bool[ℓ], one of the seats bool[seats] is part of."""
+        extended = np.append(seats, False)
+        return np.asarray(extended[self._later] | extended[self._other])

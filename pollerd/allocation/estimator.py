@@ -1,0 +1,63 @@
+"""Uniform polls to estimate rates, then polls in proportion to the estimates ([A] 4.3.1, Estimator)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.rated import Rated, in_proportion
+from pollerd.errors import InvalidValueError
+
+POLLS_A_SITE = 10
+
+
+class Estimator(Rated):
+    """In the estimation phase all sites are polled equally often; after it in proportion to the estimated `p_i`.
+
+    phase: polls of all sites together, >= 0; None: ten for each site. The estimate of a site is that of maximum
+    likelihood from all its polls in the phase, with half a poll with and half a poll without a change before them, so
+    that no p is 0 or 1. After the phase it stays, as in [A]: a rate that moves is not followed. A site that came later
+    learns until it has had as many polls as the phase gave the others.
+
+    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError.
+    """
+
+    NAME = "estimator"
+
+    def __init__(self, budget: float, phase: int | None = None, step: float = 0.0) -> None:
+        super().__init__(budget, None, step, memory=math.inf)
+        if phase is not None and not 0 <= phase < 2**53:
+            raise InvalidValueError("phase", "polls, at least 0", phase)
+        self._phase = phase
+        self._polls = 0
+
+    def _in_phase(self) -> bool:
+        each = POLLS_A_SITE * self._roster.size
+        return self._polls < (each if self._phase is None else self._phase)
+
+    def _share_of_phase(self) -> float:
+        """Polls of one site in the phase."""
+        return POLLS_A_SITE if self._phase is None else self._phase / max(self._roster.size, 1)
+
+    def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self._in_phase():
+            return np.full(len(rates), self._roster.size / self.budget)
+        return in_proportion(-np.expm1(-rates * self._step()), self.budget)
+
+    def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        before = self._in_phase()
+        open_ = before | (self._learned[slots, 0] < self._share_of_phase())
+        super()._learn(slots[open_], elapsed[open_], changed[open_])
+        self._polls += len(slots)
+        if before and not self._in_phase():
+            self._settle_rates()
+
+    def _shared(self) -> dict[str, NDArray[Any]]:
+        return {**super()._shared(), "polls": np.array([self._polls])}
+
+    def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
+        super()._take_shared(kept)
+        self._polls = int(kept["polls"][0])

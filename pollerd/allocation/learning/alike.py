@@ -1,0 +1,119 @@
+"""The hypothesis that all pages change at one rate, held against what is believed of each.
+
+Where pages differ little, or nobody can tell yet how, round robin is best: whoever chases the pages whose first poll
+found a change loses to it. So both predict every poll of a page that was polled before, and the index is mixed by how
+well they did: a page goes by its own belief as far as such beliefs have proved themselves. One that fell far behind
+keeps a small lead to make good, so that a world that comes to differ later is noticed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.learning.grid import CELLS, RATIO, SLOWEST_PER_CYCLE
+
+DOUBT = 3.0
+"""Logarithmic odds at the start against beliefs of single pages."""
+MOST_BEHIND, MOST_AHEAD = 6.0, 30.0
+"""They never fall further behind, nor get further ahead."""
+_TELLING_SITES = 1024
+"""With more sites not every poll is taken in, but so many a cycle."""
+_PER_CELL = 4
+"""Rates looked at for each of the window: with a single one for all, a window's rate would often be far off."""
+_RATES = _PER_CELL * (CELLS - 1) + 1
+_START_WIDTH_EFOLDS = 1.5
+_SAME_WEIGHT = 0.05
+_CERTAIN = 0.999
+_FLOOR = -600.0
+
+
+class AllAlike:
+    """One rate for all, and the weight of its rivals.
+
+    `log_posterior` float64[_RATES] over finer rates of the window; `lead` logarithmic odds for the beliefs of single
+    pages. What the index goes by moves in steps: `weight` (0 to 1) of those beliefs, and `cells` float64[CELLS], the
+    posterior over the window's rates.
+    """
+
+    def __init__(self) -> None:
+        x = np.linspace(0.0, RATIO * (CELLS - 1), _RATES) + math.log(SLOWEST_PER_CYCLE)
+        self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
+        self.lead = -DOUBT
+        self.weight = self._weight()
+        self.polls = 0
+        self.renew()
+
+    def observe(
+        self,
+        slowest: float,
+        gap: NDArray[np.float64],
+        changed: NDArray[np.bool_],
+        unchanged: NDArray[np.float64],
+        known: NDArray[np.bool_],
+        sites: int,
+    ) -> bool:
+        """Takes in k polls in order; says whether `weight` moved.
+
+        slowest: the window's slowest rate (1/s); gap float64[k] s; changed bool[k]; unchanged float64[k], what the
+        pages' beliefs gave for no change; known bool[k]: polled before. Only those compare: of the others a belief is
+        what all have in common. `sites`: how many there are.
+        """
+        every = -(-sites // _TELLING_SITES)
+        some = np.arange(-self.polls % every, len(gap), every)
+        self.polls += len(gap)
+        if not some.size:
+            return False
+        gap, changed, unchanged, known = gap[some], changed[some], unchanged[some], known[some]
+        mean = gap[:, None] * (slowest * np.exp(RATIO / _PER_CELL * np.arange(_RATES)))
+        with np.errstate(divide="ignore"):
+            like = np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
+        like[gap <= 0] = 0.0
+        after = self.log_posterior + np.cumsum(np.maximum(like, _FLOOR), axis=0)
+        total = np.logaddexp.reduce(np.concatenate([self.log_posterior[None], after]), axis=1)
+        self.log_posterior = after[-1] - total[-1]
+        believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
+        return self._compare((believed - np.diff(total))[known & (gap > 0)])
+
+    def _compare(self, gains: NDArray[np.float64]) -> bool:
+        """Poll by poll, so that batches end where single polls do."""
+        before = self.weight
+        for gain in gains.tolist():
+            self.lead = min(max(self.lead + gain, -MOST_BEHIND), MOST_AHEAD)
+            weight = self._weight()
+            if abs(weight - self.weight) > _SAME_WEIGHT or weight == 1.0:
+                self.weight = weight
+        return self.weight != before
+
+    def _weight(self) -> float:
+        weight = 1.0 / (1.0 + math.exp(-self.lead))
+        return weight if weight < _CERTAIN else 1.0
+
+    def renew(self) -> None:
+        """Brings `cells` up to date: each finer rate's share goes to its two neighbours in the window."""
+        fine = np.exp(self.log_posterior - np.logaddexp.reduce(self.log_posterior))
+        place = np.arange(_RATES) / _PER_CELL
+        near = 1.0 - np.abs(place[:, None] - np.arange(CELLS))
+        self.cells = fine @ np.maximum(near, 0.0)
+
+    def slide(self, by: int) -> None:
+        """The window moved by so many cells: rates that enter continue the edge."""
+        at = np.clip(np.arange(_RATES) + _PER_CELL * by, 0, _RATES - 1)
+        self.log_posterior = self.log_posterior[at]
+        self.renew()
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays for storage."""
+        numbers = np.array([self.lead, self.weight])
+        counter = np.array([self.polls], np.int64)
+        cells = {"alike_posterior": self.log_posterior, "alike_cells": self.cells}
+        return {**cells, "alike": numbers, "alike_polls": counter}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Puts back what `state` gave."""
+        self.log_posterior, self.cells = arrays["alike_posterior"], arrays["alike_cells"]
+        self.lead, self.weight = (float(x) for x in arrays["alike"])
+        self.polls = int(arrays["alike_polls"][0])

@@ -1,0 +1,94 @@
+"""The calls on the topic robot's collection, and what they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd.api.parameters import Cursor, Limit, Words
+from pollerd.api.ports import Daemon, Ports
+from pollerd.api.shapes import Listing, Moment
+from pollerd.errors import NotFoundError
+from pollerd.model import PageState
+
+router = APIRouter(prefix="/collection", tags=["collection"])
+Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+
+
+class Collection(BaseModel):
+    """How the topic robot's collection stands."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    topic: str
+    started_at: Moment
+    size: int = Field(description="pages in the collection")
+    mean_relevance: Share | None = Field(description="of the pages in the collection; null: there are none")
+    freshness: Share | None = Field(
+        description="expected share of the collection's relevance whose copy is current, as the allocator believes; "
+        "null: it believes nothing yet"
+    )
+    requests: int = Field(description="pages asked for from the fringe so far")
+    harvest_rate: Share | None = Field(description="share of them that were relevant; null: there were none")
+    fringe: int = Field(description="pages known and not asked for yet")
+    hosts: int = Field(description="hosts of all pages that are known")
+    pages: Mapping[PageState, int] = Field(description="pages by state")
+
+
+class KnownPage(BaseModel):
+    """A page that the topic robot knows."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    url: str
+    state: PageState
+    reason: str = Field(description="why it was rejected or is gone; else empty")
+    depth: int = Field(description="links from the nearest seed, as far as is known")
+    relevance: Share | None = Field(description="as scored last; null: it was never read")
+    worth: float | None = Field(description="on the fringe: what asking for it is expected to bring, Q(x, 1)")
+    parent_id: int | None = Field(description="the page that it was discovered on; null for a seed")
+    discovered_at: Moment
+    asked_at: Moment | None
+    modified_at: Moment | None = Field(description="when a sitemap or feed says that it last changed")
+    site_id: int | None = Field(description="its site, while it is one")
+    own: bool = Field(description="whether the site is the robot's; false where it is the user's, or there is none")
+
+
+@router.get("", summary="How the collection stands")
+async def get_collection(daemon: Daemon) -> Collection:
+    """Size, relevance, freshness and harvest rate; 404 where no topic was ever set (`pollerd run --topic`)."""
+    view = await daemon.control.collection()
+    if view is None:
+        raise no_collection()
+    return Collection.model_validate(view)
+
+
+@router.get("/pages", summary="Pages that the robot knows")
+async def list_pages(
+    daemon: Daemon,
+    state: PageState | None = None,
+    host: Annotated[Words | None, Query(description="name:port", examples=["example.org:443"])] = None,
+    min_relevance: Annotated[float | None, Query(ge=0, le=1, description="least relevance as scored last")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Listing[KnownPage]:
+    """By id, those that fit every filter: collected, on the fringe, rejected or gone; 404 where no topic was set."""
+    await require_collection(daemon)
+    name = None if host is None else host.lower()
+    page = await daemon.store.list_pages(state, name, min_relevance, limit, cursor)
+    return Listing.of(map(KnownPage.model_validate, page.items), page.next_cursor)
+
+
+async def require_collection(daemon: Ports) -> None:
+    """Raises `NotFoundError` where there never was a collection."""
+    if not await daemon.store.has_collection():
+        raise no_collection()
+
+
+def no_collection() -> NotFoundError:
+    """There is none, and how one comes about."""
+    return NotFoundError("collection", "no topic was ever set (pollerd run --topic)")

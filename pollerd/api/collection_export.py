@@ -1,0 +1,151 @@
+"""All that the topic robot knows as a file: pages, scores, parents and the link graph, written as it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Iterable
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
+
+import orjson
+from fastapi import APIRouter, Query
+from fastapi.responses import StreamingResponse
+
+from pollerd.api import graphml
+from pollerd.api.collection import KnownPage, require_collection
+from pollerd.api.ports import Daemon
+from pollerd.storage import Store
+
+router = APIRouter(prefix="/collection", tags=["collection"])
+T = TypeVar("T")
+_PIECE = 250
+PAGE_FIELDS = tuple(KnownPage.model_fields)
+LINK_FIELDS = ("source_id", "target_id", "anchor")
+
+
+class CollectionFormat(StrEnum):
+    """How a collection is written."""
+
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    GRAPHML = "graphml"
+
+    @property
+    def media(self) -> str:
+        """Its media type."""
+        return _MEDIA[self]
+
+
+class CollectionPart(StrEnum):
+    """What of it: pages with scores and parents, or the links between them."""
+
+    PAGES = "pages"
+    LINKS = "links"
+
+
+_MEDIA = {
+    CollectionFormat.CSV: "text/csv",
+    CollectionFormat.JSON_LINES: "application/x-ndjson",
+    CollectionFormat.GRAPHML: "application/graphml+xml",
+}
+_EXAMPLES = {
+    CollectionFormat.CSV: "source_id,target_id,anchor\n1,2,0.41\n",
+    CollectionFormat.JSON_LINES: '{"source_id":1,"target_id":2,"anchor":0.41}\n',
+    CollectionFormat.GRAPHML: f"{graphml.head()}{graphml.TAIL}",
+}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "the pages or links, in the type of the format",
+        "content": {
+            form.media: {"schema": {"type": "string"}, "example": _EXAMPLES[form]} for form in CollectionFormat
+        },
+    }
+}
+
+
+@router.get("/export", response_class=StreamingResponse, responses=_ANSWERS, summary="The collection as a file")
+async def export_collection(
+    daemon: Daemon,
+    form: Annotated[
+        CollectionFormat, Query(alias="format", description="graphml holds pages and links")
+    ] = CollectionFormat.JSON_LINES,
+    part: Annotated[CollectionPart, Query(description="what csv and jsonl hold")] = CollectionPart.PAGES,
+) -> StreamingResponse:
+    """All pages that the robot knows, whatever their state, or the links between them; 404 where no topic was set.
+
+    It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
+    """
+    await require_collection(daemon)
+    if form is CollectionFormat.GRAPHML:
+        name, pieces = "collection", _graph(daemon.store)
+    else:
+        name, pieces = part.value, _listed(daemon.store, form, part)
+    headers = {"Content-Disposition": f'attachment; filename="{name}.{form.value}"'}
+    return StreamingResponse(pieces, media_type=form.media, headers=headers)
+
+
+async def _listed(store: Store, form: CollectionFormat, part: CollectionPart) -> AsyncIterator[str]:
+    write = _csv if form is CollectionFormat.CSV else _json_line
+    fields = PAGE_FIELDS if part is CollectionPart.PAGES else LINK_FIELDS
+    if form is CollectionFormat.CSV:
+        yield _csv(dict(zip(fields, fields, strict=True)))
+    if part is CollectionPart.PAGES:
+        rows: AsyncIterator[dict[str, Any]] = (_page_values(page) async for page in store.iter_pages())
+    else:
+        rows = (dict(zip(LINK_FIELDS, link, strict=True)) async for link in store.iter_page_links())
+    async for piece in _pieces(rows, write):
+        yield piece
+
+
+async def _graph(store: Store) -> AsyncIterator[str]:
+    """Pages as nodes, then links as edges; none to or from a page that was discovered while the nodes were written."""
+    yield graphml.head()
+    last = 0
+
+    def node(page: object) -> str:
+        nonlocal last
+        values = _page_values(page)
+        last = max(last, values["id"])
+        return graphml.node(values)
+
+    async for piece in _pieces(store.iter_pages(), node):
+        yield piece
+    known = (link async for link in store.iter_page_links() if max(link[:2]) <= last)
+    async for piece in _pieces(known, lambda link: graphml.edge(*link)):
+        yield piece
+    yield graphml.TAIL
+
+
+async def _pieces(rows: AsyncIterator[T], write: Callable[[T], str]) -> AsyncIterator[str]:
+    """What `write` makes of the rows, some at a time."""
+    lines = list[str]()
+    async for row in rows:
+        lines.append(write(row))
+        if len(lines) >= _PIECE:
+            yield "".join(lines)
+            lines.clear()
+            # A client that takes all at once would else hold the loop for as long as a piece of storage lasts.
+            await asyncio.sleep(0)
+    yield "".join(lines)
+
+
+def _page_values(page: object) -> dict[str, Any]:
+    """A page as `GET /collection/pages` shows it, times as RFC 3339."""
+    return KnownPage.model_validate(page).model_dump(mode="json")
+
+
+def _csv(values: dict[str, Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(_cells(values.values()))
+    return out.getvalue()
+
+
+def _cells(values: Iterable[Any]) -> list[str]:
+    """Nothing for null, numbers to their last digit, true and false in lower case."""
+    return ["" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+
+
+def _json_line(values: dict[str, Any]) -> str:
+    return orjson.dumps(values, option=orjson.OPT_APPEND_NEWLINE).decode()

@@ -1,0 +1,155 @@
+"""`pollerd simulate`: any allocator in a world whose truth is known, as a share of the best that could be had."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pollerd import allocation
+from pollerd.cli.progress import showing_progress
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.environments.histories import read_history
+from pollerd.simulation.environments.web import Policy
+from pollerd.simulation.environments.worlds import HistoryWorld, KnapsackWorld, Objective, Web, World
+from pollerd.simulation.environments.zipf import Order, Zipf
+from pollerd.simulation.experiments.report import number, table
+from pollerd.simulation.experiments.results import Results
+from pollerd.simulation.experiments.runner import conduct
+from pollerd.simulation.experiments.simulation import Simulation
+
+
+class Kind(enum.StrEnum):
+    """Where the allocators are tried out."""
+
+    WEB = "web"
+    KNAPSACK = "knapsack"
+    HISTORY = "history"
+
+
+def simulate(
+    world: Annotated[
+        Kind,
+        typer.Argument(
+            help="web: true changes and real gaps; knapsack: feedback from "
+            "the mix itself; history: real changes from a file."
+        ),
+    ],
+    file: Annotated[Path | None, typer.Argument(help="For history: CSV of page,time in seconds.")] = None,
+    allocator: Annotated[list[str] | None, typer.Option(help="May be given more than once; default whittle.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE, a parameter of the allocators.")] = (
+        None
+    ),
+    told_rates: Annotated[bool, typer.Option(help="Tell proportional and optimal the true rates.")] = True,
+    objective: Annotated[str, typer.Option(help="changes, freshness, or in the web interest.")] = "changes",
+    half_lives: Annotated[tuple[float, float], typer.Option(help="For interest, s: the shortest, the longest.")] = (
+        60.0,
+        259_200.0,
+    ),
+    pages: Annotated[int, typer.Option(help="Pages.")] = 512,
+    alpha: Annotated[float, typer.Option(help="Change probability per step of the first page: p = α / k^β.")] = 0.3,
+    beta: Annotated[float, typer.Option(help="How steeply it falls.")] = 1.5,
+    order: Annotated[str, typer.Option(help="sorted or shuffled.")] = "shuffled",
+    swaps: Annotated[int, typer.Option(help="Neighbour swaps after the order is laid.")] = 0,
+    switch_every: Annotated[int, typer.Option(help="Two neighbours in rank change places every so many polls.")] = 0,
+    noise: Annotated[float, typer.Option(help="web: chance that feedback is reversed; knapsack: its width.")] = 0.0,
+    steps: Annotated[int, typer.Option(help="Polls, one a step.", min=1)] = 20_000,
+    runs: Annotated[int, typer.Option(help="Runs, each with another web.", min=1)] = 4,
+    seed: Annotated[int, typer.Option(help="Other numbers draw other webs.", min=0)] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines in place of a table.")] = False,
+) -> None:
+    """Drives allocators through their contract and prints what they reach, by stretches of polls.
+
+    Figures are shares of the clairvoyant optimum; ± is the standard error over the runs. All allocators meet the same
+    webs.
+    """
+    zipf = Zipf(pages, alpha, beta, _order(order), swaps, switch_every)
+    if (world is Kind.HISTORY) == (file is None):
+        raise InvalidValueError("file", "given with history, and with nothing else", str(file))
+    scored = _objective(objective)
+    tried_in: World = KnapsackWorld(zipf, noise)
+    if file is not None:
+        tried_in = HistoryWorld(read_history(file), steps, scored, noise)
+    elif world is Kind.WEB:
+        tried_in = Web(zipf, scored, noise, half_lives)
+    given = dict(_setting(text) for text in settings or [])
+    policies = {name: _policy(name, objective, given, told_rates) for name in allocator or ["whittle"]}
+    _check_taken(given, policies)
+    simulation = Simulation(tried_in, policies, steps, runs, seed)
+    with tempfile.TemporaryDirectory(prefix="pollerd-simulate-") as folder, showing_progress("simulate") as told:
+        results = conduct(simulation, "quick", Path(folder), jobs or os.cpu_count() or 1, told)
+    _print(results, as_json)
+
+
+def _order(given: str) -> Order:
+    if given == "sorted":
+        return "sorted"
+    if given == "shuffled":
+        return "shuffled"
+    raise InvalidValueError("order", "sorted or shuffled", given)
+
+
+def _objective(given: str) -> Objective:
+    if given == "changes":
+        return "changes"
+    if given == "freshness":
+        return "freshness"
+    if given == "interest":
+        return "interest"
+    raise InvalidValueError("objective", "changes, freshness or interest", given)
+
+
+def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool) -> Policy:
+    """The allocator with those of the given parameters that it takes."""
+    if name not in allocation.names():
+        raise InvalidValueError("allocator", f"one of {', '.join(allocation.names())}", name)
+    taken = allocation.parameters(name)
+    used = tuple(sorted((key, value) for key, value in given.items() if key in taken))
+    return Policy(name, objective, told_rates and "rates" in taken, used)
+
+
+def _check_taken(given: dict[str, Any], policies: dict[str, Policy]) -> None:
+    """Raises InvalidValueError for a parameter that none of the allocators takes."""
+    taken = {key for name in policies for key in allocation.parameters(name)}
+    for key in given:
+        if key not in taken:
+            raise InvalidValueError("set", f"one of {', '.join(sorted(taken)) or 'none'}", key)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """ "phase=500" -> ("phase", 500): a number or true or false where it reads as one, else the text."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidValueError("set", "NAME=VALUE", text)
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _print(results: Results, as_json: bool) -> None:
+    if not as_json:
+        rows = [[row, *(_figure(results, row, column) for column in results.columns)] for row in results.rows]
+        typer.echo(table(("allocator", *results.columns), rows))
+        return
+    for row in results.rows:
+        found = [results.estimates[row, column] for column in results.columns]
+        line = {
+            "allocator": row,
+            "polls": results.columns,
+            "share": [each.value for each in found],
+            "standard_error": [None if each.runs < 2 else each.error for each in found],
+            "runs": found[0].runs,
+        }
+        typer.echo(json.dumps(line))
+
+
+def _figure(results: Results, row: str, column: str) -> str:
+    found = results.estimates[row, column]
+    return number(found.value) + (f" ± {number(found.error)}" if found.error > 0 else "")

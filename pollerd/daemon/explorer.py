@@ -1,0 +1,407 @@
+"""The topic robot at the live loop: pages of the fringe become sites on trial, and their first answers decide.
+
+A page that is to be asked for is a site like any other, so that politeness, budget, guard and crash safety hold for it
+without a second way of asking. Few are on trial at a time, the best of the fringe, one or some of each host: the
+chooser weighs them against the refresh of what is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from pollerd.allocation.index import amplitude_and_rate
+from pollerd.daemon.finding import Finding
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.verdict import Standing, Verdict, page_record, verdict
+from pollerd.discovery.appraisal import Appraiser, FringeRows, discovered
+from pollerd.discovery.reading import Lead, Reading
+from pollerd.discovery.requests import RequestSettings
+from pollerd.discovery.sitemaps import robots_sitemaps
+from pollerd.discovery.topics import TopicSettings
+from pollerd.discovery.traps import ShapeLimits, trap
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
+from pollerd.model import PageState, SiteSpec
+from pollerd.scheduling import Chooser
+from pollerd.storage import FIRST_WORTH, Findings, LeadDraft, PageRecord, PollRecord, Store, Trial
+from pollerd.urls import host_of, origin_of, robots_url
+
+ON_A_SCALE = frozenset({"whittle"})
+"""Allocators whose urgency is what a poll brings, so that a page on trial can be weighed against it."""
+_EVERY_SECONDS = 0.25
+_SMOOTHING = 0.2
+_TRIALS_MOST = 2_000
+_SPACING_SECONDS, _PER_HOST_MOST = 0.5, 4
+"""Of one host one page is on trial at a time, and up to four where it may be asked more often than that."""
+_RATES_OF = 2_048
+_RATE_UNKNOWN = 1.0 / 86_400.0
+
+
+@dataclass
+class _Page:
+    """A page that is a site."""
+
+    standing: Standing
+    host: str
+    relevance: float
+    worth: float = 0.0
+    step: int = 0
+    state: FringeRows | None = None
+    first: FringeRows | None = None
+
+
+class Explorer:
+    """Puts pages on trial, judges them, learns what asking brings, and keeps the collection within its limits."""
+
+    def __init__(
+        self,
+        store: Store,
+        fleet: Fleet,
+        topic: TopicSettings,
+        rng: np.random.Generator,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._fleet, self.topic = store, fleet, topic
+        self._rng, self._clock = rng, clock
+        self.sites: dict[int, bool] = {}
+        """Id of each site that is to be read for the topic -> whether it is the robot's own."""
+        self.unread: set[int] = set()
+        """Ids of the user's sites that were perhaps polled before, and were not read for the topic yet."""
+        self._settings = RequestSettings()
+        self._appraiser = Appraiser(self._settings)
+        self._pages: dict[int, _Page] = {}
+        self._collected: set[int] = set()
+        """Ids of sites of the robot's own that are no longer on trial."""
+        self._shapes = ShapeLimits()
+        self._mapped: set[str] = set()
+        self._requests, self._price = 0, 0.0
+        self._news, self._swept = False, 0
+        self._cycle = _EVERY_SECONDS
+        """Mean seconds from one filling up to the next."""
+        self._wake = asyncio.Event()
+        self._log = structlog.get_logger("pollerd.explorer")
+
+    async def begin(self, seeds: Sequence[str]) -> None:
+        """Takes over what the store holds of the collection, and adds seeds that are new.
+
+        Raises ConfigError where the database holds a collection on another topic, and where there is nothing to begin
+        with.
+        """
+        row = await self._store.begin_collection(self.topic.name, self._clock())
+        self._requests = row.requests
+        if row.learned is not None:
+            try:
+                self._appraiser.restore(row.learned)
+            except InvalidValueError as error:
+                self._log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
+        async for trial in self._store.held_pages():
+            self._hold(trial)
+            slot = self._fleet.sites.slot_of(trial.site_id)
+            if slot is not None and trial.state is PageState.ASKED:
+                self._fleet.sites.put("worth", slot, self._worth_of(trial))
+        new = await self._store.add_seeds([url for url in seeds if self.topic.permits(url)], self._clock())
+        status = await self._store.collection_status()
+        if status is None or not any(status.pages.values()):
+            raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
+        self._log.info("exploring", topic=self.topic.name, held=len(self._pages), new_seeds=new)
+
+    # --- what to ask for ----------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        turn: asyncio.Lock,
+        chooser: Chooser,
+        objective: Callable[[], str],
+        budget: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        """Puts pages on trial until cancelled. turn: held while sites come; wake: called when some came."""
+        while True:
+            began = time.monotonic()
+            chooser.worth_unit = self.worth_unit(objective())
+            try:
+                came = await _to_its_end(self._fill_up(turn, budget()))
+            except DatabaseUnavailableError as error:
+                self._log.warning("fringe_unavailable", reason=str(error))
+                came = 0
+            if came:
+                wake()
+            await self._pause()
+            self._cycle += _SMOOTHING * (time.monotonic() - began - self._cycle)
+
+    async def _fill_up(self, turn: asyncio.Lock, budget: float) -> int:
+        """Values anew what is on trial and some of the fringe, where something was learned; how many sites came."""
+        if self._news:
+            self._news = False
+            await self._revalue()
+            self._swept = await self._store.sweep_fringe(self._swept, self._appraise)
+        return await self._promote(turn, budget)
+
+    async def _revalue(self) -> None:
+        """What was found of the siblings of pages on trial makes these worth another."""
+        site_ids = self._fleet.sites.site_id[self._on_trial()].tolist()
+        tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
+        waiting = {page.standing.page_id: site_id for site_id, page in tried if page.worth < FIRST_WORTH}
+        for page_id, around in (await self._store.pages_around(list(waiting))).items():
+            page, slot = self._pages.get(waiting[page_id]), self._fleet.sites.slot_of(waiting[page_id])
+            if page is not None and slot is not None and page.standing.on_trial:
+                page.state, page.worth = around, float(self._appraise(around)[0])
+                self._fleet.sites.put("worth", slot, page.worth)
+
+    async def _promote(self, turn: asyncio.Lock, budget: float) -> int:
+        """Fills up what is on trial from the fringe; how many sites came."""
+        room = self._room(budget)
+        if room <= 0:
+            return 0
+        async with turn:
+            trials = await self._chosen(room)
+            new = [trial for trial in trials if trial.state is PageState.ASKED]
+            self._fleet.add(
+                [trial.site_id for trial in new],
+                [(trial.host_id, trial.host) for trial in new],
+                [SiteSpec(trial.url, weight=self.topic.relevance_min) for trial in new],
+            )
+            for trial in trials:
+                self._hold(trial)
+            worth = [self._worth_of(trial) for trial in new]
+            self._fleet.sites.put("worth", self._slots([trial.site_id for trial in new]), worth)
+        return len(new)
+
+    async def _chosen(self, room: int) -> list[Trial]:
+        spacing = self._fleet.settings.host_interval_seconds
+        per_host = min(max(math.ceil(_SPACING_SECONDS / spacing), 1), _PER_HOST_MOST) if spacing else _PER_HOST_MOST
+        limits = (per_host, self.topic.pages_per_host, self.topic.relevance_min, self._clock())
+        chosen: list[Trial] = []
+        if self._rng.random() < self._settings.exploration * room:
+            chosen += await self._store.promote_pages(1, *limits, at=float(self._rng.random()))
+        while len(chosen) < room and (more := await self._store.promote_pages(room - len(chosen), *limits)):
+            chosen += more
+        return chosen
+
+    def _room(self, budget: float) -> int:
+        """How many more sites to put on trial: as many wait as the budget can ask until the next time, and one more.
+
+        No more, for what is found meanwhile may be better. Those under way, or not to be asked yet, do not count.
+        """
+        hosts, sites, slots = self._fleet.hosts, self._fleet.sites, self._on_trial()
+        ready = np.maximum(hosts.ready_at()[sites.host[slots]], sites.not_before[slots])
+        waiting = ~sites.in_flight[slots] & (ready <= self._clock() + self._cycle)
+        return min(math.ceil(budget * self._cycle) + 1 - int(waiting.sum()), _TRIALS_MOST - len(slots))
+
+    def _on_trial(self) -> NDArray[np.int64]:
+        """Slots of the sites on trial."""
+        on_trial = self._fleet.sites.on_trial()
+        return np.empty(0, np.int64) if on_trial is None else np.flatnonzero(on_trial)
+
+    def _slots(self, site_ids: Sequence[int]) -> NDArray[np.int64]:
+        return self._fleet.sites.slots_of(np.array(site_ids, np.int64))
+
+    def _hold(self, trial: Trial) -> None:
+        on_trial = trial.state is PageState.ASKED
+        page = _Page(Standing(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
+        if on_trial:
+            page.worth, page.step, page.state, page.first = self._worth_of(trial), trial.step, trial.around, trial.first
+        elif trial.own:
+            self._mapped.add(trial.host)
+            self._collected.add(trial.site_id)
+        elif trial.relevance is None:
+            self.unread.add(trial.site_id)
+        self._pages[trial.site_id] = page
+        self.sites[trial.site_id] = trial.own
+
+    def _worth_of(self, trial: Trial) -> float:
+        return trial.worth if trial.worth >= FIRST_WORTH else float(self._appraise(trial.around)[0])
+
+    def _appraise(self, rows: FringeRows) -> NDArray[np.float64]:
+        return self._appraiser.worth(rows.states())
+
+    def worth_unit(self, objective: str) -> float:
+        """Urgency, on the allocator's scale, of a page on trial with worth 1; nan where it has none.
+
+        The index of the objective for weight 1 at the mean rate of what is held, for a copy that is sure to be new.
+        """
+        if self._fleet.allocator_name not in ON_A_SCALE:
+            return math.nan
+        held = np.flatnonzero(self._fleet.live())
+        held = self._rng.choice(held, _RATES_OF) if len(held) > _RATES_OF else held
+        rates = self._fleet.allocator.rates_of(held)
+        rates = rates[np.isfinite(rates) & (rates > 0)]
+        mean = np.array([rates.mean() if len(rates) else _RATE_UNKNOWN])
+        amplitude, _ = amplitude_and_rate(objective, mean, np.ones(1), np.full(1, np.nan))
+        return float(amplitude[0])
+
+    # --- what came of it ----------------------------------------------------------------------------------------
+
+    async def look_up(self, findings: Sequence[Finding]) -> set[str]:
+        """Which of the URLs that the findings lead to are known. Raises DatabaseUnavailableError."""
+        urls = {lead.url for finding in findings if finding.reading for lead in finding.reading.leads}
+        urls |= {finding.reading.canonical for finding in findings if finding.reading and finding.reading.canonical}
+        return await self._store.known_pages(sorted(urls)) if urls else set()
+
+    def judge(
+        self, findings: Sequence[Finding], records: Sequence[PollRecord], known: set[str]
+    ) -> tuple[list[PollRecord], Findings | None]:
+        """The records with what became of their pages, and what is to be kept with them, if anything.
+
+        Learns from each page that was on trial. How the pages stand changes with `settle`: a commit may be refused.
+        """
+        out, dropped = list(records), list[tuple[int, int]]()
+        judged = lessons = enrolled = 0
+        for i, (finding, record) in enumerate(zip(findings, records, strict=True)):
+            page = self._pages.get(finding.site_id)
+            found = None if page is None else verdict(page.standing, record, finding.reading, self.topic)
+            if page is None or found is None:
+                continue
+            on_trial = page.standing.on_trial
+            found = self._within_size(page, found, finding.reading, enrolled, dropped)
+            enrolled += on_trial and found.state is PageState.COLLECTED
+            out[i] = self._recorded(finding, record, page, found, known)
+            judged += 1
+            lessons += on_trial
+        if not judged:
+            return out, None
+        learned = self._appraiser.pack() if lessons else None
+        self._requests += lessons
+        return out, Findings(self._appraise, self._requests, tuple(dropped), learned)
+
+    def _within_size(
+        self, page: _Page, found: Verdict, reading: Reading | None, enrolled: int, dropped: list[tuple[int, int]]
+    ) -> Verdict:
+        """A collection that is full takes a page only in place of a less relevant one.
+
+        enrolled: pages that come in with the same commit; none of them is crowded out.
+        """
+        enrols = found.state is PageState.COLLECTED and page.standing.on_trial
+        if not enrols or reading is None:
+            return found
+        if len(self._collected) + enrolled < self.topic.collection_size:
+            return found
+        least = min(self._collected, key=lambda site_id: self._pages[site_id].relevance, default=None)
+        if least is None or self._pages[least].relevance >= reading.relevance:
+            return Verdict(PageState.REJECTED, "the collection is full")
+        dropped.append((self._pages[least].standing.page_id, least))
+        self.forget(least)
+        return found
+
+    def _recorded(
+        self, finding: Finding, record: PollRecord, page: _Page, found: Verdict, known: set[str]
+    ) -> PollRecord:
+        reading = finding.reading
+        kept = page_record(page.standing, found, reading)
+        leads = self._leads(finding, page, found, known)
+        if page.standing.on_trial:
+            self._learn(page, reading, [lead for lead in leads or () if lead.url not in known])
+        known.update(lead.url for lead in leads or ())
+        content = None if kept.ended else record.content
+        return replace(record, page=replace(kept, leads=leads), content=content)
+
+    def _leads(self, finding: Finding, page: _Page, found: Verdict, known: set[str]) -> tuple[LeadDraft, ...] | None:
+        """Where the page leads within the limits; None where that is as it was."""
+        reading = finding.reading
+        if found.instead is not None:
+            return self._drafts([Lead(found.instead, reading.relevance if reading else 0.0)], page, known)
+        if reading is None:
+            return None
+        drafts = self._drafts(reading.leads, page, known, counted=not reading.listing)
+        first_of_host = found.state is PageState.COLLECTED and page.host not in self._mapped
+        if first_of_host and page.standing.own:
+            self._mapped.add(page.host)
+            linked = {draft.url for draft in drafts}
+            maps = [Lead(url) for url in self._sitemaps(finding) if url not in linked]
+            drafts += self._drafts(maps, page, known, counted=False)
+        return drafts
+
+    def _sitemaps(self, finding: Finding) -> tuple[str, ...]:
+        """Those that the host's robots.txt names, else where they are by custom."""
+        url = finding.memory.url
+        text = self._fleet.hosts.robots_text(int(self._fleet.sites.host[finding.slot]))
+        named = () if text is None else robots_sitemaps(text.plain(), robots_url(url))
+        return named or (f"{origin_of(url)}/sitemap.xml",)
+
+    def _drafts(
+        self, leads: Sequence[Lead], page: _Page, known: set[str], *, counted: bool = True
+    ) -> tuple[LeadDraft, ...]:
+        return tuple(
+            LeadDraft(lead.url, lead.anchor, lead.modified, counted)
+            for lead in leads
+            if lead.url in known or self._may_come(lead.url, page.standing.depth + 1)
+        )
+
+    def _may_come(self, url: str, depth: int) -> bool:
+        """Whether a URL that is not known yet may be a page on the fringe."""
+        allowed = depth <= self.topic.max_depth and self.topic.permits(url) and trap(url) is None
+        return allowed and self._shapes.admit(url)
+
+    def _learn(self, page: _Page, reading: Reading | None, new: Sequence[LeadDraft]) -> None:
+        if page.state is None or page.first is None:
+            return
+        relevance = 0.0 if reading is None else reading.relevance
+        urls = [draft.url for draft in new]
+        anchors = np.array([draft.anchor for draft in new])
+        same_host = np.array([host_of(url) == page.host for url in urls], np.bool_)
+        heirs = discovered(urls, relevance, anchors, same_host).states()
+        state = page.state.states()[0]
+        self._appraiser.learn_waiting(page.first.states()[0], state, self._requests - page.step)
+        self._appraiser.learn(state, relevance, heirs, self._price)
+        self._price = page.worth if page.worth < FIRST_WORTH else 0.0
+
+    def settle(self, records: Sequence[PollRecord], findings: Findings | None) -> list[int]:
+        """After the commit: the pages stand as it says. Returns ids of the sites that are gone with their pages."""
+        for record in records:
+            if record.page is not None and not record.page.ended:
+                self._stands(record.poll.site_id, record.page)
+        ended = [record.poll.site_id for record in records if record.page is not None and record.page.ended]
+        ended += [site_id for _, site_id in (findings.dropped if findings is not None else ())]
+        for site_id in ended:
+            self.forget(site_id)
+        if any(record.page is not None for record in records):
+            self._news = True
+            self._wake.set()
+        return ended
+
+    def _stands(self, site_id: int, kept: PageRecord) -> None:
+        page, slot = self._pages.get(site_id), self._fleet.sites.slot_of(site_id)
+        if page is None or slot is None:
+            return
+        if kept.on_trial and kept.state is PageState.COLLECTED:
+            self._fleet.sites.put("worth", slot, math.nan)
+            page.standing = replace(page.standing, on_trial=False)
+            self._collected.add(site_id)
+        if kept.weight is not None:
+            page.relevance = kept.weight
+            self._fleet.weigh(slot, kept.weight)
+
+    def forget(self, site_id: int) -> None:
+        """The site is gone, or no longer what it was."""
+        self._pages.pop(site_id, None)
+        self.sites.pop(site_id, None)
+        self._collected.discard(site_id)
+        self.unread.discard(site_id)
+
+    async def _pause(self) -> None:
+        """Until something came of a trial, or a moment passed."""
+        try:
+            async with asyncio.timeout(_EVERY_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._wake.clear()
+
+
+async def _to_its_end(work: Coroutine[None, None, int]) -> int:
+    """What the work returns; where we are cancelled it is let end first: a transaction is not to be left half done."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

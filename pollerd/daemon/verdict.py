@@ -1,0 +1,90 @@
+"""What one answer means for a page of the topic robot's: taken, kept, dropped, or asked again. Pure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pollerd.discovery.reading import Reading
+from pollerd.discovery.topics import TopicSettings
+from pollerd.model import OutcomeKind, PageState
+from pollerd.storage import PageRecord, PollRecord
+
+TRIES = 3
+"""A page on trial that failed so often in a row is given up."""
+MISSING = 4
+"""A page of the collection that was not found so often in a row is gone."""
+MOVED = 3
+"""A page of the collection that moved for good so often in a row is known by its new URL from then on."""
+_AT_ONCE = {
+    OutcomeKind.GONE: "gone",
+    OutcomeKind.NOT_FOUND: "not found",
+    OutcomeKind.DENIED: "denied",
+    OutcomeKind.BLOCKED_ADDRESS: "blocked address",
+    OutcomeKind.TOO_LARGE: "too large",
+    OutcomeKind.UNDECODABLE: "undecodable",
+    OutcomeKind.CLIENT_ERROR: "refused",
+}
+
+
+class Standing(Struct, frozen=True):
+    """How the page stood: its site's, on trial or not, the robot's own or the user's."""
+
+    page_id: int
+    depth: int
+    on_trial: bool
+    own: bool
+
+
+class Verdict(Struct, frozen=True):
+    """Where the page stands now, and where it is to be found instead, if it is known by another URL."""
+
+    state: PageState
+    reason: str = ""
+    instead: str | None = None
+
+
+def verdict(before: Standing, record: PollRecord, reading: Reading | None, topic: TopicSettings) -> Verdict | None:
+    """What the poll means for the page; None: nothing."""
+    if reading is not None:
+        return _of_reading(before, record, reading, topic)
+    kind = record.poll.outcome
+    if before.on_trial:
+        if kind in _AT_ONCE or kind.informative or record.failures >= TRIES:
+            return Verdict(PageState.REJECTED, _AT_ONCE.get(kind, kind.value))
+        return None
+    if before.own and (kind is OutcomeKind.GONE or (kind is OutcomeKind.NOT_FOUND and record.failures >= MISSING)):
+        return Verdict(PageState.GONE, _AT_ONCE[kind])
+    return None
+
+
+def _of_reading(before: Standing, record: PollRecord, reading: Reading, topic: TopicSettings) -> Verdict:
+    if not before.own:
+        return Verdict(PageState.COLLECTED)
+    moved = record.memory.redirect_url
+    if moved is not None and (before.on_trial or record.memory.redirect_count >= MOVED):
+        return Verdict(PageState.REJECTED, "moved", moved)
+    if reading.canonical is not None:
+        return Verdict(PageState.REJECTED, "has another canonical URL", reading.canonical)
+    if reading.listing:
+        return Verdict(PageState.REJECTED, "a list of pages")
+    if reading.noindex:
+        return Verdict(PageState.REJECTED, "noindex")
+    if reading.relevance < (topic.relevance_min if before.on_trial else topic.relevance_kept):
+        return Verdict(PageState.REJECTED, "irrelevant")
+    return Verdict(PageState.COLLECTED)
+
+
+def page_record(before: Standing, found: Verdict, reading: Reading | None) -> PageRecord:
+    """The verdict as it is kept, without the links."""
+    ended = before.own and found.state is not PageState.COLLECTED
+    taken = before.own and found.state is PageState.COLLECTED and reading is not None
+    return PageRecord(
+        page_id=before.page_id,
+        state=found.state,
+        depth=before.depth,
+        reason=found.reason,
+        relevance=None if reading is None else reading.relevance,
+        weight=reading.relevance if taken and reading is not None else None,
+        ended=ended,
+        on_trial=before.on_trial,
+    )

@@ -1,0 +1,162 @@
+"""What asking for a page of the fringe is worth: Q(x, 1) as a function of its features, learned while the robot runs.
+
+As `featured`, for a web that does not fit into memory: what is known around a page comes as columns, from wherever they
+are kept, and what was learned can be kept as bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.discovery.approximation import Approximation
+from pollerd.discovery.local_states import DEEP, FRINGE, MANY
+from pollerd.discovery.requests import RequestSettings
+from pollerd.errors import InvalidValueError
+
+_VERSION = b"appraiser 1\n"
+_MEMORY = 20_000.0
+_BELIEFS = 256
+_BELIEF_SEED = 20_011
+_HUB = re.compile(
+    r"/$|/(?:index|default|home|links?|director(?:y|ies)|categor(?:y|ies)|tags?|topics?|lists?|archives?|browse|hub|portal"
+    r"|resources|sitemap)\b[^/]*/?[^/]*$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class FringeRows:
+    """What is known around k pages of the fringe; all columns are [k].
+
+    parents, parents_sum, parents_best: number of known pages that link to it, sum and largest of their relevance.
+    anchors, anchor_sum: those of these links whose text says something, and the sum of their scores. same_host: as its
+    discoverer. brood, brood_asked, brood_sum: pages that its discoverer discovered, how many of them were retrieved,
+    and the sum of their relevance then.
+    """
+
+    urls: Sequence[str]
+    parents: NDArray[np.float64]
+    parents_sum: NDArray[np.float64]
+    parents_best: NDArray[np.float64]
+    anchors: NDArray[np.float64]
+    anchor_sum: NDArray[np.float64]
+    same_host: NDArray[np.bool_]
+    brood: NDArray[np.float64]
+    brood_asked: NDArray[np.float64]
+    brood_sum: NDArray[np.float64]
+
+    def states(self) -> NDArray[np.float64]:
+        """Their features, float64[k, 10], named by `local_states.FRINGE`; all between 0 and about 1."""
+        parents = np.maximum(self.parents, 1.0)
+        mean = self.parents_sum / parents
+        return np.column_stack(
+            [
+                mean,
+                self.parents_best,
+                self.brood_asked / np.maximum(self.brood, 1.0),
+                # The parents stand for a sibling, as long as few are known.
+                (self.brood_sum + mean) / (self.brood_asked + 1.0),
+                self.anchor_sum / np.maximum(self.anchors, 1.0),
+                self.anchors > 0,
+                [like_hub(url) for url in self.urls],
+                self.same_host,
+                [path_depth(url) / DEEP for url in self.urls],
+                np.log1p(parents) / MANY,
+            ]
+        ).reshape(-1, len(FRINGE))
+
+
+def discovered(
+    urls: Sequence[str],
+    relevance: float,
+    anchors: NDArray[np.float64],
+    same_host: NDArray[np.bool_],
+    *,
+    known: bool = True,
+) -> FringeRows:
+    """k pages in the moment of their discovery on a page of this relevance, by links of these scores, [k] each.
+
+    known: False for seeds, which were discovered on none.
+    """
+    nothing = np.zeros(len(urls))
+    parents, by = nothing + known, nothing + known * relevance
+    told = np.asarray(anchors > 0, np.float64)
+    return FringeRows(urls, parents, by, by, told, anchors, same_host, parents, nothing, nothing)
+
+
+def like_hub(url: str) -> bool:
+    """True where a normalised URL looks like that of a list of links: a directory, an index, a category."""
+    return _HUB.search(url.partition("?")[0].partition("://")[2]) is not None
+
+
+def path_depth(url: str) -> int:
+    """Segments of a normalised URL's path."""
+    return sum(1 for segment in url.partition("?")[0].split("/")[3:] if segment)
+
+
+class Appraiser:
+    """Values pages of the fringe and learns from what requests of them brought, by equation (10) of [C].
+
+    It begins with the belief that a page is as relevant as its siblings and the texts of links to it, which a few
+    hundred requests outweigh.
+    """
+
+    def __init__(self, settings: RequestSettings) -> None:
+        self._discount = settings.discount
+        self._ask, self._leave = (Approximation(len(FRINGE), _MEMORY) for _ in range(2))
+        self._believe()
+
+    def _believe(self) -> None:
+        rng = np.random.default_rng(_BELIEF_SEED)
+        states = rng.uniform(size=(_BELIEFS, len(FRINGE)))
+        states[:, FRINGE.index("anchor says something")] = rng.integers(2, size=_BELIEFS)
+        siblings, anchor = (
+            FRINGE.index(name) for name in ("siblings' mean relevance when first retrieved", "anchor score")
+        )
+        value = (2.0 * states[:, siblings] + states[:, anchor]) / 3.0
+        for state, worth in zip(states, value.tolist(), strict=True):
+            self._ask.learn(state, worth)
+
+    def worth(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Q(x, 1) of states float64[k, 10], float64[k], from 0 to 1 / (1 - γ)."""
+        return np.clip(self._ask(states), 0.0, self._most)
+
+    def learn(self, state: NDArray[np.float64], reward: float, heirs: NDArray[np.float64], price: float) -> None:
+        """A request of a page in `state` float64[10] brought `reward` >= 0 and discovered pages float64[k, 10].
+
+        price: worth of what was asked for last. The best of the heirs is taken to be asked for next where it is worth
+        more, all others to be left.
+        """
+        value = reward
+        if len(heirs):
+            asked, left = self.worth(heirs), np.clip(self._leave(heirs), 0.0, self._most)
+            best = int(asked.argmax())
+            value += self._discount * float(left.sum() + max(asked[best] - left[best], 0.0) * (asked[best] > price))
+        self._ask.learn(state, min(value, self._most))
+
+    def learn_waiting(self, then: NDArray[np.float64], now: NDArray[np.float64], passed: int) -> None:
+        """A page was discovered in the state `then`, passed over `passed` times, and asked for in the state `now`."""
+        if passed > 0:
+            self._leave.learn(then, self._discount**passed * float(self.worth(now[None, :])[0]))
+
+    def pack(self) -> bytes:
+        """All that was learned, versioned."""
+        return _VERSION + self._ask.pack() + self._leave.pack()
+
+    def restore(self, packed: bytes) -> None:
+        """Puts back what `pack` gave. Raises InvalidValueError where the bytes are another version's, or damaged."""
+        rest = packed.removeprefix(_VERSION)
+        if rest == packed or len(rest) % 2:
+            raise InvalidValueError("learned", f"bytes that begin with {_VERSION!r}", packed[: len(_VERSION)])
+        half = len(rest) // 2
+        self._ask.restore(rest[:half])
+        self._leave.restore(rest[half:])
+
+    @property
+    def _most(self) -> float:
+        return 1.0 / (1.0 - self._discount)

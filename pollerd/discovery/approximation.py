@@ -1,0 +1,75 @@
+"""Q(x, u) as a function of features: least squares over their products, with a fading memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.errors import InvalidValueError
+
+_REFITTED_EVERY = 64
+_REFITTED_SHARE = 0.02
+_RIDGE = 1.0
+
+
+class Approximation:
+    """A quadratic function of F features, fitted to the lessons so far; 0 before the first.
+
+    With ten features it has 66 weights. It is fitted anew after every 64th lesson, later after each 2 % more.
+    memory > 0: after so many lessons an old one counts 1/e.
+    """
+
+    def __init__(self, features: int, memory: float) -> None:
+        self._left, self._right = np.triu_indices(features + 1)
+        size = len(self._left)
+        self._fade = np.exp(-1.0 / memory)
+        self._moments, self._products = np.zeros((size, size)), np.zeros(size)
+        self._weights = np.zeros(size)
+        self._lessons, self._next_fit = 0, _REFITTED_EVERY
+
+    @property
+    def lessons(self) -> int:
+        """How many there were."""
+        return self._lessons
+
+    def __call__(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values of states float64[k, F], float64[k]."""
+        return self._expanded(states) @ self._weights
+
+    def learn(self, state: NDArray[np.float64], value: float) -> bool:
+        """A lesson: a state float64[F] was found to be worth `value`; True where the function was fitted anew."""
+        row = self._expanded(state[None, :])[0]
+        self._moments *= self._fade
+        self._moments += row[:, None] * row
+        self._products *= self._fade
+        self._products += value * row
+        self._lessons += 1
+        if self._lessons < self._next_fit:
+            return False
+        self._weights[:] = np.linalg.solve(self._moments + _RIDGE * np.eye(len(row)), self._products)
+        self._next_fit = self._lessons + max(_REFITTED_EVERY, int(_REFITTED_SHARE * self._lessons))
+        return True
+
+    def pack(self) -> bytes:
+        """All that was learned."""
+        upper = np.triu_indices(len(self._weights))
+        counts = np.array([self._lessons, self._next_fit], np.float64)
+        return np.concatenate([counts, self._weights, self._products, self._moments[upper]]).astype("<f8").tobytes()
+
+    def restore(self, packed: bytes) -> None:
+        """Puts back what `pack` gave; raises InvalidValueError where it does not fit."""
+        size = len(self._weights)
+        upper = np.triu_indices(size)
+        expected = 8 * (2 + 2 * size + len(upper[0]))
+        if len(packed) != expected:
+            raise InvalidValueError("learned", f"{expected} bytes of an approximation", f"{len(packed)} bytes")
+        values = np.frombuffer(packed, "<f8")
+        if not np.isfinite(values).all():
+            raise InvalidValueError("learned", "finite numbers", values[~np.isfinite(values)][0])
+        self._lessons, self._next_fit = int(values[0]), int(values[1])
+        self._weights[:], self._products[:] = values[2 : 2 + size], values[2 + size : 2 + 2 * size]
+        self._moments[upper] = self._moments.T[upper] = values[2 + 2 * size :]
+
+    def _expanded(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+        with_one = np.column_stack([np.ones(len(states)), states])
+        return with_one[:, self._left] * with_one[:, self._right]

@@ -1,0 +1,190 @@
+"""The request controller with function approximation: it knows documents by features, and so webs it never saw.
+
+[C] calls for it and does not build it. Fringe and collection compete by one index, for one budget of requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.discovery.approximation import Approximation
+from pollerd.discovery.local_states import FRINGE, RETRIEVED, LocalStates, Page
+from pollerd.discovery.requests import RequestSettings
+from pollerd.discovery.rewards import Finding, reward
+from pollerd.errors import InvalidValueError
+
+_ASK, _LEAVE = 0, 1
+_HELD_RANKED_EVERY = 32
+Functions = tuple[Approximation, Approximation]
+"""Q(x, 1) and Q(x, 2)."""
+
+
+class Judgement:
+    """What was learned of Q(x, u), for documents on the fringe and in the collection; outlives any web.
+
+    memory > 0: after so many lessons an old one counts 1/e.
+    """
+
+    def __init__(self, memory: float = 20_000.0) -> None:
+        if not memory > 0:
+            raise InvalidValueError("memory", "above 0", memory)
+        self.fringe: Functions = (Approximation(len(FRINGE), memory), Approximation(len(FRINGE), memory))
+        self.held: Functions = (Approximation(len(RETRIEVED), memory), Approximation(len(RETRIEVED), memory))
+
+
+@dataclass
+class _Lesson:
+    """A request whose worth is known once the next control is."""
+
+    on_fringe: bool
+    state: NDArray[np.float64]
+    reward: float
+    document: int
+    discovered: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+
+
+class FeaturedController:
+    """Explores one web with what was learned in others, and learns on.
+
+    documents: how many there are at most, numbered from 0. refresh: documents that were retrieved are asked for again;
+    a step is a request. What a request can bring is bounded by one relevance of at most 1 per step, so that no value
+    exceeds 1 / (1 - γ): lessons are kept within it.
+    """
+
+    def __init__(
+        self,
+        documents: int,
+        judgement: Judgement,
+        settings: RequestSettings,
+        rng: np.random.Generator,
+        *,
+        refresh: bool = False,
+    ) -> None:
+        if documents < 1:
+            raise InvalidValueError("documents", "at least 1", documents)
+        self._judgement, self._settings, self._rng, self._refresh = judgement, settings, rng, refresh
+        self._states = LocalStates(documents, patience=float(documents))
+        self._index = np.full(documents, -np.inf)
+        self._waiting = np.zeros(documents, np.bool_)
+        self._since = np.zeros(documents, np.int64)
+        self._then: dict[int, NDArray[np.float64]] = {}
+        self._asked: dict[int, _Lesson] = {}
+        self._lessons: list[_Lesson] = []
+        self._step = 0
+
+    def start(self, document: int) -> None:
+        """A document to begin with."""
+        self._states.start(document)
+        self._admit(np.array([document]))
+
+    @property
+    def highest(self) -> float:
+        """Index of the document that waits with the highest, -inf where none waits."""
+        return float(self._index.max())
+
+    def choose(self) -> int | None:
+        """The document to ask for now, None where none waits."""
+        if self._refresh and self._step % _HELD_RANKED_EVERY == 0:
+            # Their states move by themselves: time goes on.
+            self._rank(np.flatnonzero(self._waiting & self._states.retrieved))
+        document = self._chosen()
+        for lesson in self._lessons:
+            self._learn(lesson, document)
+        self._lessons.clear()
+        if document is None:
+            return None
+        on_fringe = not self._states.retrieved[document]
+        state = self._state_of(np.array([document]))[0]
+        self._learn_waiting(document, state, on_fringe)
+        self._waiting[document], self._index[document] = False, -np.inf
+        self._asked[document] = _Lesson(on_fringe, state, 0.0, document)
+        self._step += 1
+        return document
+
+    def retrieved(self, document: int, page: Page, finding: Finding) -> None:
+        """What a document named by `choose` brought. Raises KeyError where it was not."""
+        lesson = self._asked.pop(document)
+        lesson.reward = reward(finding, float(self._states.relevance[document]), page.relevance)
+        lesson.discovered = self._states.take_in(document, page, self._step, changed=finding is not Finding.SAME)
+        self._lessons.append(lesson)
+        touched = self._states.affected(document)
+        self._admit(lesson.discovered)
+        self._rank(touched[self._waiting[touched]])
+        if self._refresh:
+            self._admit(np.array([document]))
+
+    def gone(self, document: int) -> None:
+        """A document named by `choose` is no longer there."""
+        lesson = self._asked.pop(document)
+        lesson.reward = reward(Finding.DELETED, float(self._states.relevance[document]), 0.0)
+        self._states.forget(document, self._step)
+        self._lessons.append(lesson)
+
+    def _admit(self, documents: NDArray[np.int64]) -> None:
+        self._waiting[documents] = True
+        self._since[documents] = self._step
+        for document, state in zip(documents.tolist(), self._state_of(documents), strict=True):
+            self._then[document] = state
+        self._rank(documents)
+
+    def _state_of(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
+        """States of documents that are all on the fringe, or all not, float64[k, F]."""
+        if len(documents) and self._states.retrieved[documents[0]]:
+            return self._states.held(documents, self._step)
+        return self._states.fringe(documents)
+
+    def _kinds(self, documents: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Functions]]:
+        """Those on the fringe and those retrieved, each with the functions that judge them."""
+        held = self._states.retrieved[documents]
+        yield documents[~held], self._judgement.fringe
+        yield documents[held], self._judgement.held
+
+    def _rank(self, documents: NDArray[np.int64]) -> None:
+        """Sets the index of equation (9)."""
+        for group, (ask, leave) in self._kinds(documents):
+            if not len(group):
+                continue
+            states = self._state_of(group)
+            worth = ask(states)
+            by_leaving = self._settings.discount * worth if self._settings.passive == "best" else leave(states)
+            self._index[group] = worth - by_leaving
+
+    def _worth(self, control: int, documents: NDArray[np.int64]) -> float:
+        """Σ Q(x, control) over documents, each at least 0, as rewards are; control 0 asks, 1 leaves."""
+        return sum(
+            float(np.maximum(functions[control](self._state_of(group)), 0.0).sum())
+            for group, functions in self._kinds(documents)
+            if len(group)
+        )
+
+    def _chosen(self) -> int | None:
+        if self._rng.random() < self._settings.exploration and len(waiting := np.flatnonzero(self._waiting)):
+            return int(self._rng.choice(waiting))
+        if (highest := self.highest) == -np.inf:
+            return None
+        # Before anything is learned all are alike.
+        return int(self._rng.choice(np.flatnonzero(self._index == highest)))
+
+    def _learn(self, lesson: _Lesson, following: int | None) -> None:
+        """Equation (10), now that the next control is known: `following` is asked for, all else is left."""
+        heirs = lesson.discovered
+        if self._refresh and self._waiting[lesson.document]:
+            heirs = np.append(heirs, lesson.document)
+        next_one = heirs == (-1 if following is None else following)
+        worth = self._worth(_LEAVE, heirs[~next_one]) + self._worth(_ASK, heirs[next_one])
+        discount = self._settings.discount
+        value = min(lesson.reward + discount * worth, 1.0 / (1.0 - discount))
+        functions = self._judgement.fringe if lesson.on_fringe else self._judgement.held
+        if functions[_ASK].learn(lesson.state, value):
+            self._rank(np.flatnonzero(self._waiting))
+
+    def _learn_waiting(self, document: int, state: NDArray[np.float64], on_fringe: bool) -> None:
+        """Equation (10) over the steps in which the chosen document was passed over."""
+        then, passed = self._then.pop(document), int(self._step - self._since[document])
+        if passed:
+            ask, leave = self._judgement.fringe if on_fringe else self._judgement.held
+            leave.learn(then, self._settings.discount**passed * max(float(ask(state[None, :])[0]), 0.0))

@@ -1,0 +1,191 @@
+"""The local states of documents in numbers: what is known around each of them ([C], section "Request Controller").
+
+A document on the fringe is judged by its known parents, its siblings (those that the same page discovered), the texts
+of the links to it and its URL; a retrieved one by itself and its known children.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+FRINGE = (
+    "parents' mean relevance",
+    "best parent's relevance",
+    "share of siblings retrieved",
+    "siblings' mean relevance when first retrieved",
+    "anchor score",
+    "anchor says something",
+    "URL like a hub's",
+    "same host as its discoverer",
+    "depth of path",
+    "known parents",
+)
+RETRIEVED = (
+    "relevance",
+    "children's mean relevance",
+    "share of children changed",
+    "time since last request",
+    "share of requests that found a change",
+)
+DEEP, MANY = 10.0, 3.0
+"""Depth of a path, and logarithm of a number of parents, that count as 1."""
+
+
+class Page(Struct, frozen=True):
+    """What a retrieved page showed. links: int64[k], documents, each once; the rest describes them, each [k].
+
+    anchor: score of the link's text in [0, 1], 0 where it tells nothing. like_hub: its URL looks like that of a list of
+    links. same_host: as this page. depth: segments of its path.
+    """
+
+    relevance: float
+    links: NDArray[np.int64]
+    anchor: NDArray[np.float64]
+    like_hub: NDArray[np.bool_]
+    same_host: NDArray[np.bool_]
+    depth: NDArray[np.int64]
+
+
+class LocalStates:
+    """The known part of a link graph, and the features of its documents.
+
+    documents: how many there are at most, numbered from 0. patience > 0: requests after which most of a retrieved
+    document's time since its last request is counted.
+    """
+
+    def __init__(self, documents: int, patience: float) -> None:
+        self._patience = patience
+        self.known = np.zeros(documents, np.bool_)
+        self.retrieved = np.zeros(documents, np.bool_)
+        self.relevance = np.zeros(documents)
+        self._discoverer = np.full(documents, -1)
+        self._parents, self._parents_sum, self._parents_best = (np.zeros(documents) for _ in range(3))
+        self._anchors, self._anchor_sum = np.zeros(documents), np.zeros(documents)
+        self._like_hub, self._same_host = np.zeros(documents, np.bool_), np.zeros(documents, np.bool_)
+        self._depth = np.zeros(documents)
+        self._brood, self._brood_retrieved, self._brood_sum = (np.zeros(documents) for _ in range(3))
+        self._children, self._children_sum, self._children_changed = (np.zeros(documents) for _ in range(3))
+        self._asked, self._found, self._last = (np.zeros(documents) for _ in range(3))
+        self._links: dict[int, NDArray[np.int64]] = {}
+        self._linked_by: dict[int, list[int]] = {}
+
+    def start(self, document: int) -> None:
+        """A document to begin with, which nobody links to."""
+        self.known[document] = True
+
+    def take_in(self, document: int, page: Page, step: int, *, changed: bool) -> NDArray[np.int64]:
+        """Takes in what a request of a known document brought; returns the documents that it discovered, int64[k].
+
+        step: number of the request; changed: something was found, on the first request as on later ones.
+        """
+        first = not self.retrieved[document]
+        self._judge(document, page.relevance, step, first=first, changed=changed)
+        if not first and not changed:
+            return np.empty(0, np.int64)
+        self._unlink(document)
+        discovered = page.links[~self.known[page.links]]
+        self._link(document, page)
+        self.known[discovered] = True
+        self._discoverer[discovered] = document
+        self._brood[document] += len(discovered)
+        return discovered
+
+    def forget(self, document: int, step: int) -> None:
+        """A document that is gone: its links are no longer there, and it is asked for no more."""
+        if self.retrieved[document]:
+            self._judge(document, 0.0, step, first=False, changed=True)
+            self._children[self._linked_by.get(document, [])] -= 1
+        self._unlink(document)
+        self.retrieved[document] = False
+
+    def affected(self, document: int) -> NDArray[np.int64]:
+        """Documents whose state changed when `document` was taken in: those that it links to, and its siblings."""
+        links = self._links.get(document, np.empty(0, np.int64))
+        discoverer = int(self._discoverer[document])
+        return np.concatenate([links, self._links[discoverer]]) if discoverer in self._links else links
+
+    def fringe(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
+        """States of documents on the fringe, float64[k, 10], named by `FRINGE`; all between 0 and about 1."""
+        parents = np.maximum(self._parents[documents], 1.0)
+        mean = self._parents_sum[documents] / parents
+        by = self._discoverer[documents]
+        siblings, anchors = self._brood_retrieved[by], self._anchors[documents]
+        return np.column_stack(
+            [
+                mean,
+                self._parents_best[documents],
+                siblings / np.maximum(self._brood[by], 1.0),
+                # The parents stand for a sibling, as long as few are known.
+                (self._brood_sum[by] + mean) / (siblings + 1.0),
+                self._anchor_sum[documents] / np.maximum(anchors, 1.0),
+                anchors > 0,
+                self._like_hub[documents],
+                self._same_host[documents],
+                self._depth[documents] / DEEP,
+                np.log1p(parents) / MANY,
+            ]
+        )
+
+    def held(self, documents: NDArray[np.int64], step: int) -> NDArray[np.float64]:
+        """States of retrieved documents, float64[k, 5], named by `RETRIEVED`; all between 0 and about 1."""
+        children = np.maximum(self._children[documents], 1.0)
+        waited = step - self._last[documents]
+        return np.column_stack(
+            [
+                self.relevance[documents],
+                self._children_sum[documents] / children,
+                self._children_changed[documents] / children,
+                1.0 - np.exp(-waited / self._patience),
+                (self._found[documents] + 0.5) / (self._asked[documents] + 1.0),
+            ]
+        )
+
+    def _judge(self, document: int, relevance: float, step: int, *, first: bool, changed: bool) -> None:
+        """What a request told of the document itself, and so of its parents' children and its siblings."""
+        parents = self._linked_by.get(document, [])
+        if first:
+            self._children[parents] += 1
+            by = self._discoverer[document]
+            self._brood_retrieved[by] += 1
+            self._brood_sum[by] += relevance
+        else:
+            self._asked[document] += 1
+            self._found[document] += changed
+            self._children_changed[parents] += changed
+        self._children_sum[parents] += relevance - self.relevance[document]
+        for child in self._links.get(document, ()):
+            self._parents_sum[child] += relevance - self.relevance[document]
+        self.relevance[document] = relevance
+        self.retrieved[document] = True
+        self._last[document] = step
+        self._children_changed[document] = 0.0
+
+    def _link(self, document: int, page: Page) -> None:
+        new, told = page.links, page.anchor > 0
+        self._links[document] = new
+        for child in new.tolist():
+            self._linked_by.setdefault(child, []).append(document)
+        self._parents[new] += 1
+        self._parents_sum[new] += page.relevance
+        self._parents_best[new] = np.maximum(self._parents_best[new], page.relevance)
+        self._anchors[new] += told
+        self._anchor_sum[new] += page.anchor
+        unknown = ~self.known[new]
+        self._like_hub[new] |= page.like_hub
+        self._same_host[new[unknown]] = page.same_host[unknown]
+        self._depth[new] = page.depth
+        held = new[self.retrieved[new]]
+        self._children[document] = len(held)
+        self._children_sum[document] = self.relevance[held].sum()
+
+    def _unlink(self, document: int) -> None:
+        """Takes back the links of an earlier version; what their anchors said stays said."""
+        old = self._links.pop(document, None)
+        if old is None:
+            return
+        for child in old.tolist():
+            self._linked_by[child].remove(document)
+        self._parents[old] -= 1
+        self._parents_sum[old] -= self.relevance[document]

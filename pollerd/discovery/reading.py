@@ -1,0 +1,129 @@
+"""A page as the robot reads it: how near it is to the topic, and where it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from pollerd.detection.charset import to_utf8
+from pollerd.detection.normalise import normalise
+from pollerd.discovery.directives import of_headers
+from pollerd.discovery.feeds import read_feed
+from pollerd.discovery.links import page_links
+from pollerd.discovery.relevance import Topic, Vocabulary
+from pollerd.discovery.sitemaps import Listed, read_sitemap
+from pollerd.discovery.spelling import without_visitor
+from pollerd.discovery.topics import TopicSettings
+from pollerd.errors import InvalidValueError
+from pollerd.model import Media, Outcome
+from pollerd.urls import join_url
+
+AGENT = "pollerd"
+"""Our name as a robot."""
+MOST_LISTED = 5_000
+"""Further entries of a sitemap or feed are not read: a sitemap may hold fifty thousand, all of one site."""
+
+
+class Lead(Struct, frozen=True):
+    """Where a page leads: a normalised URL, the score of the link's text, and when it changed last, if that is told."""
+
+    url: str
+    anchor: float = 0.0
+    modified: float | None = None
+
+
+class Reading(Struct, frozen=True):
+    """What a page showed.
+
+    relevance: 0 to 1. leads: each URL once, those of links that may be followed. canonical: the URL that it names as
+    its own, where that is another. noindex: it asks not to be collected. listing: it is a sitemap, no page.
+    """
+
+    relevance: float
+    leads: tuple[Lead, ...] = ()
+    canonical: str | None = None
+    noindex: bool = False
+    listing: bool = False
+
+
+class Recipe(Struct, frozen=True):
+    """What a `Topic` is made from."""
+
+    examples: tuple[str, ...]
+    keywords: tuple[str, ...]
+    background: tuple[str, ...]
+
+
+def recipe_of(settings: TopicSettings) -> bytes:
+    """The topic as bytes, which go to other processes."""
+    return msgspec.msgpack.encode(Recipe(settings.examples, settings.keywords, settings.background))
+
+
+@lru_cache(maxsize=2)
+def topic_of(recipe: bytes) -> Topic:
+    """The topic made by a recipe. Raises InvalidValueError where no text of it holds a word."""
+    made_of = msgspec.msgpack.decode(recipe, type=Recipe)
+    vocabulary = Vocabulary()
+    for text in (*made_of.examples, *made_of.background):
+        vocabulary.add(text)
+    return Topic(made_of.examples, made_of.keywords, vocabulary)
+
+
+def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: bytes | None) -> Reading:
+    """What a body at the normalised URL, where redirects led, shows of the topic. Raises nothing.
+
+    outcome: of kind BODY. text: what a reader sees of it, UTF-8; None: it is to be found out.
+    """
+    topic, body = topic_of(recipe), outcome.body or b""
+    if text is None:
+        text = normalise(body, outcome.content_type).content
+    asked = of_headers(outcome.robots_tags, AGENT)
+    if media is Media.HTML:
+        return _read_html(topic, url, outcome, text)
+    if media is Media.FEED:
+        entries = read_feed(to_utf8(body, outcome.content_type)) or ()
+        return Reading(_score(topic, text), () if asked.nofollow else _leads(url, entries), noindex=asked.noindex)
+    sitemap = read_sitemap(body) if media is not Media.JSON else None
+    if sitemap is not None:
+        return Reading(0.0, _leads(url, (*sitemap.sitemaps, *sitemap.pages)), listing=True)
+    return Reading(_score(topic, text) if media is Media.TEXT else 0.0, noindex=asked.noindex)
+
+
+def _read_html(topic: Topic, url: str, outcome: Outcome, text: bytes) -> Reading:
+    found = page_links(to_utf8(outcome.body or b"", outcome.content_type), url, AGENT, outcome.robots_tags)
+    anchors: dict[str, str] = {}
+    if not found.nofollow:
+        for link in found.links:
+            if not link.nofollow:
+                anchors.setdefault(without_visitor(link.url), link.anchor)
+        anchors |= {feed: "" for feed in map(without_visitor, found.feeds) if feed not in anchors}
+        anchors.pop(url, None)
+    scores = topic.scores([text.decode("utf-8", "replace"), *anchors.values()])
+    canonical = None if found.canonical is None else without_visitor(found.canonical)
+    return Reading(
+        relevance=float(scores[0]),
+        leads=tuple(map(Lead, anchors, scores[1:].tolist())),
+        canonical=canonical if canonical != url else None,
+        noindex=found.noindex,
+    )
+
+
+def _score(topic: Topic, text: bytes) -> float:
+    return topic.score(text.decode("utf-8", "replace"))
+
+
+def _leads(url: str, listed: Sequence[Listed]) -> tuple[Lead, ...]:
+    found: dict[str, Lead] = {}
+    for entry in listed:
+        try:
+            lead = without_visitor(join_url(url, entry.url))
+        except InvalidValueError:
+            continue
+        if lead != url:
+            found.setdefault(lead, Lead(lead, 0.0, entry.modified))
+        if len(found) >= MOST_LISTED:
+            break
+    return tuple(found.values())

@@ -1,0 +1,128 @@
+"""How near a text is to a topic: the vector space model, cosine of TF-IDF vectors ([C] takes its relevance from it)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from pollerd.errors import InvalidValueError
+
+TERMS = 1 << 18
+"""Terms are told apart by their hash: of the 2,000 of a long page about 15 share a place with another."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_TO_SPACES = str.maketrans(dict.fromkeys((chr(code) for code in range(128) if not chr(code).isalpha()), " "))
+_SHORTEST, _LONGEST = 2, 30
+# Scripts that are written without spaces: there, terms are pairs of signs.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+
+
+def terms(text: str) -> Counter[str]:
+    """The terms of a text and how often each occurs: words in lower case, pairs of signs where there are no spaces.
+
+    A word has 2 to 30 letters.
+    """
+    text = text.lower()
+    if text.isascii():
+        # Half the time that a pattern takes.
+        return _words(text.translate(_TO_SPACES).split())
+    found = _words(_LETTERS.findall(_UNSPACED.sub(" ", text)))
+    found.update(run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(max(len(run) - 1, 1)))
+    return found
+
+
+def _words(runs: list[str]) -> Counter[str]:
+    """Runs of letters that are words, counted."""
+    counted = Counter(runs)
+    for run in [run for run in counted if not _SHORTEST <= len(run) <= _LONGEST]:
+        del counted[run]
+    return counted
+
+
+class Vocabulary:
+    """In how many of the texts seen so far each term occurs: what is common says little.
+
+    Takes 1 MiB, whatever it has seen. A topic is told apart from a background, so a few hundred pages of any kind
+    (the seeds, and what they link to) should be in it.
+    """
+
+    def __init__(self) -> None:
+        self._texts = 0
+        self._holding = np.zeros(TERMS, np.int32)
+
+    def add(self, text: str) -> None:
+        """Counts the terms of one more text."""
+        self._texts += 1
+        self._holding[np.unique(_places(terms(text)))] += 1
+
+    def weights(self) -> NDArray[np.float64]:
+        """Inverse document frequency of all terms, `1 + ln((1 + N) / (1 + N_t))`, float64[2^18]."""
+        return np.asarray(1.0 + np.log((1.0 + self._texts) / (1.0 + self._holding)), np.float64)
+
+
+class Topic:
+    """A topic, from example texts and keywords; scores of one Topic compare, those of two do not.
+
+    Each example counts the same, and all keywords together as much as all examples. What the vocabulary learns later
+    is not heard: make a Topic anew for that. Raises InvalidValueError where no text holds a term.
+    """
+
+    def __init__(self, examples: Sequence[str], keywords: Iterable[str], vocabulary: Vocabulary) -> None:
+        self._idf = vocabulary.weights()
+        self._axis = np.zeros(TERMS)
+        for texts in (examples, [" ".join(keywords)]):
+            self._lean(texts)
+        length = float(np.linalg.norm(self._axis))
+        if not length > 0:
+            raise InvalidValueError("topic", "examples or keywords with words in them", [*examples][:3])
+        self._axis /= length
+
+    def score(self, text: str) -> float:
+        """Cosine between a text and the topic, 0 to 1; 0 for a text without terms."""
+        return float(self.scores([text])[0])
+
+    def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """The same for k texts at once, float64[k]: many short ones, such as anchors, cost little more than one."""
+        rows, places, weights = self._vectors(texts)
+        along = np.bincount(rows, weights * self._axis[places], len(texts))
+        length = np.sqrt(np.bincount(rows, weights * weights, len(texts)))
+        # A cosine that rounding puts above 1 is 1.
+        return np.minimum(np.divide(along, length, out=np.zeros(len(texts)), where=length > 0), 1.0)
+
+    def _lean(self, texts: Sequence[str]) -> None:
+        """Adds the mean direction of texts to the axis."""
+        rows, places, weights = self._vectors(texts)
+        length = np.sqrt(np.bincount(rows, weights * weights, len(texts)))
+        mean = np.bincount(places, weights / length[rows], TERMS)
+        if mean.any():
+            self._axis += mean / np.linalg.norm(mean)
+
+    def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Row, term and TF-IDF weight `(1 + ln n) idf` of each term of each text."""
+        counted = [terms(text) for text in texts]
+        rows = np.repeat(np.arange(len(texts)), [len(each) for each in counted])
+        places = _places(chain.from_iterable(counted))
+        counts = np.fromiter(chain.from_iterable(each.values() for each in counted), np.float64)
+        return rows, places, (1.0 + np.log(counts)) * self._idf[places]
+
+
+class _Places(dict[str, int]):
+    """Places of terms met lately, at most 65,536. A look-up costs a quarter of what it does with `lru_cache`."""
+
+    def __missing__(self, term: str) -> int:
+        if len(self) >= 65_536:
+            self.clear()
+        place = self[term] = xxhash.xxh3_64_intdigest(term.encode("utf-8", "replace")) % TERMS
+        return place
+
+
+_PLACES = _Places()
+
+
+def _places(found: Iterable[str]) -> NDArray[np.int64]:
+    return np.fromiter(map(_PLACES.__getitem__, found), np.int64)

@@ -1,0 +1,141 @@
+"""Sitemaps: the pages that a site lists of itself, and when it says that they last changed."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from io import StringIO
+from itertools import islice
+from xml.etree.ElementTree import Element, ParseError, iterparse
+
+from msgspec import Struct
+
+from pollerd.errors import InvalidValueError
+from pollerd.urls import join_url
+
+MOST_ENTRIES = 50_000
+MOST_BYTES = 50 * 1024 * 1024
+"""Both as in the protocol of sitemaps.org; what is more is not read."""
+MOST_NAMED = 50
+"""Sitemaps that one robots.txt names; what is more is not read."""
+_NAMED = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*([^\s#]\S{0,2047})", re.IGNORECASE | re.MULTILINE)
+_DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?\Z")
+_HOSTILE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+_GZIP = b"\x1f\x8b"
+_DEEPEST = 16
+
+
+class Listed(Struct, frozen=True):
+    """An entry: the URL as it is written, and when its page last changed (UTC epoch s), None where that is not told."""
+
+    url: str
+    modified: float | None = None
+
+
+class Sitemap(Struct, frozen=True):
+    """What a sitemap lists: pages, and further sitemaps."""
+
+    pages: tuple[Listed, ...] = ()
+    sitemaps: tuple[Listed, ...] = ()
+
+
+def read_sitemap(body: bytes) -> Sitemap | None:
+    """A sitemap in any of its forms (XML, an index of others, lines of URLs; gzipped or not); None where it is none.
+
+    At most 50,000 entries of 50 MiB. A document with a DTD is refused: sitemaps need none, and entities could make
+    much more of it. Where all entries give one and the same date it is that of the sitemap, not of the pages, and is
+    left out. A page's date is evidence of its age at that moment as far as the site is believed. Raises nothing.
+    """
+    plain = _unpacked(body)
+    if plain is None or _HOSTILE.search(plain):
+        return None
+    text = plain.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if not text.startswith("<"):
+        return _lines(text)
+    pages, sitemaps = list[Listed](), list[Listed]()
+    try:
+        for kind, listed in _entries(text):
+            (pages if kind == "url" else sitemaps).append(listed)
+            if len(pages) + len(sitemaps) >= MOST_ENTRIES:
+                break
+    except ParseError:
+        # A sitemap that breaks off still lists what comes before.
+        pass
+    return Sitemap(_dated(pages), _dated(sitemaps)) if pages or sitemaps else None
+
+
+def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
+    """The sitemaps that the robots.txt at the normalised `url` names, normalised, each once, at most 50.
+
+    They hold for all robots, in whatever group the line stands (RFC 9309, section 2.2.4). Takes linear time, unlike
+    reading the rules.
+    """
+    found = dict[str, None]()
+    for named in islice(_NAMED.finditer(robots), MOST_NAMED):
+        with suppress(InvalidValueError):
+            found[join_url(url, named[1].decode("utf-8", "surrogateescape"))] = None
+    return tuple(found)
+
+
+def _unpacked(body: bytes) -> bytes | None:
+    if not body.startswith(_GZIP):
+        return body[:MOST_BYTES]
+    try:
+        return zlib.decompressobj(wbits=31).decompress(body, MOST_BYTES)
+    except zlib.error:
+        return None
+
+
+def _lines(text: str) -> Sitemap | None:
+    urls = [line for raw in text.splitlines()[:MOST_ENTRIES] if (line := raw.strip())]
+    if not urls or not all(url.lower().startswith(("http://", "https://")) for url in urls):
+        return None
+    return Sitemap(tuple(map(Listed, urls)))
+
+
+def _entries(text: str) -> Iterator[tuple[str, Listed]]:
+    """("url" or "sitemap", entry) one by one; nothing that was read stays in memory."""
+    depth = 0
+    for event, element in iterparse(StringIO(text), ("start", "end")):
+        depth += 1 if event == "start" else -1
+        if depth > _DEEPEST:
+            return
+        kind = _name(element)
+        if event == "end" and kind in ("url", "sitemap"):
+            if (listed := _listed(element)) is not None:
+                yield kind, listed
+            element.clear()
+
+
+def _listed(element: Element) -> Listed | None:
+    told = {_name(child): (child.text or "").strip() for child in element}
+    url = told.get("loc")
+    return Listed(url, moment(told.get("lastmod", ""))) if url else None
+
+
+def _name(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _dated(entries: list[Listed]) -> tuple[Listed, ...]:
+    dates = {entry.modified for entry in entries}
+    if len(entries) > 1 and len(dates) == 1 and None not in dates:
+        return tuple(Listed(entry.url) for entry in entries)
+    return tuple(entries)
+
+
+def moment(text: str) -> float | None:
+    """UTC epoch seconds of a W3C date (`2026-11-22T01:02:03Z`, `2026-11-22`, `2026-11`, `2026`), None where it is none.
+
+    The beginning of the day, month or year where only that is given; UTC where there is no zone.
+    """
+    if _DATE.match(text):
+        text += "-01" * (2 - text.count("-"))
+    try:
+        date = datetime.fromisoformat(text)
+        return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

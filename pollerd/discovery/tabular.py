@@ -1,0 +1,139 @@
+"""The request controller of [C]'s experiment: a document's state is the identity of the one that discovered it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+
+from pollerd.discovery.requests import RequestSettings
+from pollerd.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class _Lesson:
+    """A request whose worth is known once the next control is: who was asked for, and what it brought."""
+
+    state: int
+    reward: float
+    document: int
+    discovered: int
+
+
+class TabularController:
+    """Learns over many traversals of one web, which does not change while it is traversed (F = 1).
+
+    All documents that one page discovered share a state, an index and a queue; within it the first found is asked for
+    first. A request costs O(log n): only the two states that it touches get a new place in the heap.
+
+    Parameters
+    ----------
+    documents : how many there are at most; they are numbered from 0, and 0 is the start document.
+    rng : for exploration, and among equals.
+    """
+
+    def __init__(self, documents: int, settings: RequestSettings, rng: np.random.Generator) -> None:
+        if documents < 1:
+            raise InvalidValueError("documents", "at least 1", documents)
+        self._settings, self._rng = settings, rng
+        self._ask, self._leave = [0.0] * documents, [0.0] * documents
+        self._asked, self._left = [0] * documents, [0] * documents
+        self._traversals = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """A new traversal: nothing is discovered, what was learned stays."""
+        self._traversals += 1
+        self._waiting: dict[int, deque[int]] = {}
+        self._since: dict[int, int] = {}
+        self._heap: list[tuple[float, float, int, int]] = []
+        self._version: dict[int, int] = {}
+        self._step = 0
+        self._asked_in: dict[int, int] = {}
+        self._lessons: list[_Lesson] = []
+
+    def values(self, state: int) -> tuple[float, float]:
+        """Q(x, 1) and Q(x, 2) of the documents that `state` discovers."""
+        return self._ask[state], self._leave[state]
+
+    def arrive(self, discoverer: int, documents: Sequence[int]) -> None:
+        """New projects, never seen in this traversal, in the order in which they are to be asked for."""
+        if documents:
+            self._waiting[discoverer] = deque(documents)
+            self._since[discoverer] = self._step
+            self._place(discoverer)
+
+    def choose(self) -> int | None:
+        """The document to ask for now, None where none waits. Completes what `retrieved` left open."""
+        state = self._chosen_state()
+        for lesson in self._lessons:
+            self._learn(lesson, state)
+        self._lessons.clear()
+        if state is None:
+            return None
+        queue = self._waiting[state]
+        document = queue.popleft()
+        self._learn_waiting(state)
+        if queue:
+            self._place(state)
+        else:
+            del self._waiting[state]
+        self._step += 1
+        self._asked_in[document] = state
+        return document
+
+    def retrieved(self, document: int, reward: float, discovered: Sequence[int]) -> None:
+        """What a document named by `choose` brought: its reward, and the documents that it discovered.
+
+        Raises KeyError where it was not named.
+        """
+        self._lessons.append(_Lesson(self._asked_in.pop(document), reward, document, len(discovered)))
+        self.arrive(document, discovered)
+
+    def _index(self, state: int) -> float:
+        ask, leave = self._ask[state], self._leave[state]
+        if self._settings.passive == "best":
+            leave = self._settings.discount * max(ask, leave)
+        return ask - leave
+
+    def _place(self, state: int) -> None:
+        version = self._version[state] = self._version.get(state, 0) + 1
+        heappush(self._heap, (-self._index(state), self._rng.random(), state, version))
+
+    def _chosen_state(self) -> int | None:
+        if self._waiting and self._rng.random() < self._settings.exploration / self._traversals:
+            return self._any_state()
+        while self._heap:
+            _, _, state, version = heappop(self._heap)
+            if state in self._waiting and self._version[state] == version:
+                return state
+        return None
+
+    def _any_state(self) -> int:
+        while True:
+            state = self._heap[int(self._rng.integers(len(self._heap)))][2]
+            if state in self._waiting:
+                return state
+
+    def _learn(self, lesson: _Lesson, next_state: int | None) -> None:
+        """Equation (10) for a request, now that the next control is known."""
+        asked = int(next_state == lesson.document)
+        children = asked * self._ask[lesson.document] + (lesson.discovered - asked) * self._leave[lesson.document]
+        target = lesson.reward + self._settings.discount * children
+        _move(self._ask, self._asked, lesson.state, target, self._settings.step)
+        if lesson.state in self._waiting:
+            self._place(lesson.state)
+
+    def _learn_waiting(self, state: int) -> None:
+        """Equation (10) over the steps in which the chosen document was passed over."""
+        if passed := self._step - self._since[state]:
+            target = self._settings.discount**passed * self._ask[state]
+            _move(self._leave, self._left, state, target, self._settings.step)
+
+
+def _move(values: list[float], lessons: list[int], state: int, target: float, least: float) -> None:
+    lessons[state] += 1
+    values[state] += max(least, 1.0 / lessons[state]) * (target - values[state])

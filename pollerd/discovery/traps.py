@@ -1,0 +1,100 @@
+"""Traps: parts of a site that go on for ever, as calendars, paths that repeat themselves, and mazes of parameters.
+
+Some are recognised by a single URL. All are bounded by their shape: URLs that differ in numbers only are of one shape,
+and a host gets so many of each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+
+import xxhash
+
+from pollerd.errors import InvalidValueError
+
+DEEPEST, MOST_PARAMETERS = 12, 8
+LONGEST_URL = 512
+_NUMBER = re.compile(r"[0-9]+")
+_VALUE = re.compile(r"=[^&]*")
+_CALENDAR = re.compile(
+    r"/(?:calendar|events?|archive|agenda|day|month|week)s?\b.*(?:19|20)[0-9]{2}"
+    r"|[?&](?:date|day|month|year|from|start|week|ical|tribe-bar-date)=[^&]*[0-9]"
+    r"|/(?:19|20)[0-9]{2}[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12][0-9]|3[01]))?/?$",
+    re.IGNORECASE,
+)
+_ENDINGS = """
+    7z avi bin bmp bz2 css deb dmg doc docx exe flac gif gz ico iso jar jpeg jpg js m4a m4v mkv mov mp3 mp4 mpeg mpg msi
+    ogg pdf png ppt pptx rar rpm svg tar tgz tif tiff ttf wav webm webp wmv woff woff2 xls xlsx xz zip
+"""
+_NO_PAGES = frozenset(_ENDINGS.split())
+"""Endings of paths that lead to no text."""
+
+
+def trap(url: str) -> str | None:
+    """Why a normalised URL should not be asked for, in a word or two; None where nothing speaks against it."""
+    if len(url) > LONGEST_URL:
+        return "too long"
+    path, _, query = url.partition("?")
+    if query.count("&") >= MOST_PARAMETERS:
+        return "too many parameters"
+    _, dot, ending = path.rpartition("/")[2].rpartition(".")
+    if dot and ending.lower() in _NO_PAGES:
+        return "not a page"
+    segments = [segment for segment in path.split("/")[3:] if segment]
+    if len(segments) > DEEPEST:
+        return "too deep"
+    return "repeats itself" if _repeats(segments) else None
+
+
+def _repeats(segments: list[str]) -> bool:
+    """True where a segment stands three times, or a run of two or more follows on itself (`/a/b/a/b`)."""
+    if any(segments.count(segment) >= 3 for segment in set(segments)):
+        return True
+    return any(
+        segments[start : start + run] == segments[start + run : start + 2 * run]
+        for run in range(2, len(segments) // 2 + 1)
+        for start in range(len(segments) - 2 * run + 1)
+    )
+
+
+def is_calendar(url: str) -> bool:
+    """True where a normalised URL is that of a day, a month or a year."""
+    return _CALENDAR.search(url) is not None
+
+
+def shape(url: str) -> str:
+    """A normalised URL with 0 for each number in its path, and without the values of its parameters."""
+    path, question, query = url.partition("?")
+    scheme, _, rest = path.partition("://")
+    host, slash, rest = rest.partition("/")
+    return f"{scheme}://{host}{slash}{_NUMBER.sub('0', rest)}{question}{_VALUE.sub('=', query)}"
+
+
+class ShapeLimits:
+    """Counts the URLs that were let in by shape, and lets in no more than a host's share of each.
+
+    Parameters
+    ----------
+    pages, days : most URLs of one shape, and of one shape that is a calendar's; at least 1.
+    remembered : most shapes that are counted; the one not met for longest is forgotten. About 100 bytes each.
+    """
+
+    def __init__(self, pages: int = 5_000, days: int = 100, remembered: int = 200_000) -> None:
+        for name, value in (("pages", pages), ("days", days), ("remembered", remembered)):
+            if value < 1:
+                raise InvalidValueError(name, "at least 1", value)
+        self._pages, self._days, self._remembered = pages, days, remembered
+        self._count: OrderedDict[int, int] = OrderedDict()
+
+    def admit(self, url: str) -> bool:
+        """Counts a normalised URL that was never met before; False where its shape is used up."""
+        key = xxhash.xxh3_64_intdigest(shape(url).encode("utf-8", "replace"))
+        count = self._count.pop(key, 0) + 1
+        if count > (self._days if is_calendar(url) else self._pages):
+            self._count[key] = count - 1
+            return False
+        self._count[key] = count
+        if len(self._count) > self._remembered:
+            self._count.popitem(last=False)
+        return True

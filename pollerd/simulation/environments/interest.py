@@ -1,0 +1,141 @@
+"""Sites of ephemeral content under a limit of polls per epoch ([E] 2 and 7): what waits, who is polled, what is had.
+
+Many runs go side by side: arrays have runs first, sites last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.allocation.ephemeral.whittle_index import Beyond, whittle_index
+from pollerd.allocation.validation import positive
+from pollerd.errors import InvalidValueError
+
+Ranking = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
+"""A policy: how much it wants to poll each site, float64[runs, n], given what waits, likewise, and the epochs since the
+last poll of each, int64[runs, n]. -inf: never. Of equals the lower site comes first.
+"""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What may be polled ([E] equation 5).
+
+    of "number": `most` sites, a whole number, in each epoch. of "cost": `most` units of cost per epoch in the long run:
+    what an epoch leaves is saved, and the sites are taken in the policy's order while they can be paid.
+    """
+
+    most: float
+    of: Literal["number", "cost"] = "number"
+
+    def __post_init__(self) -> None:
+        positive("most", self.most)
+        if self.of not in ("number", "cost"):
+            raise InvalidValueError("of", "number or cost", self.of)
+        if self.of == "number" and self.most != int(self.most):
+            raise InvalidValueError("most", "a whole number of sites", self.most)
+
+
+@dataclass(frozen=True)
+class Diary:
+    """What waited at each site before the polls of each epoch, float64[epochs, runs, n], and who was polled, bool."""
+
+    waiting: NDArray[np.float64]
+    polled: NDArray[np.bool_]
+
+    @property
+    def collected(self) -> NDArray[np.float64]:
+        """Interest had in each epoch, float64[epochs, runs]."""
+        return np.asarray(np.where(self.polled, self.waiting, 0.0).sum(-1))
+
+
+def drawn_gains(
+    sources: Sources, epochs: int, rng: np.random.Generator, values: Literal["even", "exponential"] = "even"
+) -> NDArray[np.float64]:
+    """U of [E] 7, float64[epochs, n]: items come as a Poisson process, each decays until the epoch's end.
+
+    [E] tells the mean of an item's value alone: all have it ("even"), or values are exponential around it.
+    """
+    number = rng.poisson(sources.arrivals * sources.epoch, (epochs, len(sources)))
+    place = np.repeat(np.arange(number.size), number.reshape(-1))
+    site = place % len(sources)
+    left = np.exp(-sources.decay[site] * sources.epoch * rng.random(len(place))) * sources.value[site]
+    if values == "exponential":
+        left *= rng.exponential(size=len(place))
+    return np.asarray(np.bincount(place, left, number.size).reshape(number.shape), np.float64)
+
+
+def drive_sources(
+    sources: Sources,
+    ranking: Ranking,
+    limit: Limit,
+    epochs: int,
+    gains: NDArray[np.float64] | None = None,
+    sees: Literal["states", "means"] = "states",
+) -> Diary:
+    """So many epochs from X(0) = one epoch's gain.
+
+    gains float64[epochs + 1, runs, n], U of each epoch, the first of them X(0); None: one run of the mean dynamics.
+    sees: the policy is shown what waits, or what waits on average given the polls, which is all that [D] says it sees.
+    """
+    n = len(sources)
+    drawn = np.broadcast_to(sources.gain, (epochs + 1, 1, n)) if gains is None else gains
+    runs = drawn.shape[1]
+    waiting, polled = np.empty((epochs, runs, n)), np.empty((epochs, runs, n), np.bool_)
+    price, saves = (sources.cost, 1.0) if limit.of == "cost" else (np.ones(n), 0.0)
+    state, mean = drawn[0], np.broadcast_to(sources.gain, (runs, n))
+    age, purse = np.ones((runs, n), np.int64), np.zeros(runs)
+    for epoch in range(epochs):
+        wish = np.broadcast_to(ranking(state if sees == "states" else mean, age), (runs, n))
+        chosen, purse = _bought(wish, price, saves * purse + limit.most)
+        waiting[epoch], polled[epoch] = state, chosen
+        state = sources.next_states(state, chosen, drawn[epoch + 1])
+        mean = sources.next_states(mean, chosen, sources.gain)
+        age = np.where(chosen, 1, age + 1)
+    return Diary(waiting, polled)
+
+
+def _bought(
+    wish: NDArray[np.float64], price: NDArray[np.float64], purse: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Who is polled, bool[runs, n], and what is left of the purses, float64[runs]: the first too dear ends it."""
+    order = np.argsort(-wish, axis=-1, kind="stable")
+    wanted = np.take_along_axis(wish, order, -1) > -np.inf
+    spent = np.cumsum(np.where(wanted, price[order], 0.0), axis=-1)
+    # Prices like 0.1 add up to a hair more than the purse they should just empty.
+    within = wanted & (spent <= purse[:, None] * (1 + 1e-12))
+    polled = np.zeros(wish.shape, np.bool_)
+    np.put_along_axis(polled, order, within, -1)
+    return polled, purse - np.where(within, price[order], 0.0).sum(-1)
+
+
+def whittle(sources: Sources, beyond: Beyond = "infinite") -> Ranking:
+    """By the index of [E] theorem 1; among sites of +inf by what waits for its cost."""
+    most = 2.0 * float((sources.ceiling / sources.cost).max())
+
+    def rank(states: NDArray[np.float64], age: NDArray[np.int64]) -> NDArray[np.float64]:
+        gamma = whittle_index(states, sources, beyond)
+        return np.where(np.isposinf(gamma), most + states / sources.cost, gamma)
+
+    return rank
+
+
+def greedy(sources: Sources) -> Ranking:
+    """By what waits for its cost."""
+    return lambda states, age: states / sources.cost
+
+
+def single(sources: Sources, site: int) -> Ranking:
+    """One site, always."""
+    return lambda states, age: np.where(np.arange(len(sources)) == site, 0.0, -np.inf)
+
+
+def round_robin() -> Ranking:
+    """The site polled longest ago."""
+    return lambda states, age: age.astype(np.float64)

@@ -1,0 +1,70 @@
+"""The most that any policy can have of ephemeral content under the mean dynamics: exact for few sites, else a bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.environments.interest import Limit
+
+_NEVER = 1e-12
+"""A site counts as never polled when all but this of its ceiling waits there."""
+_MOST_STATES = 10**6
+
+
+def bound(sources: Sources, most: float) -> float:
+    """What `most` units of cost per epoch bring at most, in the long run, per epoch, to whom may share them out freely.
+
+    Whittle's relaxation of [E] 3: at the price θ of a unit each site by itself takes the best period η, and
+    `min_θ θ most + Σ_i max(0, max_η (x_i(η) - C_i θ) / η)` is the least of the bounds that hold for every θ.
+    """
+    ages = np.arange(1, 1 + math.ceil(-math.log(_NEVER) / float((sources.decay * sources.epoch).min())))[:, None]
+    waiting = sources.after(ages.astype(np.float64))
+    low, high = 0.0, float((sources.ceiling / sources.cost).max())
+    for _ in range(200):
+        price = (low + high) / 2
+        net = (waiting - sources.cost * price) / ages
+        best = net.argmax(axis=0)
+        spent = float((sources.cost / (1 + best))[net.max(axis=0) > 0].sum())
+        low, high = (price, high) if spent > most else (low, price)
+    net = (waiting - sources.cost * high) / ages
+    return float(high * most + np.maximum(net.max(axis=0), 0.0).sum())
+
+
+def exact(sources: Sources, limit: Limit, ages: int, error: float = 1e-3) -> float:
+    """The best long-run average, to within `error`, by relative value iteration over the ages of all sites.
+
+    Sites count as no older than `ages` epochs, so that it is a hair too low where an optimal policy lets one get older.
+    Raises InvalidValueError for limits of cost and for more than 10⁶ states.
+    """
+    n = len(sources)
+    if limit.of != "number" or ages**n > _MOST_STATES:
+        raise InvalidValueError("limit, ages", f"a number of sites, and at most {_MOST_STATES} states", (limit, ages))
+    waiting = sources.after(np.arange(1.0, ages + 1)[:, None])
+    choices = list(itertools.combinations(range(n), int(limit.most)))
+    value = np.zeros((ages,) * n)
+    while True:
+        best = np.maximum.reduce([_chosen(value, waiting, choice) for choice in choices])
+        gained = best - value
+        low, high = float(gained.min()), float(gained.max())
+        if high - low < error:
+            return (low + high) / 2
+        value = (value + best) / 2 - (low + high) / 4  # halfway, because optimal schedules are periodic
+
+
+def _chosen(value: NDArray[np.float64], waiting: NDArray[np.float64], choice: tuple[int, ...]) -> NDArray[np.float64]:
+    """What polling `choice` brings now and leaves for later, in every state."""
+    ages, n = waiting.shape
+    older = np.minimum(np.arange(ages) + 1, ages - 1)
+    later, now = value, np.zeros((1,) * n)
+    for site in range(n):
+        polled = site in choice
+        later = later.take(np.zeros(ages, np.int64) if polled else older, axis=site)
+        if polled:
+            now = now + waiting[:, site].reshape([ages if axis == site else 1 for axis in range(n)])
+    return np.asarray(later + now)

@@ -1,0 +1,203 @@
+"""Schemes of [A] in many runs side by side: the choices and lessons of the allocators, one pass over all runs a poll.
+
+An allocator's poll costs about the same for 2 pages as for 1,000: it is calls, not numbers. Thirty runs at once cost
+little more than one. What the allocators share with these is used, not written again (deadlines, tallies, the layout
+of the tree); what is written again is held against the allocators poll by poll (`tests/simulation`). Arrays have runs
+first, pages last.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.edf import EarliestDeadlineFirst
+from pollerd.allocation.gaps import credit_after
+from pollerd.allocation.hierarchy import Hierarchy
+from pollerd.allocation.lakg import LakgSettings
+from pollerd.allocation.rated import in_proportion
+from pollerd.allocation.tally import Tally, rate_without_polls
+from pollerd.allocation.traa import UPDATING, TraaSettings, shares
+
+_DRAWS_AHEAD = 512
+"""Polls for which the random numbers of a run are drawn at once."""
+
+
+class Players(ABC):
+    """R runs of one scheme over n pages of equal weight and cost, one poll per step of `step` s in each."""
+
+    def __init__(self, runs: int, pages: int, step: float) -> None:
+        self.runs, self.pages, self.step = runs, pages, step
+        self._begin = np.arange(runs) * pages
+
+    def flat(self, page: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where page int64[R] of each run stands in an array [R, n] laid flat."""
+        return self._begin + page
+
+    @abstractmethod
+    def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The page that each run polls next, int64[R]; elapsed float64[R, n] s since the last polls."""
+
+    @abstractmethod
+    def learn(self, page: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        """What each run's poll found: page int64[R], elapsed float64[R] s, changed bool[R]."""
+
+    @abstractmethod
+    def mix(self) -> NDArray[np.float64]:
+        """Frequencies by which pages are polled, float64[R, n]; each run's add up to 1."""
+
+
+class RoundRobin(Players):
+    """`uniform`: whoever was polled longest ago; the lower page of equals."""
+
+    def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.asarray(elapsed.argmax(1))
+
+    def learn(self, page: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        return
+
+    def mix(self) -> NDArray[np.float64]:
+        return np.full((self.runs, self.pages), 1.0 / self.pages)
+
+
+class Periods(Players):
+    """Schemes that give each page a period, earliest deadline first: those whose periods, float64[R, n] s, stay."""
+
+    def __init__(self, period: NDArray[np.float64], step: float) -> None:
+        runs, pages = period.shape
+        super().__init__(runs, pages, step)
+        self.period = period
+        self._edf = EarliestDeadlineFirst()
+        self._edf.grow(period.size)
+
+    def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
+        late = self._edf.lateness(elapsed.ravel(), self.period.ravel())
+        return np.asarray(late.reshape(self.runs, self.pages).argmax(1))
+
+    def learn(self, page: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        at = self.flat(page)
+        self._edf.polled(at, elapsed, self.period.ravel()[at])
+        self._teach(at, elapsed, changed)
+
+    def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        """What the polls of places int64[R] teach, before the next choice."""
+        return
+
+    def mix(self) -> NDArray[np.float64]:
+        amounts = 1.0 / self.period
+        return np.asarray(amounts / amounts.sum(1, keepdims=True))
+
+
+class Estimators(Periods):
+    """`estimator`: even periods for `phase` polls, then by `1 - e^(-λ step)` for the λ that these polls tell."""
+
+    def __init__(self, runs: int, pages: int, step: float, phase: int) -> None:
+        super().__init__(np.full((runs, pages), pages * step), step)
+        self._tally, self._phase, self._polls = Tally(np.inf), phase, 0
+        self._tally.grow(runs * pages)
+        self._since = np.zeros(runs, np.int64)
+
+    def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        before = self._polls < self._phase
+        learning = before | (self._tally.rows[at, 0] < self._phase / self.pages)
+        self._tally.note(at[learning], elapsed[learning], changed[learning])
+        self._polls, self._since = self._polls + 1, self._since + learning
+        due = (self._since >= self.pages) | (before and self._polls == self._phase)
+        self._since[due] = 0
+        if self._polls >= self._phase and due.any():
+            self._settle(np.flatnonzero(due))
+
+    def _settle(self, runs: NDArray[np.int64]) -> None:
+        """Periods of these runs go by the rates as they are estimated now."""
+        cycle = self.pages * self.step
+        rates = self._tally.rates(self.runs * self.pages, cycle)
+        rates = np.where(self._tally.rows[:, 0] > 0, rates, rate_without_polls(cycle)).reshape(self.period.shape)
+        for run in runs.tolist():
+            self.period[run] = in_proportion(-np.expm1(-rates[run] * self.step), 1.0 / self.step)
+
+
+class Games(Periods):
+    """`lakg`: a state a page, one up after a change unless the knapsack is full, one down without if it is."""
+
+    def __init__(self, runs: int, pages: int, step: float, settings: LakgSettings) -> None:
+        super().__init__(np.full((runs, pages), pages * step), step)
+        start, self._amount_of = settings.start_for(pages), settings.amounts(pages)
+        self._state = np.full(runs * pages, start)
+        self._how_many = np.zeros((runs, settings.resolution + 1))
+        self._how_many[:, start] = pages
+        self._need = np.full((runs, pages), 1.0 / self._amount_of[start])
+
+    def _filled(self) -> NDArray[np.float64]:
+        """Σ amounts of each run, float64[R]: the capacity is 1."""
+        return np.asarray(self._how_many @ self._amount_of)
+
+    def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        full = self._filled() >= 1.0
+        before = self._state[at]
+        after = np.clip(before + changed.astype(np.int64) - full, 1, len(self._amount_of) - 1)
+        self._state[at] = after
+        self._need.reshape(-1)[at] = 1.0 / self._amount_of[after]
+        run = np.arange(self.runs)
+        self._how_many[run, before] -= 1
+        self._how_many[run, after] += 1
+        np.multiply(self._need, self._filled()[:, None] / (1.0 / self.step), out=self.period)
+
+
+class Trees(Players):
+    """`htraa` as in [A]: leaves in the order of the pages, a power of two of them, every automaton above is told.
+
+    rngs: whose numbers each run's automata draw.
+    """
+
+    def __init__(self, pages: int, step: float, settings: TraaSettings, rngs: Sequence[np.random.Generator]) -> None:
+        super().__init__(len(rngs), pages, step)
+        tree = Hierarchy(settings)
+        tree.add(pages, None)
+        self._settings, self._resolution, self._rngs = settings, tree.resolution, rngs
+        self._states, self._part = np.tile(tree.states, (self.runs, 1)), np.tile(tree.part, (self.runs, 1))
+        self._credit = np.zeros(self.runs * pages)
+        self._heights = np.arange(tree.depth)
+        self._draws, self._drawn = np.empty((self.runs, 0, tree.depth)), 0
+        self._amounts = self._multiplied()
+
+    def _multiplied(self) -> NDArray[np.float64]:
+        """The products of the shares on the ways to the leaves, float64[R, n]."""
+        amounts: NDArray[np.float64] = np.ones((self.runs, 1))
+        for height in self._heights.tolist():
+            below = self._part[:, 2 << height : 4 << height].reshape(self.runs, -1, 2)
+            amounts = (amounts[:, :, None] * below).reshape(self.runs, -1)
+        return amounts
+
+    def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.asarray((self._amounts * (elapsed + self._credit.reshape(elapsed.shape))).argmax(1))
+
+    def learn(self, page: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        at = self.flat(page)
+        self._credit[at] = credit_after(elapsed, self._credit[at], self.step / self._amounts.ravel()[at])
+        draws = self._next_draws()
+        on_reward, on_penalty = UPDATING[self._settings.updating]
+        run = np.arange(self.runs)[:, None]
+        node = (page[:, None] + self.pages) >> self._heights
+        above, first = node >> 1, (node & 1) == 0
+        states, share = self._states[run, above], self._part[run, above << 1]
+        moved = states + np.where(first == changed[:, None], 1, -1)
+        moves = np.where(changed, on_reward, on_penalty)[:, None] & (draws <= np.where(first, 1.0 - share, share))
+        moves &= (moved >= 1) & (moved <= self._resolution[above])
+        states = np.where(moves, moved, states)
+        share = np.where(moves, shares(states, self._resolution[above], self._settings.exponent), share)
+        self._states[run, above] = states
+        self._part[run, above << 1], self._part[run, (above << 1) + 1] = share, 1.0 - share
+        self._amounts = self._multiplied()
+
+    def _next_draws(self) -> NDArray[np.float64]:
+        if self._drawn == self._draws.shape[1]:
+            size = (_DRAWS_AHEAD, len(self._heights))
+            self._draws, self._drawn = np.array([rng.random(size) for rng in self._rngs]), 0
+        self._drawn += 1
+        return np.asarray(self._draws[:, self._drawn - 1])
+
+    def mix(self) -> NDArray[np.float64]:
+        return self._amounts

@@ -1,0 +1,60 @@
+"""The web of a Zipf ranking with its true change process and real gaps, and a run of one policy in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation import Allocator, create
+from pollerd.simulation.environments.changes import ZipfChanges
+from pollerd.simulation.environments.driving import STEP_S, Record, drive
+from pollerd.simulation.environments.zipf import Zipf
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An allocator by name, with its objective and parameters; told_rates: it is given the true rates (`rates=`)."""
+
+    allocator: str
+    objective: str = "changes"
+    told_rates: bool = False
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def made(self, step: float, rng: np.random.Generator, rates: NDArray[np.float64]) -> Allocator:
+        """The allocator for one poll per step of `step` s; rates float64[n]: true changes per second by slot."""
+        told = {"rates": rates} if self.told_rates else {}
+        return create(
+            self.allocator, budget=1.0 / step, objective=self.objective, rng=rng, **dict(self.parameters), **told
+        )
+
+
+def run_web(
+    zipf: Zipf,
+    policy: Policy,
+    polls: int,
+    seed: np.random.SeedSequence,
+    *,
+    noise: float = 0.0,
+    half_life: NDArray[np.float64] | None = None,
+) -> Record:
+    """One policy in the web of `zipf`, one poll per step of `STEP_S` seconds; noise and half_life as in `drive`.
+
+    The web's changes, the allocator's draws and the noise have a stream each, made from `seed`: another policy with the
+    same seed meets the same web. A policy told rates gets those of step 0.
+    """
+    web, own, noisy = streams(seed)
+    changes = ZipfChanges(zipf, web)
+    allocator = policy.made(STEP_S, own, changes.rates() / STEP_S)
+    return drive(allocator, changes, polls, noise=noise, rng=noisy, half_life=half_life)
+
+
+def streams(seed: np.random.SeedSequence) -> list[np.random.Generator]:
+    """Three generators: the world's, the allocator's, that of noise and half-lives.
+
+    The same ones at every call, unlike `seed.spawn`.
+    """
+    children = [np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, child)) for child in range(3)]
+    return [np.random.default_rng(child) for child in children]

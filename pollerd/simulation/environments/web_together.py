@@ -1,0 +1,98 @@
+"""Many runs of one of [A]'s schemes at once, in the web or in the knapsack: what `run_web` and `KnapsackWorld` say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.htraa import HtraaSettings
+from pollerd.allocation.lakg import LakgSettings
+from pollerd.allocation.rated import in_proportion
+from pollerd.simulation.environments.changes import Webs, ZipfChanges
+from pollerd.simulation.environments.driving import STEP_S
+from pollerd.simulation.environments.knapsack import Knapsack
+from pollerd.simulation.environments.side_by_side import Estimators, Games, Periods, Players, RoundRobin, Trees
+from pollerd.simulation.environments.web import Policy, streams
+from pollerd.simulation.environments.zipf import Zipf
+
+MOST_PAGES = 2048
+"""With more pages the allocators are faster one by one: H-TRAA looks at O(log n) of them."""
+
+
+def can_go_together(policy: Policy, pages: int) -> bool:
+    """Whether the policy is one of those that are written for many runs at once, and the pages suit it."""
+    given = dict(policy.parameters)
+    if pages > MOST_PAGES or policy.objective != "changes":
+        return False
+    if policy.allocator == "htraa":
+        known = not given.get("reorder", True) and given.get("climb", "all") == "all" and "step" not in given
+        return known and pages & (pages - 1) == 0
+    if policy.allocator == "estimator":
+        return set(given) == {"phase"}
+    if policy.allocator in ("optimal", "proportional"):
+        return policy.told_rates and not given
+    return policy.allocator == "lakg" or (policy.allocator == "uniform" and not given)
+
+
+def found_together(
+    zipf: Zipf, policy: Policy, polls: int, seeds: Sequence[np.random.SeedSequence]
+) -> NDArray[np.bool_]:
+    """Whether each poll found a change, bool[R, polls], in a web for each seed; these are the webs of `run_web`."""
+    drawn = [streams(seed)[:2] for seed in seeds]
+    webs = [ZipfChanges(zipf, web) for web, _ in drawn]
+    rates = np.array([web.rates() for web in webs]) / STEP_S
+    truth, players = Webs(webs), _players(policy, rates, [own for _, own in drawn])
+    last, elapsed = np.zeros(rates.shape), np.empty(rates.shape)
+    found, run = np.empty((len(seeds), polls), np.bool_), np.arange(len(seeds))
+    for j in range(polls):
+        now = (j + 1) * STEP_S
+        page = players.choose(np.subtract(now, last, out=elapsed))
+        found[:, j] = truth.poll(page, j + 1.0)
+        players.learn(page, elapsed[run, page], found[:, j])
+        last[run, page] = now
+    return found
+
+
+def values_together(
+    zipf: Zipf, policy: Policy, steps: int, seeds: Sequence[np.random.SeedSequence]
+) -> NDArray[np.float64]:
+    """`Σ x_i d_i(x_i)` of the mix held in each step, float64[R, steps]: `drive_knapsack` for each seed."""
+    drawn = [streams(seed) for seed in seeds]
+    p = np.empty((len(seeds), zipf.pages))
+    for row, (world, _, _) in zip(p, drawn, strict=True):
+        row[zipf.page_of_rank(world)] = zipf.by_rank
+    knapsack = Knapsack(p.ravel())
+    rate = knapsack.rate.reshape(p.shape)
+    players = _players(policy, rate / STEP_S, [own for _, own, _ in drawn])
+    coins = np.array([draws.random(steps) for _, _, draws in drawn])
+    last, values, run = np.zeros(p.shape), np.empty((len(seeds), steps)), np.arange(len(seeds))
+    for j in range(steps):
+        now = (j + 1) * STEP_S
+        page = players.choose(now - last)
+        mix = players.mix()
+        detection = -np.expm1(-rate / mix)
+        values[:, j] = (mix * detection).sum(1)
+        players.learn(page, now - last[run, page], coins[:, j] < detection[run, page])
+        last[run, page] = now
+    return values
+
+
+def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.random.Generator]) -> Players:
+    """The scheme for one poll per `STEP_S`; rates float64[R, n]: true changes per second."""
+    (runs, pages), given = rates.shape, dict(policy.parameters)
+    if policy.allocator == "uniform":
+        return RoundRobin(runs, pages, STEP_S)
+    if policy.allocator == "estimator":
+        return Estimators(runs, pages, STEP_S, given["phase"])
+    if policy.allocator == "lakg":
+        return Games(runs, pages, STEP_S, LakgSettings(**given))
+    if policy.allocator == "htraa":
+        return Trees(pages, STEP_S, HtraaSettings(**given), rngs)
+    return Periods(np.array([_periods(policy.allocator, each) for each in rates]), STEP_S)
+
+
+def _periods(allocator: str, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What `proportional` or `optimal` makes of true rates float64[n] per s, s."""
+    return in_proportion(rates if allocator == "optimal" else -np.expm1(-rates * STEP_S), 1.0 / STEP_S)

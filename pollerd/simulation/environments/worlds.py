@@ -1,0 +1,145 @@
+"""Worlds by one face: a policy goes in, its score by stretches of polls comes out, as a share of the best there is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.benefit import value
+from pollerd.allocation.index import amplitude_and_rate, solve_price
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.environments.changes import ZipfChanges
+from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
+from pollerd.simulation.environments.histories import History, HistoryChanges
+from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
+from pollerd.simulation.environments.web import Policy, run_web, streams
+from pollerd.simulation.environments.zipf import Zipf
+
+Objective = Literal["changes", "freshness", "interest"]
+"""What is scored, whatever the policy itself is after: the share of polls that find a change; the share of page-time
+that copies are current; the value of new items when found."""
+
+
+class World(Protocol):
+    """Where a policy is tried out."""
+
+    def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        """The policy's score in each stretch of polls that ends at `edges`, as a share of the best: float64[k]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Web:
+    """The web of a Zipf ranking, true changes and real gaps, one poll a step, equal weights and costs.
+
+    The best is that of known rates, in closed form. half_lives: s, the shortest and the longest of the pages' news, for
+    `interest`: drawn evenly on a logarithmic scale, whatever the page's rank. Raises InvalidValueError for half-lives
+    that are not 0 < shortest <= longest, and for `interest` with noise or in a switching web, whose best moves.
+    """
+
+    zipf: Zipf
+    objective: Objective = "changes"
+    noise: float = 0.0
+    half_lives: tuple[float, float] = (60.0, 3 * 86_400.0)
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("changes", "freshness", "interest"):
+            raise InvalidValueError("objective", "changes, freshness or interest", self.objective)
+        if not 0 < self.half_lives[0] <= self.half_lives[1]:
+            raise InvalidValueError("half_lives", "0 < shortest <= longest", self.half_lives)
+        if self.objective == "interest" and self.noise:
+            raise InvalidValueError("noise", "0 with interest", self.noise)
+        if self.objective == "interest" and self.zipf.switch_every:
+            raise InvalidValueError("switch_every", "0 with interest", self.zipf.switch_every)
+
+    def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        """A stretch may go beyond 1: it begins with what the one before it left lying."""
+        if self.objective == "interest":
+            return self._interest(policy, edges, seed)
+        record = run_web(self.zipf, policy, edges[-1], seed, noise=self.noise)
+        best = self.zipf.optimum
+        if self.objective == "freshness":
+            best = best_freshness(-np.log1p(-self.zipf.by_rank) / STEP_S, STEP_S)
+        return _scored(record, self.objective, edges) / best
+
+    def _interest(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        web, _, lives = streams(seed)
+        shortest, longest = np.log(self.half_lives)
+        half_life = np.exp(lives.uniform(shortest, longest, self.zipf.pages))
+        record = run_web(self.zipf, policy, edges[-1], seed, half_life=half_life)
+        rates, ones = ZipfChanges(self.zipf, web).rates() / STEP_S, np.ones(self.zipf.pages)
+        amplitude, decay = amplitude_and_rate("interest", rates, ones, half_life)
+        best = value(solve_price(1.0 / STEP_S, amplitude, decay, ones)[1], amplitude, decay) * STEP_S
+        return interest(record, edges, rates * STEP_S, decay * STEP_S) / best
+
+
+@dataclass(frozen=True)
+class KnapsackWorld:
+    """The knapsack of a Zipf ranking: feedback from `d_i(x_i)` at the mix itself, expected value, best mix."""
+
+    zipf: Zipf
+    noise: float = 0.0
+
+    def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        values = np.concatenate([[0.0], np.cumsum(self.values(policy, edges[-1], seed))])
+        ends = np.concatenate([[0], np.asarray(edges)])
+        return np.asarray(np.diff(values[ends]) / np.diff(ends) / self.zipf.optimum)
+
+    def values(self, policy: Policy, polls: int, seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        """Expected value of the mix held in each step, float64[polls]."""
+        if policy.objective != "changes":
+            raise InvalidValueError("objective", "changes in the knapsack", policy.objective)
+        world, own, draws = streams(seed)
+        p = np.empty(self.zipf.pages)
+        p[self.zipf.page_of_rank(world)] = self.zipf.by_rank
+        knapsack = Knapsack(p)
+        allocator = policy.made(STEP_S, own, knapsack.rate / STEP_S)
+        return drive_knapsack(allocator, knapsack, polls, draws, self.noise)
+
+
+@dataclass(frozen=True)
+class HistoryWorld:
+    """Real changes, lived through once by so many polls at even steps, all pages known at its begin.
+
+    The best is what `optimal` reaches that is told every page's average rate: better can be had, by following rates
+    that move. polls: how many the history's span is divided into.
+    """
+
+    history: History
+    polls: int
+    objective: Objective = "changes"
+    noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.objective not in ("changes", "freshness"):
+            raise InvalidValueError("objective", "changes or freshness in a history", self.objective)
+
+    def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
+        clairvoyant = Policy("optimal", self.objective, told_rates=True)
+        ours, best = (
+            _scored(self._lived(each, edges[-1], seed), self.objective, edges) for each in (policy, clairvoyant)
+        )
+        return np.asarray(np.divide(ours, best, out=np.full(len(edges), np.nan), where=best > 0))
+
+    def _lived(self, policy: Policy, polls: int, seed: np.random.SeedSequence) -> Record:
+        step = self.history.span / self.polls
+        _, own, noisy = streams(seed)
+        allocator = policy.made(step, own, self.history.rates)
+        return drive(allocator, HistoryChanges(self.history, step), polls, step=step, noise=self.noise, rng=noisy)
+
+
+def best_freshness(rates: NDArray[np.float64], step: float) -> float:
+    """Share of page-time that copies are current at the best split of one poll a step; rates float64[n] per s."""
+    ones = np.ones(len(rates))
+    amplitude, rate = amplitude_and_rate("freshness", rates, ones, np.full(len(rates), np.nan))
+    _, periods = solve_price(1.0 / step, amplitude, rate, ones)
+    still = float((rates <= 0).sum())
+    return (value(periods, amplitude, rate) + still) / len(rates)
+
+
+def _scored(record: Record, objective: Objective, edges: Sequence[int]) -> NDArray[np.float64]:
+    return detections(record, edges) if objective == "changes" else freshness(record, edges)

@@ -1,0 +1,38 @@
+"""The experiments by name. A folder of experiments is one line in `_FOLDERS`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.experiments.experiment import Experiment
+
+_FOLDERS: tuple[str, ...] = (
+    "htraa",
+    "gpoks",
+    "ephemeral",
+    "lspe",
+    "robot",
+    "ours_web",
+    "ours_objectives",
+)
+"""Folders beside this file, in the order of papers; each exports `EXPERIMENTS`, a tuple."""
+
+
+def experiments() -> dict[str, Experiment]:
+    """All of them by name, in the order of papers."""
+    found: dict[str, Experiment] = {}
+    for folder in _FOLDERS:
+        for experiment in import_module(f"pollerd.simulation.experiments.{folder}").EXPERIMENTS:
+            if experiment.name in found:
+                raise ValueError(f"two experiments are named {experiment.name}")
+            found[experiment.name] = experiment
+    return found
+
+
+def experiment(name: str) -> Experiment:
+    """The one of that name; raises InvalidValueError where there is none."""
+    known = experiments()
+    if name not in known:
+        raise InvalidValueError("experiment", "one of those of `pollerd reproduce --list`", name)
+    return known[name]

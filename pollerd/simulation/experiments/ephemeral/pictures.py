@@ -1,0 +1,135 @@
+"""Figures 1 to 4 of [E]: how content loses its value, and the states of the four sources under the index policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.simulation.environments.interest import Diary, Limit, drawn_gains, drive_sources, whittle
+from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.ephemeral.example import PAPER, four_sources
+from pollerd.simulation.experiments.results import Results
+
+SHOWN = 40
+"""Epochs in the picture."""
+EPOCHS = 4200
+_TIMES = np.linspace(0.0, 10.0, 201)
+_SOURCES = tuple(f"source {i}" for i in range(1, 5))
+
+
+class ContentValue(Experiment):
+    """Nothing is random here."""
+
+    name = "ephemeral-fig-1"
+    title = "the value of an item as it waits"
+    source = f"{PAPER}, figure 1"
+    runs: Mapping[Size, int] = {"quick": 1, "full": 1}
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [cell(name, number=i) for i, name in enumerate(_SOURCES)]
+
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+        sources, i = four_sources(), cell["number"]
+        value = sources.value[i] * np.exp(-sources.decay[i] * _TIMES)
+        half_life = float(np.log(2) / sources.decay[i])
+        return Outcome({"at first": float(sources.value[i]), "half-life": half_life}, {"value": value.tolist()})
+
+    def claims(self, results: Results) -> Sequence[Claim]:
+        first = [results.value(name, "at first") for name in _SOURCES]
+        half = [results.value(name, "half-life") for name in _SOURCES]
+        return (
+            Claim(
+                "interest in sources 1 and 2 is high at first, in 3 and 4 small",
+                min(first[:2]) > max(first[2:]),
+                ", ".join(f"{value:g}" for value in first),
+            ),
+            Claim(
+                "it falls faster for sources 1 and 3 than for 2 and 4",
+                max(half[0], half[2]) < min(half[1], half[3]),
+                "half-lives " + ", ".join(f"{value:.2f}" for value in half),
+            ),
+        )
+
+    def figures(self) -> Sequence[str]:
+        return (self.name,)
+
+    def draw(self, figure: str, results: Results, axes: Any) -> None:
+        for name in _SOURCES:
+            axes.plot(_TIMES, results.curves[name, "", "value"].mean, label=name)
+        axes.set(xlabel="time since it appeared, in epochs", ylabel="value of an item")
+        axes.legend()
+
+
+class States(Experiment):
+    """One path of the index policy: states in the picture, the order of polls in the table."""
+
+    runs: Mapping[Size, int] = {"quick": 1, "full": 1}
+    remarks = f"One path of {EPOCHS} epochs from X(0) = u; the first {SHOWN} are drawn. Gaps are between two polls."
+
+    def __init__(self, name: str, title: str, *, polls: int, drawn: bool) -> None:
+        self.name, self.title, self.source = name, title, f"{PAPER}, figure {name[-1]}"
+        self._polls, self._drawn = polls, drawn
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [cell("whittle", polls=self._polls, drawn=self._drawn)]
+
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+        sources = four_sources()
+        gains = drawn_gains(sources, EPOCHS + 1, np.random.default_rng(seed))[:, None] if cell["drawn"] else None
+        diary = drive_sources(sources, whittle(sources), Limit(cell["polls"]), EPOCHS, gains)
+        curves = {name: diary.waiting[:SHOWN, 0, i].tolist() for i, name in enumerate(_SOURCES)}
+        return Outcome(_order_of_polls(diary), curves)
+
+    def claims(self, results: Results) -> Sequence[Claim]:
+        told = {column: estimate.value for (_, column), estimate in results.estimates.items()}
+        shares = [told[f"{name}, share of epochs"] for name in _SOURCES]
+        shown_by = "polled in " + ", ".join(f"{share:.2%}" for share in shares) + " of the epochs"
+        if self._drawn:
+            text = "in the stochastic setting source 1 is crawled from time to time"
+            reason = (
+                "what an epoch brings at source 1 is worth one of the two polls in nearly every epoch, however a state "
+                "from u* on is read; it is source 4 that is polled from time to time"
+            )
+            return (Claim(text, 0.0 < shares[0] < 0.5, shown_by, reason),)
+        if self._polls == 1:
+            both = all(told[f"{name}, {gap} gap"] == 2.0 for name in _SOURCES[:2] for gap in ("shortest", "longest"))
+            return (
+                Claim("sources 1 and 2 are crawled with period two", both, shown_by),
+                Claim("sources 3 and 4 are never crawled", shares[2] == shares[3] == 0.0, shown_by),
+            )
+        gaps = {name: (told[f"{name}, shortest gap"], told[f"{name}, longest gap"]) for name in _SOURCES}
+        words = "; ".join(f"{name} every {low:g} to {high:g} epochs" for name, (low, high) in gaps.items())
+        return (
+            Claim("source 1 is always crawled", shares[0] == 1.0, shown_by),
+            Claim(
+                "sources 2 and 3 in a non-trivial periodic way", all(x < y for x, y in list(gaps.values())[1:3]), words
+            ),
+            Claim(
+                "source 4 with a rather long period",
+                gaps[_SOURCES[3]][0] > max(y for _, y in list(gaps.values())[:3]),
+                words,
+            ),
+        )
+
+    def figures(self) -> Sequence[str]:
+        return (self.name,)
+
+    def draw(self, figure: str, results: Results, axes: Any) -> None:
+        for name in _SOURCES:
+            axes.plot(results.curves["whittle", "", name].mean, marker=".", label=name)
+        axes.set(xlabel="epoch", ylabel="interest waiting at each source")
+        axes.legend()
+
+
+def _order_of_polls(diary: Diary) -> dict[str, float]:
+    told = {}
+    for i, name in enumerate(_SOURCES):
+        polled = diary.polled[:, 0, i]
+        gaps: NDArray[np.int64] = np.diff(np.flatnonzero(polled))
+        told[f"{name}, share of epochs"] = float(polled.mean())
+        told[f"{name}, shortest gap"] = float(gaps.min()) if len(gaps) else np.nan
+        told[f"{name}, longest gap"] = float(gaps.max()) if len(gaps) else np.nan
+    return told

@@ -1,0 +1,34 @@
+"""[B]'s tables for eight pages, 8.10 and 8.11."""
+
+from __future__ import annotations
+
+from pollerd.simulation.experiments.gpoks import printed as p
+from pollerd.simulation.experiments.gpoks.reasons import why
+from pollerd.simulation.experiments.gpoks.tables import THESIS, Environment, Table, zipf
+
+_PAGES = 8
+_WEBS = tuple(zipf(column, alpha, beta, _PAGES) for column, (alpha, beta) in p.ZIPFS.items())
+_ONE_WEB = (Environment("", zipf("", *p.ZIPFS["0.6/1.0"], _PAGES).probabilities),)
+_FOUND, _VARIANCES = p.found_by(p.MANY), p.variances(p.VARIANCE_MANY)
+
+EIGHT_PAGES = (
+    Table(
+        "gpoks-8.10",
+        "eight pages",
+        f"{THESIS}, table 8.10",
+        tuple(p.MANY),
+        _WEBS,
+        tuple(_FOUND),
+        why("gpoks-8.10", _FOUND),
+    ),
+    Table(
+        "gpoks-8.11",
+        "eight pages: variance",
+        f"{THESIS}, table 8.11",
+        tuple(p.VARIANCE_MANY),
+        _ONE_WEB,
+        tuple(_VARIANCES),
+        why("gpoks-8.11", _VARIANCES),
+        varies=True,
+    ),
+)

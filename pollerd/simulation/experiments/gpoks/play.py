@@ -1,0 +1,130 @@
+"""[B]'s schemes in the stochastic knapsack: what mix each holds in each step, and what that mix is worth.
+
+The score of a step is the expectation `Σ x_i d_i(x_i)` at the mix held; the feedback that teaches is a draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation import create
+from pollerd.allocation.bandits.arms import Arms
+from pollerd.allocation.bandits.ucb1 import Ucb1
+from pollerd.allocation.gaussian.belief import believe
+from pollerd.allocation.gaussian.kernel import Kernel, index_set
+from pollerd.allocation.gaussian.sampling import value_functions
+from pollerd.allocation.knapsack import water_filling
+from pollerd.allocation.mixture_bandit import MixtureSettings
+from pollerd.simulation.environments.driving import STEP_S
+from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
+
+POINTS = 101
+"""Of GPOKS's index set and of the bandits' amounts: steps of .01, which [B] takes for its bandits."""
+AUTOMATA_STATES = 100
+
+
+def unit_value(functions: NDArray[np.float64], amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gain of each step from one amount to the next, float64[..., m - 1]: the unit value where it leads.
+
+    The value of an amount is the integral of its unit value, `f'_i = p_i` ([B] 2.3), so a step ε gains `ε p_i(x)`.
+    """
+    return functions[..., 1:]
+
+
+def product(functions: NDArray[np.float64], amounts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The gain as the formula of DET-KS has it, `(M + ε) f(M + ε) - M f(M)` ([B] 6.1.1)."""
+    return np.diff(amounts * functions, axis=-1)
+
+
+GAINS: dict[str, Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]] = {
+    "unit value": unit_value,
+    "product": product,
+}
+
+
+def gpoks(
+    knapsack: Knapsack,
+    variant: str,
+    steps: int,
+    runs: int,
+    rng: np.random.Generator,
+    *,
+    noise: float = 0.0,
+    gain: str = "unit value",
+    points: int = POINTS,
+) -> NDArray[np.float64]:
+    """Scores float64[runs, steps] of so many runs of GPOKS, step by step together ([B] 6.2).
+
+    variant as in gaussian/sampling.py; noise: standard deviation of (2.3); gain: one of `GAINS`; points: of the index
+    set. Each step draws all functions anew, solves, polls one material by chance in proportion to its amount, and
+    learns at the point of that amount.
+    """
+    n, index = len(knapsack.p), index_set(np.linspace(0.0, 1.0, points), Kernel())
+    amounts = index.points[1:]
+    counts, sums = np.zeros((2, runs * n, points))
+    belief, scores, run = believe(index, counts, sums), np.empty((runs, steps)), np.arange(runs)
+    for step in range(steps):
+        functions = value_functions(belief, variant, rng)[:, 1:].reshape(runs, n, -1)
+        taken = water_filling(GAINS[gain](functions, amounts), np.ones(points - 2), points - 1 - n)
+        mix = amounts[taken]
+        scores[:, step] = knapsack.value(mix)
+        polled = _drawn(mix, rng)
+        chance = noisy(knapsack.detection(mix)[run, polled], noise, rng)
+        row, point = run * n + polled, taken[run, polled] + 1
+        counts[row, point] += 1
+        sums[row, point] += rng.random(runs) < chance
+        learned = believe(index, counts[row], sums[row])
+        belief.mean[row], belief.root[row] = learned.mean, learned.root
+    return scores
+
+
+def _drawn(mix: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """A material for each mix float64[k, n], int64[k], with the chance that its amount says."""
+    ladder = np.cumsum(mix, axis=1)
+    return np.asarray((rng.random(len(mix))[:, None] * ladder[:, -1:] >= ladder).sum(1))
+
+
+def splits(knapsack: Knapsack, player: type[Arms], steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Scores float64[steps] of a bandit whose arms are the splits between two materials ([B] 5.3.1)."""
+    first = MixtureSettings(POINTS).amounts
+    mixes = np.column_stack([first, 1.0 - first])
+    detection, value = knapsack.detection(mixes), knapsack.value(mixes)
+    arms, scores = player(len(first)), np.empty(steps)
+    for step in range(steps):
+        arm = arms.choose(rng)
+        scores[step] = value[arm]
+        polled = int(_drawn(mixes[[arm]], rng)[0])
+        arms.learn(arm, float(rng.random() < detection[arm, polled]))
+    return scores
+
+
+def materials(knapsack: Knapsack, steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Scores float64[steps] of UCB-1 on the materials themselves ([B] 7.2.2).
+
+    It holds no mix, so no `d_i(x_i)` is to be had: a poll finds a change with `1 - q^τ`, τ steps after the last.
+    """
+    arms: Arms = Ucb1(len(knapsack.p))
+    last, scores = np.zeros(len(knapsack.p)), np.empty(steps)
+    for step in range(steps):
+        arm = arms.choose(rng)
+        scores[step] = -np.expm1(-knapsack.rate[arm] * (step + 1 - last[arm]))
+        last[arm] = step + 1
+        arms.learn(arm, float(rng.random() < scores[step]))
+    return scores
+
+
+def automata(
+    knapsack: Knapsack, allocator: str, steps: int, rng: np.random.Generator, *, noise: float = 0.0
+) -> NDArray[np.float64]:
+    """Scores float64[steps] of `lakg` or `htraa` with 100 states, the latter as in [B] 5.2.
+
+    That variant of H-TRAA learns from rewards alone, and the automata above the first whose draw fails are not told.
+    """
+    variant: dict[str, Any] = {"updating": "reward-inaction", "climb": "until-failure", "reorder": False}
+    parameters = variant if allocator == "htraa" else {}
+    made = create(allocator, budget=1.0 / STEP_S, rng=rng, resolution=AUTOMATA_STATES, **parameters)
+    return drive_knapsack(made, knapsack, steps, rng, noise=noise)

@@ -1,0 +1,61 @@
+"""The rows of [B]'s tables by the name that they have there, and runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.bandits.arms import Arms
+from pollerd.allocation.bandits.gp_ucb import GpUcb
+from pollerd.allocation.bandits.thompson import Thompson
+from pollerd.allocation.bandits.ucb1 import Ucb1
+from pollerd.simulation.environments.knapsack import Knapsack
+from pollerd.simulation.experiments.gpoks.play import POINTS, automata, gpoks, materials, splits
+
+VARIANT = {
+    "GPOKS": "ots+mono",
+    "GPOKS:TS": "ts",
+    "GPOKS:OTS": "ots",
+    "GPOKS:MONO": "mono",
+    "GPOKS:GPR": "gpr",
+    "GPOKS:UCB": "ucb",
+    "GPOKS:IPS": "ips",
+    "GPOKS:IPS-OTS": "ips-ots",
+}
+SPLITS: dict[str, type[Arms]] = {"MAB:UCB-1": Ucb1, "MAB:TS": Thompson, "MAB:GP-UCB": GpUcb}
+MATERIALS = "MAB:UCB-1-RAW"
+AUTOMATA = {"LA:LAKG": "lakg", "LA:H-TRAA": "htraa"}
+FIXED = ("OPTIMAL", "UNIFORM")
+
+
+def scores(
+    row: str,
+    knapsack: Knapsack,
+    steps: int,
+    seeds: Sequence[np.random.SeedSequence],
+    *,
+    noise: float = 0.0,
+    gain: str = "unit value",
+    points: int = POINTS,
+) -> NDArray[np.float64]:
+    """Scores float64[runs, steps] of a scheme, a run for each seed; gain and points are GPOKS's (play.py)."""
+    if row in FIXED:
+        n = len(knapsack.p)
+        worth = knapsack.optimum if row == "OPTIMAL" else float(knapsack.value(np.full(n, 1.0 / n)))
+        return np.full((len(seeds), steps), worth)
+    if row in VARIANT:
+        words = np.concatenate([seed.generate_state(4) for seed in seeds])
+        together = np.random.default_rng(np.random.SeedSequence(words.tolist()))
+        return gpoks(knapsack, VARIANT[row], steps, len(seeds), together, noise=noise, gain=gain, points=points)
+    return np.array([_one(row, knapsack, steps, np.random.default_rng(seed), noise) for seed in seeds])
+
+
+def _one(row: str, knapsack: Knapsack, steps: int, rng: np.random.Generator, noise: float) -> NDArray[np.float64]:
+    """Scores float64[steps] of one run of a contender."""
+    if row in AUTOMATA:
+        return automata(knapsack, AUTOMATA[row], steps, rng, noise=noise)
+    if row == MATERIALS:
+        return materials(knapsack, steps, rng)
+    return splits(knapsack, SPLITS[row], steps, rng)

@@ -1,0 +1,90 @@
+"""A table of [B]: schemes in rows, environments in columns, updates found by so many steps, or their variance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pollerd.simulation.environments.knapsack import Knapsack
+from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Printed, Size, Statistic, cell
+from pollerd.simulation.experiments.gpoks.play import POINTS
+from pollerd.simulation.experiments.gpoks.printed import TIMES
+from pollerd.simulation.experiments.gpoks.schemes import scores
+
+STEPS = TIMES[-1]
+VARIANCE = "variance"
+BATCH = 100
+"""Runs that GPOKS does together."""
+THESIS = "[B] Glimsdal, thesis on GPOKS"
+REMARKS = (
+    "Score: the expectation Σ x_i d_i(x_i) at the mix held, summed over the steps. The feedback is for learning alone: "
+    "a draw of d_i(x_i) for one material, chosen with the chance that its amount says. The index set and the bandits' "
+    "amounts are 101 points from 0 to 1. DET-KS adds .01 at a time where the unit value is highest, which is the gain "
+    "under f'_i = p_i (2.3); gpoks-8.5-product shows the other reading. Of the functions that meet the conditions the "
+    "first is taken (rejection); where 16 candidates have none, one from a sampler with the same law."
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A column: materials by their change probabilities, and the white noise on their feedback ([B] (2.3))."""
+
+    column: str
+    probabilities: tuple[float, ...]
+    noise: float = 0.0
+
+
+def zipf(column: str, alpha: float, beta: float, pages: int) -> Environment:
+    """Pages with `p_k = α / k^β` ([B] (7.2))."""
+    return Environment(column, tuple((alpha / np.arange(1, pages + 1) ** beta).tolist()))
+
+
+@dataclass(frozen=True)
+class Table(Experiment):
+    """One of [B]'s tables.
+
+    why: reasons for numbers that differ, by (row, column). varies: the column is the variance over runs at the end.
+    gain, points: GPOKS's reading of DET-KS and its index set, see play.py.
+    """
+
+    name: str
+    title: str
+    source: str
+    rows: tuple[str, ...]
+    environments: tuple[Environment, ...]
+    numbers: tuple[Printed, ...] = ()
+    why: tuple[tuple[tuple[str, str], str], ...] = ()
+    times: tuple[int, ...] = TIMES
+    varies: bool = False
+    gain: str = "unit value"
+    points: int = POINTS
+    remarks: str = REMARKS
+    runs: Mapping[Size, int] = field(default_factory=lambda: {"quick": 10, "full": 100})
+    batch: int = BATCH
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [
+            cell(row, environment.column, probabilities=environment.probabilities, noise=environment.noise)
+            for row in self.rows
+            for environment in self.environments
+        ]
+
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+        knapsack = Knapsack(np.array(cell["probabilities"]))
+        found = scores(
+            cell.row, knapsack, STEPS, seeds, noise=cell["noise"], gain=self.gain, points=self.points
+        ).cumsum(1)
+        if self.varies:
+            return [Outcome({VARIANCE: float(total)}) for total in found[:, -1]]
+        return [Outcome({f"t={t}": float(of_run[t - 1]) for t in self.times}) for of_run in found]
+
+    def statistic(self, row: str, column: str) -> Statistic:
+        return "variance" if self.varies else "mean"
+
+    def printed(self) -> Sequence[Printed]:
+        return self.numbers
+
+    def reasons(self) -> Mapping[tuple[str, str], str]:
+        return dict(self.why)

@@ -1,0 +1,27 @@
+"""Ours: every allocator under the objectives that the papers on polling do not have."""
+
+from pollerd.simulation.experiments.ours_objectives.objectives import Objectives, Setting
+
+MIXED = (60.0, 3 * 86_400.0)
+TEN_MINUTES = (600.0, 600.0)
+
+EXPERIMENTS = (
+    Objectives(
+        "freshness",
+        {
+            "0.3/1.5": Setting(0.3, 1.5),
+            "0.3/1.0": Setting(0.3, 1.0),
+            "0.9/1.5": Setting(0.9, 1.5),
+            "0.9/1.5, switching": Setting(0.9, 1.5, switch_every=1000),
+        },
+    ),
+    Objectives(
+        "interest",
+        {
+            "0.3/1.5, 1 min to 3 d": Setting(0.3, 1.5, half_lives=MIXED),
+            "0.3/1.0, 1 min to 3 d": Setting(0.3, 1.0, half_lives=MIXED),
+            "0.9/1.5, 1 min to 3 d": Setting(0.9, 1.5, half_lives=MIXED),
+            "0.3/1.5, 10 min": Setting(0.3, 1.5, half_lives=TEN_MINUTES),
+        },
+    ),
+)

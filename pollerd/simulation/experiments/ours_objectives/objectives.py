@@ -1,0 +1,82 @@
+"""Every allocator at the sizes it is made for, scored by freshness or interest as a share of the clairvoyant's best."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pollerd.simulation.environments.web import Policy
+from pollerd.simulation.environments.worlds import Web
+from pollerd.simulation.environments.zipf import Zipf
+from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size, cell
+
+STRETCHES = (1, 4, 10, 20, 40)
+"""Ends of the stretches, in polls a page."""
+PAGES: Mapping[Size, tuple[int, ...]] = {"quick": (2, 30), "full": (2, 30, 512)}
+LAST: Mapping[Size, int] = {"quick": 10, "full": 40}
+"""The last stretch's end, in polls a page."""
+OWN = ("whittle", "lspe", "optimal", "uniform")
+"""Allocators that go by the objective that is scored; the others are defined for changes, and go by these."""
+OTHERS = ("htraa", "lakg", "gpoks", "estimator", "proportional", "ucb1-raw", "ucb1", "thompson", "gp-ucb")
+MADE_FOR = {"lspe": 30, "gpoks": 1000, "ucb1-raw": 2, "ucb1": 2, "thompson": 2, "gp-ucb": 2}
+"""Pages that an allocator is made for at most; any number else."""
+TOLD = "optimal, told the rates"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A web: α and β of the ranking, which is shuffled; switches of neighbours in rank; half-lives of news in s."""
+
+    alpha: float
+    beta: float
+    switch_every: int = 0
+    half_lives: tuple[float, float] = (86_400.0, 86_400.0)
+
+
+class Objectives(Experiment):
+    """Rows are allocators by size and web, columns stretches of polls a page."""
+
+    source = "ours, as theory.md section 2 for changes"
+    runs: Mapping[Size, int] = {"quick": 2, "full": 30}
+
+    def __init__(self, objective: Literal["freshness", "interest"], settings: Mapping[str, Setting]) -> None:
+        self.name, self.title = f"ours-{objective}", f"{objective} by every allocator, as a share of the best"
+        self._objective: Literal["freshness", "interest"] = objective
+        self._settings = dict(settings)
+        self.remarks = (
+            f"Scored is {objective} as a share of what the best split reaches for the true rates; columns are "
+            "stretches in polls a page. One poll every 10 s; pages in random order, with the true change process and "
+            "real gaps; all policies meet the same webs. Rows with `(changes)` are allocators defined for changes "
+            "alone, which go by these. A stretch begins with what the one before it left lying, so that it may go "
+            "beyond 1. Allocators learn from changed or not."
+        )
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [
+            cell(f"{place}: {row}", stream=place, pages=pages, web=web, allocator=allocator, told=row == TOLD)
+            for pages in PAGES[size]
+            for web in self._settings
+            for place in (f"{pages} pages, {web}",)
+            for row, allocator in _rows().items()
+            if pages <= MADE_FOR.get(allocator, pages)
+        ]
+
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+        setting, pages = self._settings[cell["web"]], cell["pages"]
+        zipf = Zipf(pages, setting.alpha, setting.beta, "shuffled", switch_every=setting.switch_every)
+        world = Web(zipf, self._objective, half_lives=setting.half_lives)
+        own = cell["allocator"] in OWN
+        policy = Policy(cell["allocator"], self._objective if own else "changes", told_rates=cell["told"])
+        ends = [end for end in STRETCHES if end <= LAST[size]]
+        shares = world.shares(policy, [pages * end for end in ends], seed)
+        names = [f"{begin}-{end}" for begin, end in itertools.pairwise([0, *ends])]
+        return Outcome(dict(zip(names, shares.tolist(), strict=True)))
+
+
+def _rows() -> dict[str, str]:
+    """Allocator by row."""
+    return {TOLD: "optimal", **{name: name for name in OWN}, **{f"{name} (changes)": name for name in OTHERS}}

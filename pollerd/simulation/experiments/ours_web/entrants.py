@@ -1,0 +1,89 @@
+"""Who takes part, by the number of pages that it is made for, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pollerd.simulation.environments.web import Policy
+from pollerd.simulation.environments.zipf import Order, Zipf
+from pollerd.simulation.experiments.experiment import Size
+
+WHITTLE = "whittle"
+KNOWING = {
+    "optimal, rates known": Policy("optimal", told_rates=True),
+    "proportional, rates known": Policy("proportional", told_rates=True),
+}
+ANY_SIZE = {
+    WHITTLE: Policy("whittle"),
+    "htraa": Policy("htraa"),
+    "htraa as in [A]": Policy("htraa", parameters=(("reorder", False),)),
+    "lakg": Policy("lakg"),
+    "optimal, rates learned": Policy("optimal"),
+    "proportional, rates learned": Policy("proportional"),
+    "estimator": Policy("estimator"),
+    "uniform": Policy("uniform"),
+}
+UP_TO_30_PAGES = {"lspe": Policy("lspe")}
+TWO_PAGES = {name: Policy(name) for name in ("ucb1", "ucb1-raw", "thompson", "gp-ucb")}
+GPOKS = {"gpoks": Policy("gpoks")}
+POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
+    512: {"quick": 4, "full": 80},
+    30: {"quick": 40, "full": 200},
+    2: {"quick": 200, "full": 500},
+}
+"""By number of pages."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A web; quick: whether the quick size has it, too."""
+
+    name: str
+    zipf: Zipf
+    quick: bool
+
+    def polls_a_page(self, size: Size) -> int:
+        """How long it is polled; 0 where the size leaves it out."""
+        return POLLS_A_PAGE[self.zipf.pages][size] if self.quick or size == "full" else 0
+
+    @property
+    def learners(self) -> dict[str, Policy]:
+        """Who is not told the rates and is made for so many pages.
+
+        gpoks could take up to 1,000 pages, at some milliseconds a poll: of the webs of 512 it has the shuffled ones.
+        """
+        zipf = self.zipf
+        found = dict(ANY_SIZE)
+        if zipf.pages <= 30 or (zipf.order == "shuffled" and not zipf.switch_every):
+            found |= GPOKS
+        if zipf.pages <= 30:
+            found |= UP_TO_30_PAGES
+        return found | TWO_PAGES if zipf.pages == 2 else found
+
+    @property
+    def entrants(self) -> dict[str, Policy]:
+        """All, those who know the rates first."""
+        return {**KNOWING, **self.learners}
+
+
+def _environment(pages: int, alpha: float, beta: float, order: Order, switch_every: int) -> Environment:
+    how = f"switching every {switch_every:,} polls" if switch_every else "static"
+    name = f"{pages} {order} pages, α {alpha}, β {beta}, {how}"
+    quick = alpha == 0.9 and order == "shuffled" and not (switch_every and pages == 512)
+    return Environment(name, Zipf(pages, alpha, beta, order, switch_every=switch_every), quick)
+
+
+def _environments() -> tuple[Environment, ...]:
+    """512 pages in all of [A]'s environments, shuffled and sorted; 30 and 2 pages shuffled."""
+    orders: dict[int, tuple[Order, ...]] = {512: ("shuffled", "sorted"), 30: ("shuffled",), 2: ("shuffled",)}
+    return tuple(
+        _environment(pages, alpha, beta, order, every)
+        for pages in POLLS_A_PAGE
+        for every in (0, 1000)
+        for order in orders[pages]
+        for alpha, beta in ((0.3, 1.5), (0.3, 1.0), (0.9, 1.5))
+    )
+
+
+ENVIRONMENTS = _environments()

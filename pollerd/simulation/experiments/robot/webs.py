@@ -1,0 +1,36 @@
+"""The webs that robots are tried on, and how large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pollerd.simulation.environments.topical_graph import GATED, SEED, Constants, TopicalGraph, generate
+from pollerd.simulation.experiments import Size
+
+PAPER = "[C] O'Meara & Patel, A topic-specific web robot model based on restless bandits"
+OPEN_WEB, GATED_WEB = "open web", "gated web"
+KINDS: Mapping[str, Constants] = {OPEN_WEB: Constants(), GATED_WEB: GATED}
+WORDS = (
+    "[C]'s graph is not published. Webs are generated, each run on one of its own; generator, constants and seed were "
+    "fixed before a robot first ran on such a web. The open web is the one that was made first. On it fringe-greedy, "
+    "which is told the relevance of pages before they are retrieved, is close to the upper bound: relevant pages are "
+    "reached through relevant ones. The gated web was then added, where 90 % of the authorities are linked to by "
+    "hubs alone, and hubs look worthless."
+)
+
+
+def numbered_graph(kind: str, pages: int, number: int) -> TopicalGraph:
+    """Graph number `number` of the experiment."""
+    return generate(pages, np.random.SeedSequence((SEED, number)), KINDS[kind])
+
+
+def run_number(seed: np.random.SeedSequence) -> int:
+    """The number of the run that the framework's seed stands for: its last word."""
+    entropy = seed.entropy
+    assert isinstance(entropy, Sequence)
+    return int(entropy[-1])
+
+
+PAGES: Mapping[Size, int] = {"quick": 2_000, "full": 140_000}

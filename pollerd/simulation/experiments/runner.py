@@ -1,0 +1,137 @@
+"""Runs experiments on the cores there are. A result does not depend on how many, on their order, or on breaks."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size
+from pollerd.simulation.experiments.ledger import Ledger
+from pollerd.simulation.experiments.results import Results
+
+LEDGER = "runs.jsonl"
+ALONE_SECONDS = 2.0
+"""So long this process works alone: starting others takes about as much."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Runs `numbers` of one cell, to be done together."""
+
+    experiment: Experiment
+    cell: Cell
+    numbers: range
+    size: Size
+
+
+Told = Callable[[int, int], None]
+"""Told of progress: runs done, runs in all."""
+
+
+def seed_of(experiment: str, cell: Cell, run: int) -> np.random.SeedSequence:
+    """The randomness of one run: by the experiment's name, the cell's stream (or the cell itself) and the run."""
+    words = f"{experiment}\0{cell.stream or cell.key}".encode()
+    digest = np.frombuffer(hashlib.sha256(words).digest(), "<u4")
+    return np.random.SeedSequence([*digest.tolist(), run])
+
+
+def perform(task: Task) -> list[Outcome]:
+    """Does the task's runs."""
+    seeds = [seed_of(task.experiment.name, task.cell, run) for run in task.numbers]
+    outcomes = task.experiment.run_together(task.cell, seeds, task.size)
+    if len(outcomes) != len(seeds):
+        raise ValueError(f"{task.experiment.name}: {len(outcomes)} outcomes of {len(seeds)} runs")
+    return outcomes
+
+
+def conduct(
+    experiment: Experiment, size: Size, folder: Path, jobs: int, told: Told, *, most_runs: int | None = None
+) -> Results:
+    """Does what is not done yet of an experiment, and takes all its runs together.
+
+    folder: where its ledger is; it is made as needed. jobs: processes, 1: this one. Ctrl-C (KeyboardInterrupt) and an
+    exception in a run leave what is done in the ledger. most_runs: no more of each cell than so many; a later call
+    with more of them does those that are missing.
+    """
+    if jobs < 1:
+        raise InvalidValueError("jobs", "at least 1", jobs)
+    cells = list(experiment.cells(size))
+    if len({cell.key for cell in cells}) != len(cells):
+        raise ValueError(f"{experiment.name}: two cells with the same key")
+    runs = range(min(experiment.runs[size], most_runs or experiment.runs[size]))
+    with Ledger(folder / LEDGER, experiment.version, size) as ledger:
+        tasks = _tasks(experiment, cells, size, runs, ledger)
+        left = sum(len(task.numbers) for task in tasks)
+        total = len(cells) * len(runs)
+        told(total - left, total)
+        for task, outcomes in _performed(tasks, jobs):
+            for run, outcome in zip(task.numbers, outcomes, strict=True):
+                ledger.add(task.cell.key, run, outcome)
+            left -= len(task.numbers)
+            told(total - left, total)
+        found = {cell: [ledger.get(cell.key, run) for run in runs] for cell in cells}
+    complete = {cell: [outcome for outcome in told_of if outcome is not None] for cell, told_of in found.items()}
+    return Results(experiment, size, complete)
+
+
+def _tasks(experiment: Experiment, cells: Sequence[Cell], size: Size, runs: range, ledger: Ledger) -> list[Task]:
+    """Batches of runs to be done: the first of all cells, then the second, so that a break leaves all with some."""
+    starts = range(0, len(runs), experiment.batch)
+    batches = [(cell, runs[start : start + experiment.batch]) for start in starts for cell in cells]
+    return [
+        Task(experiment, cell, batch, size)
+        for cell, batch in batches
+        if any(ledger.get(cell.key, run) is None for run in batch)
+    ]
+
+
+def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Outcome]]]:
+    """Tasks with their outcomes as they finish; what is left after `ALONE_SECONDS` is shared out."""
+    ends = time.monotonic() + ALONE_SECONDS
+    for at, task in enumerate(tasks):
+        if jobs > 1 and len(tasks) - at > 1 and time.monotonic() >= ends:
+            yield from _shared_out(tasks[at:], jobs)
+            return
+        yield task, perform(task)
+
+
+def _shared_out(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Outcome]]]:
+    """Tasks with their outcomes as processes finish them."""
+    # The cores are shared out by runs; a library that starts a thread for each core within a run would slow all down.
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(tasks)), context, initializer=_follow_the_parent) as pool:
+        futures = {pool.submit(perform, task): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                yield futures.pop(future), future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
+
+
+def _follow_the_parent() -> None:
+    """Ctrl-C is for the parent to answer; killed, it can no longer end its workers, which would wait for ever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

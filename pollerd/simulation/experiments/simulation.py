@@ -1,0 +1,47 @@
+"""An experiment made on the command line: policies in one world, and what they reach by stretches of polls."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pollerd.simulation.environments.web import Policy
+from pollerd.simulation.environments.worlds import World
+from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size, cell
+
+STRETCHES = (1000, 2000, 5000, 10_000, 20_000, 40_000, 100_000, 200_000, 400_000, 1_000_000)
+
+
+class Simulation(Experiment):
+    """Policies by name in a world that all of them meet alike, run by run."""
+
+    name, title, source = "simulation", "policies in a world", "made on the command line"
+
+    def __init__(self, world: World, policies: Mapping[str, Policy], polls: int, runs: int, seed: int) -> None:
+        self._world, self._policies, self._edges = world, dict(policies), edges_up_to(polls)
+        self._seed = seed
+        self.runs: Mapping[Size, int] = {"quick": runs, "full": runs}
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [cell(name, stream=f"seed {self._seed}") for name in self._policies]
+
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+        shares = self._world.shares(self._policies[cell.row], self._edges, seed)
+        return Outcome(dict(zip(stretch_names(self._edges), shares.tolist(), strict=True)))
+
+
+def edges_up_to(polls: int) -> list[int]:
+    """The usual stretches up to so many polls, the last ending there."""
+    return [*(edge for edge in STRETCHES if edge < polls), polls]
+
+
+def stretch_names(edges: Sequence[int]) -> list[str]:
+    """ "0-1k", "1k-2k", … as columns are named."""
+    ends = [_short(edge) for edge in (0, *edges)]
+    return [f"{begin}-{end}" for begin, end in itertools.pairwise(ends)]
+
+
+def _short(polls: int) -> str:
+    return f"{polls // 1000}k" if polls and polls % 1000 == 0 else str(polls)

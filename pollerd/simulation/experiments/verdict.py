@@ -1,0 +1,59 @@
+"""Whether a number came out as printed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pollerd.simulation.experiments.experiment import Experiment, Printed
+from pollerd.simulation.experiments.results import Estimate, Results
+
+AGREES, DIFFERS, UNEXPLAINED, NOT_RUN = "agrees", "differs", "**differs, unexplained**", "not run"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A printed number and ours beside it. `verdict` is one of the four above; `reason` is for a difference."""
+
+    printed: Printed
+    ours: Estimate
+    verdict: str
+    reason: str
+
+
+def compare(experiment: Experiment, results: Results) -> list[Comparison]:
+    """All printed numbers, in their order."""
+    reasons = experiment.reasons()
+    return [_compared(printed, results, reasons) for printed in experiment.printed()]
+
+
+def _compared(printed: Printed, results: Results, reasons: Mapping[tuple[str, str], str]) -> Comparison:
+    place = (printed.row, printed.column)
+    ours = results.estimates.get(place, Estimate(math.nan, math.nan, 0))
+    if math.isnan(ours.value):
+        return Comparison(printed, ours, NOT_RUN, reasons.get(place, ""))
+    if agree(printed, ours):
+        return Comparison(printed, ours, AGREES, "")
+    reason = reasons.get(place, "")
+    return Comparison(printed, ours, DIFFERS if reason else UNEXPLAINED, reason)
+
+
+def agree(printed: Printed, ours: Estimate) -> bool:
+    """Whether they lie within two standard errors, both numbers' together, or within the printed precision.
+
+    Where runs are few, two becomes what leaves out as much of Student's law: a standard error of four runs is itself
+    so uncertain that it takes three of them.
+    """
+    error = 0.0 if math.isnan(ours.error) else ours.error * _widening(ours.runs)
+    allowed = max(2 * math.hypot(error, printed.error), printed.precision * (1 + 1e-9))
+    return abs(ours.value - printed.number) <= allowed
+
+
+def _widening(runs: int) -> float:
+    """Quantile of Student's law at so many runs over that of the normal law, both at two standard deviations.
+
+    Two terms of its series in 1 / degrees of freedom: a few percent too small at three degrees, exact at many.
+    """
+    degrees = max(runs - 1, 1)
+    return 1 + 1.25 / degrees + 1.53 / degrees**2

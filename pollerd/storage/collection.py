@@ -1,0 +1,145 @@
+"""The topic robot's collection, read: how it stands, its pages, the links between them.
+
+Pages, their hosts and the links are the tables `page`, `page_host` and `page_link` of `schema`. `pages` writes what
+polls found of them, `fringe` says what to ask for next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, func, select, update
+
+from pollerd.model import PageState
+from pollerd.storage import cursors
+from pollerd.storage.schema import collection, page, page_host, page_link
+from pollerd.storage.values import Page
+
+PIECE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionStatus:
+    """How the collection stands. Times in epoch s."""
+
+    topic: str
+    started_at: float
+    requests: int
+    """Pages asked for from the fringe, those whose answer was committed."""
+    enrolled: int
+    """How many of them were relevant; over `requests` this is the harvest rate."""
+    pages: Mapping[PageState, int]
+    """How many pages stand where; every state is there."""
+    hosts: int
+    """Hosts of all pages that are known."""
+    mean_relevance: float
+    """Of the pages in the collection, 0 to 1; 0 where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPage:
+    """A page that the robot knows."""
+
+    id: int
+    url: str
+    state: PageState
+    reason: str
+    """Why it was rejected or is gone, in a few words; else empty."""
+    depth: int
+    """Links from the nearest seed, as far as is known."""
+    relevance: float | None
+    """As scored last, 0 to 1; None where it was never read."""
+    worth: float | None
+    """On the fringe: what asking for it is expected to bring, Q(x, 1); else None."""
+    parent_id: int | None
+    """The page that it was discovered on; None for a seed."""
+    discovered_at: float
+    asked_at: float | None
+    """When it was last taken from the fringe."""
+    modified_at: float | None
+    """When a sitemap or feed says that it last changed."""
+    site_id: int | None
+    own: bool
+    """Whether its site is the robot's; False where it is one of the user's, or none."""
+
+
+def exists(connection: Connection) -> bool:
+    """Whether there is, or ever was, a collection."""
+    return connection.execute(select(collection.c.id)).first() is not None
+
+
+def read_status(connection: Connection) -> CollectionStatus | None:
+    """How the collection stands; None where there never was one. Counts all pages: 0.1 s for a million."""
+    c = collection.c
+    row = connection.execute(select(c.topic, c.started_at, c.requests, c.enrolled)).one_or_none()
+    if row is None:
+        return None
+    pages = dict.fromkeys(PageState, 0)
+    for state, count in connection.execute(select(page.c.state, func.count()).group_by(page.c.state)):
+        pages[PageState(state)] = count
+    collected = page.c.state == PageState.COLLECTED.value
+    mean = connection.execute(select(func.avg(page.c.relevance)).where(collected)).scalar_one()
+    hosts = connection.execute(select(func.count()).select_from(page_host)).scalar_one()
+    return CollectionStatus(*row, pages=pages, hosts=hosts, mean_relevance=mean or 0.0)
+
+
+def list_pages(
+    connection: Connection,
+    state: PageState | None = None,
+    host: str | None = None,
+    min_relevance: float | None = None,
+    limit: int = 100,
+    cursor: str | None = None,
+) -> Page[KnownPage]:
+    """Pages by id. host: "name:port". Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
+    statement = _pages().order_by(page.c.id).limit(cursors.check_limit(limit) + 1)
+    last = cursors.decode("k", cursor)
+    if last is not None:
+        statement = statement.where(page.c.id > last)
+    if state is not None:
+        statement = statement.where(page.c.state == state.value)
+    if host is not None:
+        statement = statement.where(page.c.host_id.in_(select(page_host.c.id).where(page_host.c.name == host)))
+    if min_relevance is not None:
+        statement = statement.where(page.c.relevance >= min_relevance)
+    found = [_page(*row) for row in connection.execute(statement)]
+    more = len(found) > limit
+    return Page(found[:limit], cursors.encode("k", found[limit - 1].id) if more else None)
+
+
+def pages_piece(connection: Connection, after: int) -> list[KnownPage]:
+    """Some pages with ids above `after`, ordered by id; none: there are no more."""
+    statement = _pages().where(page.c.id > after).order_by(page.c.id).limit(PIECE)
+    return [_page(*row) for row in connection.execute(statement)]
+
+
+def links_piece(connection: Connection, after: tuple[int, int]) -> list[tuple[int, int, float]]:
+    """Some links (source id, target id, score of the link's text) above `after`, in order; none: there are no more."""
+    c = page_link.c
+    later = (c.source_id > after[0]) | ((c.source_id == after[0]) & (c.target_id > after[1]))
+    # The first condition follows from the second: it is what the index is entered by.
+    statement = select(c.source_id, c.target_id, c.anchor).where(c.source_id >= after[0], later)
+    rows = connection.execute(statement.order_by(c.source_id, c.target_id).limit(PIECE))
+    return [(source, target, anchor) for source, target, anchor in rows]
+
+
+def _pages() -> Select[Any]:
+    c = page.c
+    columns = (c.id, c.url, c.state, c.reason, c.depth, c.relevance, c.worth, c.parent_id)
+    return select(*columns, c.discovered_at, c.asked_at, c.modified_at, c.site_id, c.own)
+
+
+def _page(page_id: int, url: str, state: str, *rest: Any) -> KnownPage:
+    return KnownPage(page_id, url, PageState(state), *rest)
+
+
+def forget_site(connection: Connection, site_id: int, why: str) -> None:
+    """The user deleted or moved a site: where it was the robot's, its page is not asked for again."""
+    mine = and_(page.c.site_id == site_id, page.c.state.in_((PageState.ASKED.value, PageState.COLLECTED.value)))
+    hosts = select(page.c.host_id).where(mine, page.c.state == PageState.ASKED.value)
+    fewer = update(page_host).where(page_host.c.id.in_(hosts)).values(out=page_host.c.out - 1)
+    connection.execute(fewer)
+    gone = {"state": PageState.REJECTED.value, "reason": why, "site_id": None, "own": False}
+    connection.execute(update(page).where(mine).values(gone))

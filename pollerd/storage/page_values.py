@@ -1,0 +1,90 @@
+"""The values of the topic robot that go into storage and come out of it. Times are epoch seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from pollerd.discovery.appraisal import FringeRows
+from pollerd.model import PageState
+
+Appraise = Callable[[FringeRows], NDArray[np.float64]]
+"""Worth of k pages of the fringe, float64[k]."""
+
+
+class LeadDraft(Struct, frozen=True):
+    """A link to a page, known or new. anchor: score of its text; modified_at: what a sitemap says (epoch s).
+
+    counted: it is one that a reader sees, and belongs to the link graph.
+    """
+
+    url: str
+    anchor: float = 0.0
+    modified_at: float | None = None
+    counted: bool = True
+
+
+class PageRecord(Struct, frozen=True):
+    """What became of a page by one poll of its site. `relevance` None: it was not read, and stays.
+
+    `leads` None: its links stay as they are. `weight` of its site from now on, None: as it is. `ended`: its site goes.
+    `on_trial`: it was before.
+    """
+
+    page_id: int
+    state: PageState
+    depth: int
+    reason: str = ""
+    relevance: float | None = None
+    leads: tuple[LeadDraft, ...] | None = None
+    weight: float | None = None
+    ended: bool = False
+    on_trial: bool = False
+
+
+class Findings(Struct, frozen=True):
+    """What a batch brings to the collection besides its polls. `dropped`: (page, site) that have to make room.
+
+    `learned`: what the request controller knows; None: as it was. `step`: requests of the robot so far.
+    """
+
+    appraise: Appraise
+    step: int
+    dropped: tuple[tuple[int, int], ...] = ()
+    learned: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A page that is a site now: on trial, or held in the collection."""
+
+    page_id: int
+    site_id: int
+    host_id: int
+    host: str
+    url: str
+    state: PageState
+    own: bool
+    depth: int
+    step: int
+    """How many requests of the robot there had been when it was discovered."""
+    worth: float
+    relevance: float | None
+    """As scored last; None where it was never read."""
+    around: FringeRows
+    """What is known around it, one row."""
+    first: FringeRows
+    """What was known around it when it was discovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """The collection as the robot finds it at its start."""
+
+    topic: str
+    requests: int
+    learned: bytes | None

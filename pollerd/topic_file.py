@@ -1,0 +1,129 @@
+"""The topic file (TOML) and the seeds: what `pollerd run --topic --seeds` is given."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from pollerd.api import parse_text
+from pollerd.detection.html import visible_text
+from pollerd.discovery.reading import recipe_of, topic_of
+from pollerd.discovery.topics import TopicSettings
+from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.model import SiteSpec
+
+_HTML = frozenset({".html", ".htm", ".xhtml"})
+
+
+def _domain(value: object) -> object:
+    """A domain as it stands in URLs, perhaps written with a leading dot or `*.`."""
+    if not isinstance(value, str):
+        return value
+    domain = value.strip().lower().removeprefix("*.").strip(".")
+    if not domain or any(sign in domain for sign in "/:@ *"):
+        raise ValueError("a domain such as example.org, without scheme, port or path")
+    return domain.encode("idna").decode() if not domain.isascii() else domain
+
+
+Domain = Annotated[str, BeforeValidator(_domain)]
+
+
+class TopicFile(BaseModel):
+    """All that a topic file may say. Ranges are checked by `TopicSettings`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: str
+    keywords: list[str] = []
+    examples: list[str] = []
+    example_files: list[str] = []
+    background: list[str] = []
+    background_files: list[str] = []
+    allow_domains: list[Domain] = []
+    deny_domains: list[Domain] = []
+    max_depth: int = TopicSettings.max_depth
+    pages_per_host: int = TopicSettings.pages_per_host
+    collection_size: int = TopicSettings.collection_size
+    relevance_min: float = Field(TopicSettings.relevance_min, allow_inf_nan=False)
+
+
+def read_mission(topic: Path | None, seeds: Path | None) -> tuple[TopicSettings | None, list[str]]:
+    """Topic and seeds of the files that are named. Raises as the two below, and ConfigError for seeds alone."""
+    if topic is None:
+        if seeds is not None:
+            raise ConfigError("seeds: they are for a topic; topic is not set")
+        return None, []
+    return read_topic(topic), [] if seeds is None else read_seeds(seeds)
+
+
+def read_topic(path: Path) -> TopicSettings:
+    """The topic of a file; texts it names lie relative to it, and HTML counts as what a reader sees of it.
+
+    Raises ConfigError where a file cannot be read, and InvalidValueError naming the field for what cannot be used.
+    """
+    try:
+        told = _validated(tomllib.loads(_text(path, "topic")))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"topic: {path}: {error}") from error
+    examples = (*told.examples, *(_plain(path.parent / name, "example_files") for name in told.example_files))
+    background = (*told.background, *(_plain(path.parent / name, "background_files") for name in told.background_files))
+    try:
+        topic = TopicSettings(
+            name=told.name,
+            examples=examples,
+            keywords=tuple(told.keywords),
+            background=background,
+            allow_domains=tuple(told.allow_domains),
+            deny_domains=tuple(told.deny_domains),
+            max_depth=told.max_depth,
+            pages_per_host=told.pages_per_host,
+            collection_size=told.collection_size,
+            relevance_min=told.relevance_min,
+        )
+        topic_of(recipe_of(topic))
+    except InvalidValueError as error:
+        raise InvalidValueError(f"topic: {error.field}", error.allowed, error.given) from error
+    return topic
+
+
+def read_seeds(path: Path) -> list[str]:
+    """The normalised URLs of a list, one a line. Raises ConfigError where it cannot be read, or holds a bad line."""
+    try:
+        with path.open("rb") as file:
+            lines = list(parse_text(file))
+    except OSError as error:
+        raise ConfigError(f"seeds: {path} cannot be read: {error.strerror}") from error
+    for number, found in lines:
+        if isinstance(found, InvalidValueError):
+            raise ConfigError(f"seeds: {path}, line {number}: {found}")
+    return [found.url for _, found in lines if isinstance(found, SiteSpec)]
+
+
+def _validated(values: dict[str, Any]) -> TopicFile:
+    try:
+        return TopicFile.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise ConfigError(f"topic: unknown {field}; known: {', '.join(TopicFile.model_fields)}") from error
+        allowed = first["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        given = "nothing" if first["type"] == "missing" else first["input"]
+        raise InvalidValueError(f"topic: {field}", "given" if given == "nothing" else allowed, given) from error
+
+
+def _plain(path: Path, field: str) -> str:
+    text = _text(path, field)
+    return visible_text(text.encode()).decode() if path.suffix.lower() in _HTML else text
+
+
+def _text(path: Path, field: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{field}: {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{field}: {path} is not UTF-8") from error

@@ -1,0 +1,137 @@
+"""`gpoks` in front of sites. What every allocator promises is tested in test_contract.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.gaussian.sampling import VARIANTS
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.environments.web import Policy
+from pollerd.simulation.environments.worlds import Web
+from pollerd.simulation.environments.zipf import Zipf
+
+NOW = 1.75e9
+
+
+def made(n: int, *, budget: float = 0.1, **parameters: object) -> Allocator:
+    allocator = create("gpoks", budget=budget, rng=np.random.default_rng(1), **parameters)
+    allocator.add(np.arange(n), np.ones(n), np.ones(n))
+    return allocator
+
+
+def taught(allocator: Allocator, slot: int, gap: float, found: list[bool]) -> None:
+    k = len(found)
+    allocator.observe(np.full(k, slot), np.full(k, gap), EvidenceBatch(np.array(found)), NOW)
+
+
+@pytest.mark.parametrize("variant", ["ots+mono", "ots", "mono", "gpr", "ucb", "ips-ots"])
+def test_it_learns_where_changes_are(variant: str) -> None:
+    """Eight pages, one with half of all changes: an even split finds .64 of the best, the last 240 of 480 polls .95.
+
+    The deviation of a run is below .03, so the mean of three lies below .80 once in 10^15 times.
+    """
+    web = Web(Zipf(pages=8, alpha=0.9, beta=1.5, order="shuffled"))
+    policy = Policy("gpoks", parameters=(("variant", variant),))
+    late = [web.shares(policy, (240, 480), np.random.SeedSequence(s))[1] for s in range(3)]
+    assert np.mean(late) > 0.80
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_whole_budget_is_split_and_nobody_waits_for_ever(variant: str) -> None:
+    n, budget = 200, 0.5
+    allocator = made(n, budget=budget, variant=variant)
+    chance = np.random.default_rng(2)
+    for _ in range(6):
+        slots = chance.permutation(n)[:50]
+        changed = chance.random(50) < 0.3 * (slots < 10)
+        allocator.observe(slots, chance.uniform(10, 4000, 50), EvidenceBatch(changed), NOW)
+        every = 1.0 / allocator.shares(np.arange(n))
+        assert (1 / every).sum() == pytest.approx(budget)
+        assert every.max() < 16 * (n / budget) * 2**0.5  # a point of the index set is off by half a step of √2 at most
+        assert every.min() > 0.99 / budget
+
+
+def test_a_page_that_changes_at_each_poll_is_polled_more_often_than_one_that_never_does() -> None:
+    """After 40 polls each, by mean (no draws): by seven times and more."""
+    allocator = made(2, variant="gpr")
+    taught(allocator, 0, 20.0, [True] * 40)
+    taught(allocator, 1, 20.0, [False] * 40)
+    often = allocator.shares(np.arange(2))
+    assert often[0] > 7 * often[1]
+
+
+def test_pages_without_polls_come_first_and_alike() -> None:
+    """Whatever the others' polls found: three of five share four fifths of the budget, alike but for a step of √2."""
+    allocator = made(5)
+    taught(allocator, 0, 40.0, [True])
+    taught(allocator, 1, 40.0, [False])
+    often = allocator.shares(np.arange(5))
+    np.testing.assert_allclose(often[2:], often[2], rtol=0.5)
+    assert often[2:].sum() > 0.8 * allocator.budget
+
+
+def test_no_gap_is_shorter_than_a_quarter_of_the_last() -> None:
+    """With 50 pages that all were polled, and one of them found a change each time."""
+    n = 50
+    allocator = made(n)
+    gap = 500.0
+    allocator.observe(np.arange(n), np.full(n, gap), EvidenceBatch(np.arange(n) == 7), NOW)
+    for _ in range(4):
+        every = 1.0 / allocator.shares(np.array([7]))[0]
+        assert every > gap / 4 / 2**0.5  # a point of the index set is off by half a step of √2 at most
+        gap = every
+        taught(allocator, 7, gap, [True])
+    assert gap < 500.0
+
+
+def test_the_probability_of_a_change_is_what_polls_found() -> None:
+    allocator = made(4)
+    taught(allocator, 1, 40.0, [True, False, False, False] * 12)
+    slots = np.array([1, 0])
+    near = allocator.change_probability(slots, np.full(2, 40.0))
+    assert near[0] == pytest.approx(0.25, abs=0.05)
+    assert near[1] == pytest.approx(1 - np.exp(-1), abs=0.05)
+    far = allocator.change_probability(slots, np.array([np.inf, np.nan]))
+    assert ((far >= 0) & (far <= 1)).all()
+
+
+def test_what_was_learned_outlasts_a_change_of_budget() -> None:
+    """Real gaps are kept: under ten times the budget and back again the split is the same."""
+    allocator = made(4, variant="gpr")
+    taught(allocator, 1, 40.0, [True] * 10)
+    taught(allocator, 2, 80.0, [False] * 10)
+    before = allocator.shares(np.arange(4))
+    allocator.budget = 1.0
+    faster = allocator.shares(np.arange(4))
+    assert faster.sum() == pytest.approx(1.0)
+    allocator.budget = 0.1
+    np.testing.assert_array_equal(allocator.shares(np.arange(4)), before)
+
+
+def test_old_polls_are_forgotten() -> None:
+    allocator = made(2)
+    taught(allocator, 0, 20.0, [False] * 1000)
+    taught(allocator, 0, 20.0, [True] * 400)
+    assert allocator.change_probability(np.array([0]), np.array([20.0]))[0] > 0.7
+
+
+def test_the_state_of_a_site_does_not_grow() -> None:
+    allocator = made(3)
+    width = allocator.site_state(np.arange(3)).shape[1]
+    taught(allocator, 0, 20.0, [True, False] * 500)
+    assert allocator.site_state(np.arange(3)).shape == (3, width)
+    assert width < 2048
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("variant", "best"), ("points", 0), ("points", 1.5), ("step", -1.0)])
+def test_bad_parameters_are_named(parameter: str, value: object) -> None:
+    with pytest.raises(InvalidValueError, match=parameter):
+        made(1, **{parameter: value})
+
+
+def test_another_variants_state_is_refused() -> None:
+    one, other = made(2), made(2, variant="ts")
+    with pytest.raises(InvalidValueError, match="variant and points"):
+        one.restore(np.arange(2), other.site_state(np.arange(2)), other.shared_state())

@@ -1,0 +1,119 @@
+"""`pollerd simulate` and `pollerd reproduce` as commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pollerd.cli.commands import app
+from pollerd.errors import InvalidValueError
+from tests.support.process import command
+
+
+def called(*arguments: str) -> Result:
+    """The command, in this process: starting one takes longer than most of these."""
+    return CliRunner().invoke(app, arguments)
+
+
+SMALL = ("--pages", "16", "--steps", "300", "--runs", "2", "--jobs", "1")
+
+
+def test_simulate_tells_shares_of_all_allocators() -> None:
+    ended = called(
+        "simulate",
+        "web",
+        *SMALL,
+        "--allocator",
+        "uniform",
+        "--allocator",
+        "lakg",
+        "--json",
+        "--set",
+        "resolution=50",
+        "--alpha",
+        "0.5",
+        "--order",
+        "sorted",
+    )
+    assert ended.exit_code == 0, ended.output
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [line["allocator"] for line in lines] == ["uniform", "lakg"]
+    for line in lines:
+        assert line["polls"] == ["0-300"]
+        assert line["runs"] == 2
+        assert 0.2 < line["share"][0] < 1.1
+        assert line["standard_error"][0] >= 0
+    again = called("simulate", "web", *SMALL, "--allocator", "uniform", "--alpha", "0.5", "--order", "sorted")
+    assert f"| uniform | {lines[0]['share'][0]:.4g} ±" in again.stdout
+
+
+def test_simulate_by_interest() -> None:
+    ended = called(
+        "simulate",
+        "web",
+        *SMALL,
+        "--allocator",
+        "optimal",
+        "--objective",
+        "interest",
+        "--half-lives",
+        "60",
+        "600",
+        "--json",
+    )
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout)["share"][0] == pytest.approx(1.0, abs=0.2)
+
+
+def test_simulate_a_history(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("page,time\n" + "".join(f"a,{t}\nb,{t * t}\n" for t in range(1, 60)))
+    ended = called("simulate", "history", str(path), "--steps", "200", "--runs", "1", "--jobs", "1", "--json")
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout)["standard_error"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("web", "--allocator", "best"), "allocator"),
+        (("web", "--set", "depth=3"), "set"),
+        (("web", "--set", "depth"), "NAME=VALUE"),
+        (("web", "--order", "up"), "order"),
+        (("web", "--objective", "beauty"), "objective"),
+        (("knapsack", "--objective", "interest"), "objective"),
+        (("web", "--objective", "interest", "--noise", "0.1"), "noise"),
+        (("history",), "file"),
+        (("web", "--alpha", "1.5"), "alpha"),
+        (("web", "--noise", "0.7"), "noise"),
+    ],
+)
+def test_simulate_names_what_cannot_be(arguments: tuple[str, ...], said: str) -> None:
+    ended = called("simulate", *arguments, *SMALL)
+    assert isinstance(ended.exception, InvalidValueError)
+    assert said in str(ended.exception)
+
+
+def test_reproduce(tmp_path: Path) -> None:
+    ended = called("reproduce", "htraa-updates", "--quick", "--out", str(tmp_path), "--jobs", "1")
+    assert ended.exit_code == 0, ended.output
+    assert "htraa-updates: 5 agrees" in ended.stdout
+    report = (tmp_path / "htraa-updates" / "report.md").read_text()
+    assert "| α = 0.3, β = 1.5 | Σp | 0.76 | 0.7572 |" in report
+    assert "htraa-updates" in (tmp_path / "README.md").read_text()
+    for arguments in (("reproduce",), ("reproduce", "htraa-updates", "--all"), ("reproduce", "htraa-fig-99")):
+        ended = called(*arguments, "--out", str(tmp_path))
+        assert isinstance(ended.exception, InvalidValueError)
+        assert "--list" in str(ended.exception)
+
+
+async def test_as_a_process_it_says_one_line_where_something_is_wrong() -> None:
+    listed = await command("reproduce", "--list")
+    assert "htraa-fig-5 " in listed.out
+    ended = await command("simulate", "web", "--allocator", "best")
+    assert ended.code == 2
+    assert ended.err.startswith("pollerd: allocator: ")
+    assert ended.err.count("\n") == 1

@@ -1,0 +1,91 @@
+"""TF-IDF cosines against the formula, word by word."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pollerd.discovery.relevance import Topic, Vocabulary, terms
+from pollerd.errors import InvalidValueError
+
+BACKGROUND = [
+    "the weather in the city and the news of the day",
+    "the price of the house and the garden",
+    "a telescope in the garden of the house",
+    "the news and the sport of the day",
+]
+EXAMPLES = ["the telescope shows the planet and the star", "the orbit of a planet"]
+KEYWORDS = ["galaxy", "planet"]
+
+
+def vocabulary() -> Vocabulary:
+    """One that has seen the background."""
+    made = Vocabulary()
+    for text in BACKGROUND:
+        made.add(text)
+    return made
+
+
+def unit(vector: dict[str, float]) -> dict[str, float]:
+    """The same direction, length 1."""
+    length = math.sqrt(sum(weight * weight for weight in vector.values()))
+    return {term: weight / length for term, weight in vector.items()}
+
+
+def tfidf(text: str) -> dict[str, float]:
+    """Weights by the textbook."""
+    words = re.findall("[a-z]{2,}", text.lower())
+    holding = {word: sum(word in re.findall("[a-z]{2,}", page) for page in BACKGROUND) for word in words}
+    return {
+        word: (1 + math.log(count)) * (1 + math.log((1 + len(BACKGROUND)) / (1 + holding[word])))
+        for word, count in Counter(words).items()
+    }
+
+
+def brute_force(text: str) -> float:
+    """Cosine with the sum of the mean example's and the keywords' directions."""
+    mean: dict[str, float] = {}
+    for example in EXAMPLES:
+        for term, weight in unit(tfidf(example)).items():
+            mean[term] = mean.get(term, 0.0) + weight
+    axis = unit(mean)
+    for term, weight in unit(tfidf(" ".join(KEYWORDS))).items():
+        axis[term] = axis.get(term, 0.0) + weight
+    axis = unit(axis)
+    return sum(weight * axis.get(term, 0.0) for term, weight in unit(tfidf(text)).items())
+
+
+def test_scores_are_the_textbook_cosines() -> None:
+    topic = Topic(EXAMPLES, KEYWORDS, vocabulary())
+    texts = ["The planet, the planet and the moon.", "the news of the day", "galaxy", "zebra xylophone"]
+    assert topic.scores(texts) == pytest.approx([brute_force(text) for text in texts], abs=1e-12)
+    assert topic.score(texts[0]) == pytest.approx(topic.scores(texts)[0])
+
+
+def test_what_is_common_says_little() -> None:
+    topic = Topic(EXAMPLES, (), vocabulary())
+    without = Topic(EXAMPLES, (), Vocabulary())
+    assert without.score("planet") < without.score("the")
+    assert topic.score("planet") > topic.score("the")
+
+
+def test_edges() -> None:
+    topic = Topic((), KEYWORDS, Vocabulary())
+    assert topic.scores([]).shape == (0,)
+    assert topic.scores(["", "12 345 !"]).tolist() == [0.0, 0.0]
+    assert topic.score("planet galaxy") == pytest.approx(1.0)
+    assert np.all(topic.scores(["planet galaxy"] * 3) <= 1.0)
+    with pytest.raises(InvalidValueError, match="topic"):
+        Topic(["123"], [], Vocabulary())
+    assert Topic(["", "planet"], [], Vocabulary()).score("planet") == pytest.approx(1.0)
+
+
+def test_terms_of_any_script() -> None:
+    assert terms("Äpfel äpfel ÄPFEL, naïve x 42") == {"äpfel": 3, "naïve": 1}
+    assert terms("天文学 telescope") == {"天文": 1, "文学": 1, "telescope": 1}
+    japanese = Topic(["天文学の本"], (), Vocabulary())
+    assert japanese.score("天文台") > 0.1 > japanese.score("料理の店")

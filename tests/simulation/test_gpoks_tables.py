@@ -1,0 +1,100 @@
+"""[B]'s tables: the sweep has a place for each printed number, and a quick one comes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pollerd.allocation.bandits.ucb1 import Ucb1
+from pollerd.simulation.environments.knapsack import Knapsack
+from pollerd.simulation.experiments import Experiment, cell
+from pollerd.simulation.experiments.gpoks import EXPERIMENTS
+from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES
+from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, splits
+from pollerd.simulation.experiments.gpoks.running_time import FAST, RunningTime
+from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
+from pollerd.simulation.experiments.gpoks.two_pages import TWO_PAGES
+from pollerd.simulation.experiments.runner import conduct
+
+TABLES = {experiment.name: experiment for experiment in EXPERIMENTS}
+PAIR = Knapsack(np.array([0.75, 0.25]))
+SEEDS = [np.random.SeedSequence([1, run]) for run in range(6)]
+
+
+@pytest.mark.parametrize("experiment", [*TWO_PAGES, *EIGHT_PAGES], ids=lambda experiment: experiment.name)
+def test_every_printed_number_has_its_place(experiment: Experiment) -> None:
+    cells = experiment.cells("full")
+    assert len({cell.key for cell in cells}) == len(cells)
+    places = {(cell.row, cell.column) for cell in cells}
+    for number in experiment.printed():
+        column, _, _ = number.column.rpartition(" t=")
+        assert (number.row, column) in places or (number.row, number.column) in places or (number.row, "") in places
+    assert set(experiment.reasons()) <= {(one.row, one.column) for one in experiment.printed()}
+
+
+def test_all_tables_are_there() -> None:
+    assert {f"gpoks-8.{table}" for table in range(1, 12)} | {"gpoks-short-1", "gpoks-short-2"} <= set(TABLES)
+
+
+@pytest.mark.parametrize("row", [*VARIANT, *SPLITS, *AUTOMATA])
+def test_no_scheme_is_better_than_the_best_mix(row: str) -> None:
+    found = scores(row, PAIR, 30, SEEDS)
+    assert found.shape == (6, 30)
+    assert (found <= PAIR.optimum + 1e-12).all()
+    assert (found > 0.2).all()
+    np.testing.assert_array_equal(found, scores(row, PAIR, 30, SEEDS))
+
+
+def test_the_two_that_do_not_learn_are_worth_what_the_formula_says() -> None:
+    """1 - .25 · .75 and the mean of 1 - .25² and 1 - .75² ([B] (2.2))."""
+    best, even = (scores(row, PAIR, 1, SEEDS[:1])[0, 0] for row in FIXED)
+    assert best == pytest.approx(0.8125)
+    assert even == pytest.approx((2 - 0.25**2 - 0.75**2) / 2)
+
+
+@pytest.mark.parametrize("gain", GAINS)
+def test_gpoks_learns(gain: str) -> None:
+    """In steps 150 to 300 better than the even split by 6 %; the deviation of the mean of 20 runs is below 1 %."""
+    late = gpoks(PAIR, "ucb", 300, 20, np.random.default_rng(2), gain=gain)[:, 150:].mean()
+    assert late > 1.06 * 0.6875
+
+
+def test_a_mix_is_polled_as_often_as_its_amounts_say() -> None:
+    """A knapsack where only material 1 ever changes: the mean (GPR) ends at nearly all of it, .9 or more."""
+    lonely = Knapsack(np.array([0.9, 1e-12]))
+    late = gpoks(lonely, "gpr", 300, 20, np.random.default_rng(3))[:, 200:].mean()
+    assert late > 0.85
+
+
+def test_raw_meets_real_gaps() -> None:
+    """Its first poll of page 2 comes two steps after the start, so it finds a change with 1 - .75²."""
+    found = materials(PAIR, 2, np.random.default_rng(4))
+    np.testing.assert_allclose(found, [0.75, 1 - 0.75**2])
+
+
+def test_ucb1_goes_through_its_splits_in_order() -> None:
+    first = np.arange(1, 100) / 100
+    mixes = np.column_stack([first, 1 - first])
+    np.testing.assert_allclose(splits(PAIR, Ucb1, 99, np.random.default_rng(5)), PAIR.value(mixes))
+
+
+def test_automata_start_from_the_even_split() -> None:
+    for allocator in AUTOMATA.values():
+        assert automata(PAIR, allocator, 1, np.random.default_rng(6))[0] == pytest.approx(0.6875, abs=0.005)
+
+
+def test_running_time_is_told() -> None:
+    outcome = RunningTime().run(cell(FAST, "t=5", steps=5), np.random.SeedSequence(7), "quick")
+    assert outcome.scores[""] > 0
+
+
+def test_a_quick_table_comes_out(tmp_path: Path) -> None:
+    """The variance of runs, one batch of them, through the runner."""
+    table = TABLES["gpoks-8.9"]
+    small = type(table)(**{**vars(table), "rows": ("MAB:UCB-1", "MAB:UCB-1-RAW"), "numbers": ()})
+    results = conduct(small, "quick", tmp_path, 1, lambda done, of: None)
+    assert results.rows == ["MAB:UCB-1", "MAB:UCB-1-RAW"]
+    assert all(results.estimates[row, "variance"].runs == 10 for row in results.rows)
+    assert all(0 < results.value(row, "variance") < 1000 for row in results.rows)

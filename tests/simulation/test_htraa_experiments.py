@@ -1,0 +1,123 @@
+"""[A]'s experiments and ours run from the sweep to the report: small, with the schemes they really have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pollerd.simulation.environments.zipf import Zipf
+from pollerd.simulation.experiments.catalogue import experiment, experiments
+from pollerd.simulation.experiments.experiment import Cell, Size
+from pollerd.simulation.experiments.htraa.scalability import HtraaScalability, Scalability
+from pollerd.simulation.experiments.htraa.static import AT_MIX, DOUBLING, PERTURBED, PERTURBED_LAKG, Perturbed, Steep
+from pollerd.simulation.experiments.htraa.updating import UPDATING
+from pollerd.simulation.experiments.learning_curves import DETECTIONS, WINDOWS, LearningCurves
+from pollerd.simulation.experiments.ours_web.contest import OursWeb
+from pollerd.simulation.experiments.ours_web.entrants import ENVIRONMENTS
+from pollerd.simulation.experiments.reproduction import reproduce
+from pollerd.simulation.experiments.results import Results
+from pollerd.simulation.experiments.runner import conduct
+
+POLLS = 1200
+
+
+def silent(done: int, total: int) -> None:
+    """Shows nothing."""
+
+
+def small(of: LearningCurves, pages: int = 16) -> LearningCurves:
+    """The experiment with fewer pages and polls."""
+    learning = replace(of._learning, runs={"quick": 1, "full": 1})
+    zipf = replace(learning.zipf, pages=pages, switch_every=learning.zipf.switch_every and 500)
+    schemes = tuple(replace(each, web=_fewer(each.web)) for each in learning.schemes)
+    of._learning = replace(learning, zipf=zipf, schemes=schemes, polls={"quick": POLLS, "full": POLLS})
+    of.runs = of._learning.runs
+    of._schemes = {each.name: each for each in schemes}
+    return of
+
+
+def _fewer(web: Sequence[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
+    return tuple((name, value // 64 if name == "pages" else value) for name, value in web)  # type: ignore[operator]
+
+
+def test_every_scheme_of_figure_6_runs_and_is_reported(tmp_path: Path) -> None:
+    figure = small(Perturbed(6, 0.3, 1.5, (*PERTURBED, DOUBLING, PERTURBED_LAKG)))
+    reproduce(figure, "quick", tmp_path, jobs=1, draw=True, told=silent)
+    report = (tmp_path / "htraa-fig-6" / "report.md").read_text()
+    for row in ("Optimal", "Proportional", "Uniform", "Estimator 1,000", "LAKG", "H-TRAA, 10^6 swaps"):
+        assert f"\n| {row} |" in report
+    assert "Proportional and Optimal are more or less the same" in report
+    assert (tmp_path / "htraa-fig-6" / "htraa-fig-6.svg").exists()
+
+
+def test_curves_and_stretches_tell_the_same(tmp_path: Path) -> None:
+    figure = small(Steep(8, 0.9, 1.5, AT_MIX))
+    results = conduct(figure, "quick", tmp_path, 1, silent)
+    best = Zipf(16, 0.9, 1.5).optimum
+    for row in results.rows:
+        curve = results.curves[row, "", DETECTIONS].mean
+        assert len(curve) == WINDOWS
+        found = (results.value(row, "0-1k") * 1000 + results.value(row, "1k-1200") * 200) * best
+        assert curve.sum() / WINDOWS * POLLS == pytest.approx(found)
+    assert results.value("Optimal", "0-1k") > results.value("Uniform", "0-1k")
+    assert figure.polls_to(results, "Optimal", 0.1) <= 10 * POLLS / WINDOWS
+    assert figure.polls_to(results, "Uniform", 2.0) == np.inf
+
+
+def test_the_quick_size_leaves_out_the_largest_trees() -> None:
+    figures = [experiment(f"htraa-fig-{number}") for number in (11, 12)]
+    for figure in figures:
+        assert isinstance(figure, Scalability)
+        quick, full = figure.cells("quick"), figure.cells("full")
+        assert [each.row for each in quick] == [each.row for each in full][: len(quick)]
+        assert len(quick) < len(full)
+        assert full[-1].row.endswith("32,768 pages")
+    few = small(figures[1], pages=8)
+    assert isinstance(few, HtraaScalability)
+    told = {cell: few.run_together(cell, [np.random.SeedSequence(1)], "quick") for cell in few.cells("quick")}
+    claims = few.claims(Results(few, "quick", told))
+    assert "pages times 8" in claims[0].shown_by
+    assert "LAKG, 4,096 pages" in claims[1].shown_by
+
+
+def test_updating_schemes_meet_the_same_web() -> None:
+    assert len({cell.stream for cell in UPDATING.cells("full")}) == 1
+
+
+def test_ours_web_has_every_allocator_at_the_sizes_it_is_made_for() -> None:
+    from pollerd.allocation import names
+
+    entrants = {policy.allocator for environment in ENVIRONMENTS for policy in environment.entrants.values()}
+    assert entrants == set(names())
+    for environment in ENVIRONMENTS:
+        limit = {"lspe": 30, "gpoks": 1000, "ucb1": 2, "ucb1-raw": 2, "thompson": 2, "gp-ucb": 2}
+        for policy in environment.learners.values():
+            assert environment.zipf.pages <= limit.get(policy.allocator, environment.zipf.pages)
+
+
+class Smallest(OursWeb):
+    """The webs of two pages."""
+
+    runs = {"quick": 1, "full": 1}  # noqa: RUF012
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [cell for cell in super().cells(size) if cell.row.startswith("2 ") and "static" in cell.row]
+
+
+def test_ours_web_runs_and_says_where_whittle_is_behind(tmp_path: Path) -> None:
+    results = conduct(Smallest(), "quick", tmp_path, 1, silent)
+    assert results.columns == ["0-1", "1-2", "2-4", "4-10", "10-20", "20-40", "40-80", "80-200"]
+    claims = Smallest().claims(results)
+    assert len(claims) == 1
+    for claim in claims:
+        assert claim.holds == (claim.shown_by == "in no stretch")
+    known = results.value("2 shuffled pages, α 0.9, β 1.5, static: optimal, rates known", "80-200")
+    assert known == pytest.approx(1.0, abs=0.15)
+
+
+def test_names_are_those_of_the_command_line() -> None:
+    assert {f"htraa-fig-{number}" for number in range(5, 13)} | {"htraa-updates", "ours-web"} <= set(experiments())

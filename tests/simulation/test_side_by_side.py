@@ -1,0 +1,105 @@
+"""Runs done side by side choose and learn as the allocators do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pollerd.allocation.gaps import credit_after
+from pollerd.allocation.hierarchy import Hierarchy
+from pollerd.allocation.traa import UPDATING, TraaSettings
+from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
+from pollerd.simulation.environments.side_by_side import Trees
+from pollerd.simulation.environments.web import Policy, run_web, streams
+from pollerd.simulation.environments.web_together import can_go_together, found_together, values_together
+from pollerd.simulation.environments.zipf import Zipf
+
+EXACT = {
+    "uniform": Policy("uniform"),
+    "optimal": Policy("optimal", told_rates=True),
+    "proportional": Policy("proportional", told_rates=True),
+    "estimator": Policy("estimator", parameters=(("phase", 130),)),
+    "lakg": Policy("lakg", parameters=(("resolution", 40),)),
+}
+
+
+@pytest.fixture
+def any_seed() -> np.random.SeedSequence:
+    """Another one at every run: what is tested holds for all."""
+    return np.random.SeedSequence()
+
+
+def seeds(any_seed: np.random.SeedSequence, runs: int) -> list[np.random.SeedSequence]:
+    return any_seed.spawn(runs)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_in_the_web_each_poll_is_the_allocators(name: str, any_seed: np.random.SeedSequence) -> None:
+    zipf = Zipf(20, 0.9, 1.0, "shuffled", switch_every=150)
+    runs = seeds(any_seed, 3)
+    together = found_together(zipf, EXACT[name], 500, runs)
+    alone = [run_web(zipf, EXACT[name], 500, seed).found for seed in runs]
+    np.testing.assert_array_equal(together, alone)
+
+
+@pytest.mark.parametrize("name", ["proportional", "lakg"])
+def test_in_the_knapsack_each_value_is_the_allocators(name: str, any_seed: np.random.SeedSequence) -> None:
+    zipf = Zipf(8, 0.6, 1.0, "shuffled")
+    runs = seeds(any_seed, 3)
+    together = values_together(zipf, EXACT[name], 200, runs)
+    for found, seed in zip(together, runs, strict=True):
+        world, own, draws = streams(seed)
+        p = np.empty(8)
+        p[zipf.page_of_rank(world)] = zipf.by_rank
+        allocator = EXACT[name].made(10.0, own, Knapsack(p).rate / 10.0)
+        np.testing.assert_allclose(found, drive_knapsack(allocator, Knapsack(p), 200, draws), rtol=1e-12)
+
+
+@pytest.mark.parametrize("updating", UPDATING)
+def test_trees_move_as_the_hierarchy_and_poll_whose_turn_it_is(updating: str, any_seed: np.random.SeedSequence) -> None:
+    settings, runs, pages, step = TraaSettings(resolution=7, updating=updating, exponent=1.5, growth=1.5), 3, 16, 10.0
+    own = seeds(any_seed, runs)
+    players = Trees(pages, step, settings, [np.random.default_rng(seed) for seed in own])
+    trees, draws = [Hierarchy(settings) for _ in own], [np.random.default_rng(seed) for seed in own]
+    for tree in trees:
+        tree.add(pages, None)
+    last, credit, coins = np.zeros((runs, pages)), np.zeros((runs, pages)), np.random.default_rng(any_seed)
+    for now in step * np.arange(1, 601):
+        elapsed = now - last
+        page, changed = players.choose(elapsed), coins.random(runs) < 0.5
+        players.learn(page, elapsed[np.arange(runs), page], changed)
+        for run, (tree, polled) in enumerate(zip(trees, page.tolist(), strict=True)):
+            amounts = tree.amounts(np.arange(pages))
+            urgency = amounts * (elapsed[run] + credit[run])
+            assert urgency[polled] >= urgency.max() - 1e-9 * abs(urgency.max())
+            credit[run, polled] = credit_after(elapsed[run, polled], credit[run, polled], step / amounts[polled])
+            tree.teach(np.array([polled]), changed[[run]], draws[run])
+        last[np.arange(runs), page] = now
+    np.testing.assert_allclose(players.mix(), [tree.amounts(np.arange(pages)) for tree in trees], rtol=1e-12)
+    np.testing.assert_array_equal(players._states, [tree.states for tree in trees])
+
+
+def test_a_web_does_not_hang_on_the_webs_beside_it(any_seed: np.random.SeedSequence) -> None:
+    policy = Policy("htraa", parameters=(("reorder", False),))
+    zipf, runs = Zipf(16, 0.9, 1.5), seeds(any_seed, 4)
+    together = found_together(zipf, policy, 300, runs)
+    np.testing.assert_array_equal(together[2:], found_together(zipf, policy, 300, runs[2:]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "pages", "can"),
+    [
+        (EXACT["uniform"], 512, True),
+        (EXACT["uniform"], 4096, False),
+        (Policy("optimal"), 512, False),
+        (Policy("estimator"), 512, False),
+        (Policy("whittle"), 512, False),
+        (Policy("htraa"), 512, False),
+        (Policy("htraa", parameters=(("reorder", False),)), 512, True),
+        (Policy("htraa", parameters=(("reorder", False),)), 500, False),
+        (Policy("htraa", parameters=(("climb", "until-failure"), ("reorder", False))), 512, False),
+        (Policy("uniform", objective="freshness"), 512, False),
+    ],
+)
+def test_only_what_is_written_for_many_runs_goes_together(policy: Policy, pages: int, can: bool) -> None:
+    assert can_go_together(policy, pages) is can

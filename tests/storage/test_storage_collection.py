@@ -1,0 +1,203 @@
+"""The topic robot's collection: the fringe, sites on trial, what polls find of pages, on both databases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from pollerd.discovery.appraisal import FringeRows
+from pollerd.errors import ConfigError
+from pollerd.model import PageState, SiteSpec
+from pollerd.storage import Batch, Findings, KnownPage, LeadDraft, PageRecord, Store, Trial
+from storage.samples import record
+
+SEED = "http://a/"
+
+
+def by_anchor(rows: FringeRows) -> NDArray[np.float64]:
+    """Worth: the mean score of links' texts."""
+    return rows.anchor_sum / np.maximum(rows.anchors, 1.0)
+
+
+async def promote(store: Store, wanted: int = 10, per_host: int = 1, pages_per_host: int = 100) -> list[Trial]:
+    return await store.promote_pages(wanted, per_host, pages_per_host, 0.5, 2.0)
+
+
+async def begin(store: Store) -> Trial:
+    """A collection whose seed is on trial."""
+    await store.begin_collection("hats", 1.0)
+    assert await store.add_seeds([SEED, SEED], 1.0) == 1
+    (trial,) = await promote(store)
+    return trial
+
+
+async def answer(store: Store, trial: Trial, leads: dict[str, float], at: float = 10.0, **page: Any) -> Batch:
+    """Commits the answer of a page on trial: collected, unless `page` says otherwise."""
+    values = {"state": PageState.COLLECTED, "relevance": 0.8, "weight": 0.8, "on_trial": True, **page}
+    drafts = tuple(LeadDraft(url, score) for url, score in leads.items())
+    kept = PageRecord(page_id=trial.page_id, depth=trial.depth, leads=drafts, **values)
+    memory = (await store.load_memories([trial.site_id]))[trial.site_id]
+    batch = Batch([replace(record(memory, at), page=kept)], findings=Findings(by_anchor, 1))
+    await store.commit(batch)
+    return batch
+
+
+async def pages_of(store: Store) -> dict[str, KnownPage]:
+    return {page.url: page async for page in store.iter_pages()}
+
+
+async def test_a_seed_becomes_a_site_on_trial(store: Store) -> None:
+    trial = await begin(store)
+    assert (trial.url, trial.host, trial.state, trial.own, trial.depth) == (SEED, "a:80", PageState.ASKED, True, 0)
+    assert (await store.get_site(trial.site_id)).spec == SiteSpec(SEED, weight=0.5)
+    assert await promote(store) == []
+    assert [held.page_id async for held in store.held_pages()] == [trial.page_id]
+
+
+async def test_a_database_holds_one_topic(store: Store) -> None:
+    await begin(store)
+    assert (await store.begin_collection("hats", 5.0)).requests == 0
+    with pytest.raises(ConfigError, match=r"topic: .*'hats', not on 'shoes'"):
+        await store.begin_collection("shoes", 5.0)
+
+
+async def test_what_a_page_leads_to_is_the_fringe_best_first(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {"http://a/1": 0.2, "http://a/2": 0.6, "http://b/": 0.4})
+    found = await pages_of(store)
+    assert (found[SEED].state, found[SEED].relevance, found[SEED].worth) == (PageState.COLLECTED, 0.8, None)
+    child = found["http://a/2"]
+    assert (child.state, child.depth, child.parent_id, child.worth) == (PageState.FRINGE, 1, seed.page_id, 0.6)
+    assert [page.url for page in await promote(store)] == ["http://a/2", "http://b/"]
+    assert await promote(store) == []
+    assert [page.url for page in await promote(store, per_host=2)] == ["http://a/1"]
+    links = [link async for link in store.iter_page_links()]
+    assert links == [(seed.page_id, found[url].id, score) for url, score in
+                     [("http://a/1", 0.2), ("http://a/2", 0.6), ("http://b/", 0.4)]]  # fmt: skip
+    assert (await store.get_site(seed.site_id)).spec.weight == 0.8
+
+
+async def test_no_more_pages_of_a_host_than_its_share(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {f"http://a/{n}": 0.5 for n in range(5)})
+    (second,) = await promote(store, pages_per_host=2, per_host=4)
+    assert await promote(store, pages_per_host=2, per_host=4) == []
+    await answer(store, second, {})
+    assert await promote(store, pages_per_host=2, per_host=4) == []
+    assert len(await promote(store, pages_per_host=3, per_host=4)) == 1
+
+
+async def test_a_rejected_page_leaves_no_site_and_is_never_asked_again(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {}, state=PageState.REJECTED, reason="irrelevant", weight=None, ended=True)
+    assert await store.count_sites() == 0
+    found = (await pages_of(store))[SEED]
+    assert (found.state, found.reason, found.site_id) == (PageState.REJECTED, "irrelevant", None)
+    assert await store.add_seeds([SEED], 20.0) == 0
+    assert await promote(store) == []
+    status = await store.collection_status()
+    assert status is not None
+    assert (status.requests, status.enrolled, status.mean_relevance) == (1, 0, 0.0)
+    assert status.pages[PageState.REJECTED] == 1
+
+
+async def test_a_batch_that_is_repeated_counts_once(store: Store) -> None:
+    seed = await begin(store)
+    batch = await answer(store, seed, {"http://b/": 0.4})
+    await store.commit(batch)
+    status = await store.collection_status()
+    assert status is not None
+    assert (status.requests, status.enrolled, sum(status.pages.values())) == (1, 1, 2)
+
+
+async def test_more_links_to_a_page_make_it_worth_another(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6, "http://d/": 0.0})
+    (best,) = await promote(store, wanted=1)
+    await answer(store, best, {"http://b/": 0.6, "http://d/": 0.5, SEED: 0.1})
+    worth = {url: page.worth for url, page in (await pages_of(store)).items() if page.worth is not None}
+    assert worth == {"http://b/": pytest.approx(0.4), "http://d/": 0.5}
+    around = {trial.url: trial.around for trial in await promote(store)}
+    assert around["http://b/"].parents.tolist() == [2.0]
+    assert around["http://b/"].parents_sum.tolist() == pytest.approx([1.6])
+    assert (around["http://d/"].brood.tolist(), around["http://d/"].brood_asked.tolist()) == ([3.0], [1.0])
+
+
+async def test_links_that_are_no_more_go(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
+    await answer(store, seed, {"http://c/": 0.6, "http://e/": 0.3}, at=20.0, on_trial=False)
+    ids = {page.id: url for url, page in (await pages_of(store)).items()}
+    assert [ids[target] async for _, target, _ in store.iter_page_links()] == ["http://c/", "http://e/"]
+    around = {trial.url: trial.around for trial in await promote(store)}
+    assert around["http://b/"].parents.tolist() == [0.0]
+
+
+async def test_pages_that_make_room_lose_their_sites(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {"http://b/": 0.4})
+    findings = Findings(by_anchor, 1, dropped=((seed.page_id, seed.site_id),), learned=b"known")
+    await store.commit(Batch(findings=findings))
+    assert await store.count_sites() == 0
+    found = (await pages_of(store))[SEED]
+    assert (found.state, found.reason) == (PageState.REJECTED, "crowded out")
+    assert (await store.begin_collection("hats", 1.0)).learned == b"known"
+
+
+async def test_without_the_robot_trials_go_back_to_the_fringe(store: Store) -> None:
+    await begin(store)
+    assert await store.recall_trials() == 1
+    assert await store.count_sites() == 0
+    assert await store.recall_trials() == 0
+    (trial,) = await promote(store)
+    assert trial.url == SEED
+
+
+async def test_a_users_site_is_held_as_it_is(store: Store) -> None:
+    await store.begin_collection("hats", 1.0)
+    added = await store.add_sites([SiteSpec(SEED, weight=3.0)], ["a:80"], 1.0, respect_deleted=True)
+    await store.add_seeds([SEED], 1.0)
+    (held,) = await promote(store)
+    assert (held.site_id, held.own, held.state) == (added.added[0][0], False, PageState.COLLECTED)
+    assert await store.delete_missing([]) == [held.site_id]
+
+
+async def test_the_users_word_counts(store: Store) -> None:
+    """A list that is the truth says nothing of the robot's sites; what the user deletes is not asked for again."""
+    seed = await begin(store)
+    assert await store.delete_missing([]) == []
+    await store.delete_site(seed.site_id, 5.0)
+    found = (await pages_of(store))[SEED]
+    assert (found.state, found.reason) == (PageState.REJECTED, "its site was deleted")
+    assert [held async for held in store.held_pages()] == []
+    assert await promote(store) == []
+
+
+async def test_a_page_whose_site_the_user_deleted_before_is_rejected(store: Store) -> None:
+    ids = await store.add_sites([SiteSpec(SEED)], ["a:80"], 1.0, respect_deleted=True)
+    await store.delete_site(ids.added[0][0], 2.0)
+    await store.begin_collection("hats", 1.0)
+    await store.add_seeds([SEED], 1.0)
+    assert await promote(store) == []
+    assert (await pages_of(store))[SEED].state is PageState.REJECTED
+
+
+async def test_pages_are_listed_by_state_host_and_relevance(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {f"http://b/{n}": 0.4 for n in range(5)})
+    first = await store.list_pages(PageState.FRINGE, host="b:80", limit=3)
+    rest = await store.list_pages(PageState.FRINGE, host="b:80", limit=3, cursor=first.next_cursor)
+    assert [len(first.items), len(rest.items), rest.next_cursor] == [3, 2, None]
+    assert [page.url for page in (await store.list_pages(min_relevance=0.5)).items] == [SEED]
+    assert (await store.list_pages(host="c:80")).items == []
+
+
+async def test_exploring_takes_a_page_of_some_host(store: Store) -> None:
+    await store.begin_collection("hats", 1.0)
+    await store.add_seeds([f"http://h{n}/" for n in range(4)], 1.0)
+    (trial,) = await store.promote_pages(1, 1, 100, 0.5, 2.0, at=1.0)
+    assert trial.url == "http://h3/"
