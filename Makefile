@@ -23,8 +23,8 @@ demo: $(RUNTIME)  ## a small changing web on loopback, polled live
 reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --quick", ARGS="--list", ARGS=htraa-fig-6
 	@exec $(BIN)/pollerd reproduce $(ARGS)
 
-test: $(DEV)  ## all tests, with branch coverage
-	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+test: $(DEV)  ## all tests, a process for each core, with branch coverage
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --cov --cov-report=term $(ARGS)
 
 check: lint types contracts test  ## lint, types, import contracts and tests
 

@@ -18,6 +18,7 @@ async def test_an_impatient_ctrl_c_while_loading_is_a_quiet_end(tmp_path: Path) 
         env=environment(),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # we may have been started with `&`
     )
     maps = Path(f"/proc/{process.pid}/maps")
     await until(lambda: "pydantic_core" in maps.read_text())  # half of what there is to load
