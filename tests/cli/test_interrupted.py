@@ -12,13 +12,14 @@ from tests.support.process import environment
 
 
 async def test_an_impatient_ctrl_c_while_loading_is_a_quiet_end(tmp_path: Path) -> None:
+    """On a terminal, that is: who is started with `&` by a script inherits that SIGINT is ignored."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pollerd", "run", "--listen", "127.0.0.1:0"),
         cwd=tmp_path,
         env=environment(),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # we may have been started with `&`
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     maps = Path(f"/proc/{process.pid}/maps")
     await until(lambda: "pydantic_core" in maps.read_text())  # half of what there is to load
