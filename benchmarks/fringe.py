@@ -1,0 +1,241 @@
+"""What a large fringe costs the topic robot: choosing, taking in an answer, valuing anew; time, loop and memory.
+
+Fills an SQLite database with so many pages (see `fringe_web`), drops it from the system's cache, opens it as the daemon
+does, and then goes through rounds of choosing pages, answering them with 150 links each, and valuing pages anew.
+
+    python benchmarks/fringe.py [--pages 1000000] [--rounds 100] [--wanted 5] [--links 150] [--folder FOLDER]
+
+`--folder` keeps the database there and uses it again: later rounds go on with what earlier ones left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+from fringe_web import fill, hosts_of
+from msgspec.structs import replace
+from numpy.typing import NDArray
+from scale import resident_kb
+
+from pollerd.discovery.appraisal import Appraiser, FringeRows
+from pollerd.discovery.requests import RequestSettings
+from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
+from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial, cursors
+
+WEIGHT = 0.1
+PAGES_PER_HOST = 1_000
+NEW_SHARE, NEAR_SHARE = 0.5, 0.3
+"""Of an answer's links, those to pages that are new, and to pages that its discoverer discovered, too."""
+TICK = 0.001
+
+
+class Times:
+    """How long calls took, ms, and how long the loop was held meanwhile."""
+
+    def __init__(self) -> None:
+        self._taken: defaultdict[str, list[float]] = defaultdict(list)
+        self._held: defaultdict[str, list[float]] = defaultdict(list)
+
+    @contextlib.asynccontextmanager
+    async def of(self, what: str) -> AsyncIterator[None]:
+        """Times what is done within."""
+        held = [0.0]
+        watch = asyncio.create_task(_watch(held))
+        await asyncio.sleep(2 * TICK)
+        began = time.perf_counter()
+        yield
+        self._taken[what].append((time.perf_counter() - began) * 1e3)
+        await asyncio.sleep(2 * TICK)
+        watch.cancel()
+        self._held[what].append(held[0] * 1e3)
+
+    def show(self) -> None:
+        """Prints a line for each kind of call."""
+        print(f"{'ms':34} {'first':>8} {'median':>8} {'90 %':>8} {'most':>8} {'loop held, median, most':>26}")
+        for what, taken in self._taken.items():
+            held = self._held[what]
+            line = f"{taken[0]:8.1f} {statistics.median(taken):8.1f} {np.quantile(taken, 0.9):8.1f} {max(taken):8.1f}"
+            print(f"{what:34} {line} {statistics.median(held):14.1f} {max(held):11.1f}")
+
+
+async def _watch(held: list[float]) -> None:
+    """The longest that the loop was held, s, into `held`."""
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(TICK)
+        held[0] = max(held[0], time.perf_counter() - began - TICK)
+
+
+class Robot:
+    """What the daemon asks of storage for its topic robot, with answers that are made up."""
+
+    def __init__(self, store: Store, rng: np.random.Generator, links: int, times: Times) -> None:
+        self._store, self._rng, self._links, self._times = store, rng, links, times
+        self._appraiser = Appraiser(RequestSettings())
+        self._step, self._swept, self._pages = 0, 0, 0
+
+    def appraise(self, rows: FringeRows) -> NDArray[np.float64]:
+        """As the explorer values pages."""
+        return self._appraiser.worth(rows.states())
+
+    async def choose(self, wanted: int) -> list[Trial]:
+        """The next pages, and what they are worth."""
+        async with self._times.of(f"choosing {wanted}"):
+            trials = await self._store.promote_pages(wanted, 1, PAGES_PER_HOST, WEIGHT, float(self._step))
+            for trial in trials:
+                self.appraise(trial.around)
+        return trials
+
+    async def explore(self) -> list[Trial]:
+        """One page of some host."""
+        place = float(self._rng.random())
+        async with self._times.of("choosing some host's"):
+            return await self._store.promote_pages(1, 1, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
+
+    async def answer(self, trials: list[Trial]) -> None:
+        """The answers of pages on trial: what they lead to is looked up, learned from, and committed."""
+        drafts = {trial.page_id: await self._leads(trial) for trial in trials}
+        async with self._times.of(f"taking in {len(trials)}, {self._links} links each"):
+            memories = await self._store.load_memories([trial.site_id for trial in trials])
+            urls = sorted({draft.url for found in drafts.values() for draft in found})
+            await self._store.known_pages(urls)
+            records = []
+            for trial in trials:
+                self._step += 1
+                relevance = float(self._rng.random()) * 0.5
+                self._appraiser.learn(trial.around.states()[0], relevance, np.empty((0, 10)), 0.0)
+                records.append(self._record(trial, memories[trial.site_id], relevance, drafts[trial.page_id]))
+            findings = Findings(self.appraise, self._step, learned=self._appraiser.pack())
+            await self._store.commit(Batch(records, findings=findings))
+
+    async def sweep(self) -> None:
+        """Some pages are valued anew, as they are after each commit."""
+        async with self._times.of("valuing some of the fringe anew"):
+            self._swept = await self._store.sweep_fringe(self._swept, self.appraise)
+
+    async def around(self, trials: list[Trial]) -> None:
+        """Pages on trial are valued anew."""
+        async with self._times.of(f"valuing {len(trials)} on trial anew"):
+            await self._store.pages_around([trial.page_id for trial in trials])
+
+    async def _leads(self, trial: Trial) -> tuple[LeadDraft, ...]:
+        """Half new ones, the rest siblings and pages of anywhere."""
+        number = self._links
+        new, near = int(NEW_SHARE * number), int(NEAR_SHARE * number)
+        folder = trial.url.rpartition("/")[0]
+        urls = [f"{folder}/new-{self._step}-{trial.page_id}-{n}" for n in range(new)]
+        urls += await known_urls(self._store, trial.page_id, near)
+        while len(urls) < number:
+            urls += await known_urls(self._store, int(self._rng.integers(1, self._pages)), 5)
+        anchors = self._rng.beta(1, 6, len(urls)).tolist()
+        return tuple(map(LeadDraft, dict.fromkeys(urls[:number]), anchors))
+
+    async def count(self) -> None:
+        """How many pages there are."""
+        status = await self._store.collection_status()
+        assert status is not None
+        self._pages = sum(status.pages.values())
+
+    @staticmethod
+    def _record(trial: Trial, memory: SiteMemory, relevance: float, leads: tuple[LeadDraft, ...]) -> PollRecord:
+        collected = relevance > 0.35
+        page = PageRecord(
+            trial.page_id,
+            PageState.COLLECTED if collected else PageState.REJECTED,
+            trial.depth,
+            "" if collected else "irrelevant",
+            relevance,
+            leads,
+            relevance if collected else None,
+            ended=not collected,
+            on_trial=True,
+        )
+        poll = Poll(trial.site_id, 10.0, None, OutcomeKind.UNCHANGED, 200, 0.1, 50_000, changed=False)
+        return PollRecord(poll, replace(memory, baseline=Baseline()), SiteState.ACTIVE, page=page)
+
+
+async def known_urls(store: Store, page_id: int, number: int) -> list[str]:
+    """URLs of some pages that were discovered about when this one was."""
+    found = await store.list_pages(limit=number, cursor=cursors.encode("k", page_id))
+    return [page.url for page in found.items]
+
+
+async def measure(path: Path, given: argparse.Namespace) -> None:
+    """Opens the database and goes through the rounds."""
+    forget(path)
+    times = Times()
+    bare = resident_kb("self") / 1024
+    async with times.of("opening"):
+        store = await Store.open(f"sqlite:///{path}")
+    async with times.of("taking the collection over"):
+        await store.begin_collection("benchmark", 2.0)
+    opened = resident_kb("self") / 1024
+    robot = Robot(store, np.random.default_rng(given.seed), given.links, times)
+    async with times.of("counting all pages"):
+        await robot.count()
+    for turn in range(given.rounds):
+        trials = await robot.choose(given.wanted)
+        await robot.around(trials)
+        await robot.answer(trials)
+        await robot.sweep()
+        if turn % 4 == 0:
+            trials = await robot.explore()
+            await robot.answer(trials)
+        if turn % 10 == 0:
+            trials = await robot.choose(10 * given.wanted)
+            await robot.answer(trials)
+    await store.close()
+    times.show()
+    print(f"memory: {bare:.0f} MB before, {opened:.0f} MB opened, {resident_kb('self') / 1024:.0f} MB at the end")
+
+
+def forget(path: Path) -> None:
+    """Takes the file out of the system's cache: the first calls read from disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def filled(folder: Path, given: argparse.Namespace) -> Path:
+    """The database, filled by a process of its own, so that its memory is not measured."""
+    path = folder / f"fringe-{given.pages}.db"
+    if not path.exists():
+        began = time.monotonic()
+        process = multiprocessing.get_context("spawn").Process(target=fill, args=(path, given.pages, given.seed))
+        process.start()
+        process.join()
+        print(f"filled in {time.monotonic() - began:.0f} s")
+    print(f"{given.pages:,} pages, {hosts_of(given.pages):,} hosts; {path.stat().st_size / 1e6:,.0f} MB on disk")
+    return path
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--wanted", type=int, default=5, help="pages chosen at a time; every tenth time ten times that")
+    parser.add_argument("--links", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    if given.folder is not None:
+        asyncio.run(measure(filled(given.folder, given), given))
+        return
+    with tempfile.TemporaryDirectory(prefix="pollerd-fringe-") as folder:
+        asyncio.run(measure(filled(Path(folder), given), given))
+
+
+if __name__ == "__main__":
+    main()
