@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pollerd.allocation.edf import EarliestDeadlineFirst
 from pollerd.allocation.gaps import credit_after
 from pollerd.allocation.hierarchy import Hierarchy
 from pollerd.allocation.traa import UPDATING, TraaSettings
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
-from pollerd.simulation.environments.side_by_side import Trees
+from pollerd.simulation.environments.side_by_side import Periods, Trees
 from pollerd.simulation.environments.web import Policy, run_web, streams
 from pollerd.simulation.environments.web_together import can_go_together, found_together, values_together
 from pollerd.simulation.environments.zipf import Zipf
@@ -40,6 +41,22 @@ def test_in_the_web_each_poll_is_the_allocators(name: str, any_seed: np.random.S
     together = found_together(zipf, EXACT[name], 500, runs)
     alone = [run_web(zipf, EXACT[name], 500, seed).found for seed in runs]
     np.testing.assert_array_equal(together, alone)
+
+
+def test_many_unreleased_pages_before_the_first_released_change_nothing(any_seed: np.random.SeedSequence) -> None:
+    """Periods far longer than their pages' share of the polls: all polls but the first of each page come too early."""
+    period, rng = 1e4 * np.random.default_rng(any_seed).random((2, 60)), np.random.default_rng(any_seed)
+    players, edf = Periods(period, 10.0), EarliestDeadlineFirst()
+    edf.grow(period.size)
+    last = np.zeros(period.shape)
+    for now in 10.0 * np.arange(1, 400):
+        elapsed = now - last
+        page, at = players.choose(elapsed), np.arange(2)
+        late = edf.lateness(elapsed.ravel(), period.ravel()).reshape(period.shape)
+        np.testing.assert_array_equal(page, late.argmax(1))
+        edf.polled(players.flat(page), elapsed[at, page], period[at, page])
+        players.learn(page, elapsed[at, page], rng.random(2) < 0.5)
+        last[at, page] = now
 
 
 @pytest.mark.parametrize("name", ["proportional", "lakg"])
@@ -90,13 +107,14 @@ def test_a_web_does_not_hang_on_the_webs_beside_it(any_seed: np.random.SeedSeque
     ("policy", "pages", "can"),
     [
         (EXACT["uniform"], 512, True),
-        (EXACT["uniform"], 4096, False),
+        (EXACT["lakg"], 32_768, True),
         (Policy("optimal"), 512, False),
         (Policy("estimator"), 512, False),
         (Policy("whittle"), 512, False),
         (Policy("htraa"), 512, False),
         (Policy("htraa", parameters=(("reorder", False),)), 512, True),
         (Policy("htraa", parameters=(("reorder", False),)), 500, False),
+        (Policy("htraa", parameters=(("reorder", False),)), 8192, False),
         (Policy("htraa", parameters=(("climb", "until-failure"), ("reorder", False))), 512, False),
         (Policy("uniform", objective="freshness"), 512, False),
     ],

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.edf import EarliestDeadlineFirst
-from pollerd.allocation.gaps import credit_after
+from pollerd.allocation.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
+from pollerd.allocation.gaps import SAME_S, credit_after
 from pollerd.allocation.hierarchy import Hierarchy
 from pollerd.allocation.lakg import LakgSettings
 from pollerd.allocation.rated import in_proportion
@@ -24,6 +24,8 @@ from pollerd.allocation.traa import UPDATING, TraaSettings, shares
 
 _DRAWS_AHEAD = 512
 """Polls for which the random numbers of a run are drawn at once."""
+_PUT_BACK_AT_MOST = 16
+"""So many unreleased pages of a run are put back one by one before all are compared."""
 
 
 class Players(ABC):
@@ -72,10 +74,26 @@ class Periods(Players):
         self.period = period
         self._edf = EarliestDeadlineFirst()
         self._edf.grow(period.size)
+        self._since_release, self._late = np.empty(period.shape), np.empty(period.shape)
 
     def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
-        late = self._edf.lateness(elapsed.ravel(), self.period.ravel())
-        return np.asarray(late.reshape(self.runs, self.pages).argmax(1))
+        """By `lateness`, of which only the latest are looked at; elapsed must be finite and not below 0.
+
+        Mostly few that are not released come before the first who is. They are put back one by one.
+        """
+        since_release, late = self._since_release, self._late
+        np.add(elapsed, self._edf.credit.reshape(elapsed.shape), out=since_release)
+        np.minimum(self.period, LONGEST_PERIOD_S, out=late)
+        np.subtract(since_release, late, out=late)
+        for _ in range(_PUT_BACK_AT_MOST):
+            page = np.asarray(late.argmax(1))
+            at = self.flat(page)
+            waits = since_release.ravel()[at] <= SAME_S
+            if not waits.any():
+                return page
+            late.ravel()[at[waits]] = -np.inf
+        late = self._edf.lateness(elapsed.ravel(), self.period.ravel()).reshape(elapsed.shape)
+        return np.asarray(late.argmax(1))
 
     def learn(self, page: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         at = self.flat(page)
@@ -129,13 +147,11 @@ class Games(Periods):
         self._how_many = np.zeros((runs, settings.resolution + 1))
         self._how_many[:, start] = pages
         self._need = np.full((runs, pages), 1.0 / self._amount_of[start])
-
-    def _filled(self) -> NDArray[np.float64]:
+        self._filled = self._how_many @ self._amount_of
         """Σ amounts of each run, float64[R]: the capacity is 1."""
-        return np.asarray(self._how_many @ self._amount_of)
 
     def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        full = self._filled() >= 1.0
+        full = self._filled >= 1.0
         before = self._state[at]
         after = np.clip(before + changed.astype(np.int64) - full, 1, len(self._amount_of) - 1)
         self._state[at] = after
@@ -143,7 +159,8 @@ class Games(Periods):
         run = np.arange(self.runs)
         self._how_many[run, before] -= 1
         self._how_many[run, after] += 1
-        np.multiply(self._need, self._filled()[:, None] / (1.0 / self.step), out=self.period)
+        self._filled = self._how_many @ self._amount_of
+        np.multiply(self._need, self._filled[:, None] / (1.0 / self.step), out=self.period)
 
 
 class Trees(Players):

@@ -17,18 +17,18 @@ from pollerd.simulation.environments.side_by_side import Estimators, Games, Peri
 from pollerd.simulation.environments.web import Policy, streams
 from pollerd.simulation.environments.zipf import Zipf
 
-MOST_PAGES = 2048
-"""With more pages the allocators are faster one by one: H-TRAA looks at O(log n) of them."""
+MOST_LEAVES = 4096
+"""With more pages H-TRAA is faster one by one: its allocator looks at O(log n) of them."""
 
 
 def can_go_together(policy: Policy, pages: int) -> bool:
     """Whether the policy is one of those that are written for many runs at once, and the pages suit it."""
     given = dict(policy.parameters)
-    if pages > MOST_PAGES or policy.objective != "changes":
+    if policy.objective != "changes":
         return False
     if policy.allocator == "htraa":
         known = not given.get("reorder", True) and given.get("climb", "all") == "all" and "step" not in given
-        return known and pages & (pages - 1) == 0
+        return known and pages <= MOST_LEAVES and pages & (pages - 1) == 0
     if policy.allocator == "estimator":
         return set(given) == {"phase"}
     if policy.allocator in ("optimal", "proportional"):

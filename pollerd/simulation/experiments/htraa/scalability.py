@@ -27,7 +27,7 @@ REMARK = (
 class Scalability(LearningCurves):
     """One scheme, pages doubling. The quick size leaves out the largest."""
 
-    batch = 1
+    batch = 4
 
     def __init__(self, number: int, scheme: Scheme, polls: Mapping[Size, int], beside: Sequence[Scheme] = ()) -> None:
         schemes = (*beside, *(_with_pages(scheme, n) for n in PAGES))
