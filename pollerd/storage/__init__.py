@@ -2,11 +2,11 @@
 
 from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.collection import CollectionStatus, KnownPage
-from pollerd.storage.fringe import FIRST_WORTH
 from pollerd.storage.page_values import CollectionRow, Findings, LeadDraft, PageRecord, Trial
 from pollerd.storage.sealing import new_key
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
+from pollerd.storage.surroundings import FIRST_WORTH
 from pollerd.storage.values import (
     AddResult,
     AllocationRow,

@@ -7,12 +7,24 @@ However many there are, choosing looks at the best page of some hosts by index: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
-from sqlalchemy import Connection, ScalarSelect, Select, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    ScalarSelect,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    null,
+    select,
+    update,
+)
 
 from pollerd.discovery.appraisal import FringeRows, discovered
 from pollerd.errors import ConfigError
@@ -20,14 +32,13 @@ from pollerd.model import PageState, SiteSpec
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.page_values import Appraise, CollectionRow, Trial
 from pollerd.storage.schema import collection, page, page_host, site
-from pollerd.storage.statements import Statements
+from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.surroundings import FIRST_WORTH, PageRow, Surroundings, fringe_rows
 from pollerd.urls import host_of
 
 PIECE = 2_000
 SWEEP = 256
 """Pages that are valued anew at a time."""
-FIRST_WORTH = 1e3
-"""More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""
 
 
 def url_key(url: str) -> int:
@@ -35,22 +46,21 @@ def url_key(url: str) -> int:
     return xxhash.xxh3_64_intdigest(url.encode("utf-8", "replace")) - (1 << 63)
 
 
-_BECOME = (
-    update(page)
-    .where(page.c.id == bindparam("page"))
-    .values(
-        state=bindparam("to"),
-        reason=bindparam("why"),
-        site_id=bindparam("site"),
-        own=bindparam("mine"),
-        asked_at=bindparam("at"),
-        worth=None,
-    )
-)
-_REVALUE = (
-    update(page).where(page.c.id == bindparam("page"), page.c.worth.is_not(None)).values(worth=bindparam("value"))
-)
-_ONE_MORE_OUT = update(page_host).where(page_host.c.id == bindparam("host")).values(out=page_host.c.out + 1)
+_BECOMES = ["state", "reason", "site_id", "own", "asked_at"]
+_NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", "modified_at", "worth", "anchor"]
+
+
+class NewPage(NamedTuple):
+    """A page of the fringe when it is discovered, as its columns are named; `url` normalised."""
+
+    url: str
+    depth: int
+    discovered_at: float
+    worth: float = 0.0
+    parent_id: int | None = None
+    step: int = 0
+    modified_at: float | None = None
+    anchor: float = 0.0
 
 
 class Fringe:
@@ -58,13 +68,24 @@ class Fringe:
 
     def __init__(self, sql: Statements, imports: SiteImport) -> None:
         self._sql, self._import = sql, imports
-        self._known = select(page.c.key).where(sql.among(page.c.key, "keys"))
-        self._ids = select(page.c.key, page.c.id).where(sql.among(page.c.key, "keys"))
-        self._hosts = select(page_host.c.name, page_host.c.id).where(sql.among(page_host.c.name, "names"))
-        self._of_pages = _with_surroundings().where(sql.among(page.c.id, "ids"))
-        self._new_hosts = sql.insert_for(page_host).on_conflict_do_nothing(index_elements=["name"])
-        self._new_pages = sql.insert_for(page).on_conflict_do_nothing(index_elements=["key"])
-        self._best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_worth())
+        self.surroundings = Surroundings(sql)
+        self._ids = sql.compiled(select(page.c.key, page.c.id).where(sql.among(page.c.key, "keys")), ["keys"])
+        self._hosts = sql.compiled(
+            select(page_host.c.name, page_host.c.id).where(sql.among(page_host.c.name, "names")), ["names"]
+        )
+        host = sql.insert_for(page_host).values({"name": bindparam("name")})
+        self._new_host = sql.compiled(host.on_conflict_do_nothing(index_elements=["name"]), ["name"])
+        new = sql.insert_for(page).values({name: bindparam(name) for name in _NEW})
+        self._new_page = sql.compiled(new.on_conflict_do_nothing(index_elements=["key"]), _NEW)
+        becomes: list[tuple[Any, Any]] = [(page.c[name], bindparam(name)) for name in _BECOMES]
+        become = update(page).ordered_values(*becomes, (page.c.worth, null())).where(page.c.id == bindparam("page"))
+        self._become = sql.compiled(become, [*_BECOMES, "page"])
+        one_more = {"out": page_host.c.out + literal_column("1", BigInteger)}
+        self._one_more_out = sql.compiled(
+            update(page_host).where(page_host.c.id == bindparam("host")).values(one_more), ["host"]
+        )
+        best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_worth())
+        self._best = sql.compiled(best, ["hosts"])
         self._delete_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def begin(self, connection: Connection, topic: str, now: float) -> CollectionRow:
@@ -99,63 +120,64 @@ class Fringe:
 
     def known(self, connection: Connection, urls: Sequence[str]) -> set[str]:
         """Which of the URLs are pages already."""
-        found = set[int]()
-        keys = [url_key(url) for url in urls]
-        for start in range(0, len(keys), PIECE):
-            some = self._sql.many(keys[start : start + PIECE])
-            found.update(connection.execute(self._known, {"keys": some}).scalars())
-        return {url for url, key in zip(urls, keys, strict=True) if key in found}
+        return self.ids(connection, urls).keys() & set(urls)
 
     def ids(self, connection: Connection, urls: Iterable[str]) -> dict[str, int]:
-        """Ids of pages by URL."""
+        """Ids of those of the URLs that are pages."""
         keys = {url_key(url): url for url in urls}
-        rows = connection.execute(self._ids, {"keys": self._sql.many(keys)})
-        return {keys[key]: page_id for key, page_id in rows}
+        found, wanted = dict[str, int](), list(keys)
+        for start in range(0, len(wanted), PIECE):
+            rows = run(connection, self._ids, self._sql.many(wanted[start : start + PIECE]))
+            found.update((keys[key], page_id) for key, page_id in rows)
+        return found
 
     def host_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
         """Ids of hosts by name, new ones added."""
         unique = list(dict.fromkeys(names))
-        connection.execute(self._new_hosts, [{"name": name} for name in unique])
-        rows = connection.execute(self._hosts, {"names": self._sql.texts(unique)})
+        found = self._known_hosts(connection, unique)
+        if len(found) == len(unique):
+            return found
+        run_each(connection, self._new_host, [(name,) for name in unique if name not in found])
+        return self._known_hosts(connection, unique)
+
+    def _known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        rows = run(connection, self._hosts, self._sql.texts(names)) if names else []
         return dict(map(tuple, rows))
 
-    def add(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-        """New pages, columns by name; `key`, `host_id` and `state` follow from `url`. Those that are known stay."""
-        hosts = self.host_ids(connection, (host_of(row["url"]) for row in rows))
-        whole = [{**row, "key": url_key(row["url"]), "host_id": hosts[host_of(row["url"])]} for row in rows]
-        for start in range(0, len(whole), PIECE):
-            connection.execute(self._new_pages, whole[start : start + PIECE])
+    def add(self, connection: Connection, pages: Sequence[NewPage]) -> None:
+        """New pages. Those that are known stay."""
+        hosts = self.host_ids(connection, (host_of(one.url) for one in pages))
+        rows = [
+            (
+                url_key(one.url),
+                one.url,
+                hosts[host_of(one.url)],
+                one.depth,
+                one.parent_id,
+                one.discovered_at,
+                one.step,
+                one.modified_at,
+                one.worth,
+                one.anchor,
+            )
+            for one in pages
+        ]
+        for start in range(0, len(rows), PIECE):
+            run_each(connection, self._new_page, rows[start : start + PIECE])
 
     def add_seeds(self, connection: Connection, urls: Sequence[str], now: float) -> int:
         """Adds seeds that are new, to be asked for first; how many they were."""
         known = self.known(connection, urls)
         new = [url for url in dict.fromkeys(urls) if url not in known]
         if new:
-            self.add(connection, [{"url": url, "depth": 0, "discovered_at": now, "worth": FIRST_WORTH} for url in new])
+            self.add(connection, [NewPage(url, 0, now, FIRST_WORTH) for url in new])
             self.renew_hosts(connection, self.host_ids(connection, map(host_of, new)).values())
         return len(new)
 
     def renew_hosts(self, connection: Connection, host_ids: Iterable[int]) -> None:
         """`best` of the hosts follows their pages."""
-        connection.execute(self._best, {"hosts": self._sql.many(set(host_ids))})
-
-    def appraise(self, connection: Connection, page_ids: Sequence[int], appraise: Appraise) -> set[int]:
-        """Values the pages anew, where they are on the fringe; the hosts on which they are."""
-        rows = [row for row in self.rows(connection, page_ids) if row.worth is not None and row.worth < FIRST_WORTH]
-        if not rows:
-            return set()
-        worth = appraise(fringe_rows(rows)).tolist()
-        new = [{"page": row.id, "value": value} for row, value in zip(rows, worth, strict=True)]
-        connection.execute(_REVALUE, new)
-        return {row.host_id for row in rows}
-
-    def rows(self, connection: Connection, page_ids: Sequence[int]) -> list[Any]:
-        """What is known around pages."""
-        found: list[Any] = []
-        for start in range(0, len(page_ids), PIECE):
-            some = self._sql.many(page_ids[start : start + PIECE])
-            found += connection.execute(self._of_pages, {"ids": some})
-        return found
+        if wanted := set(host_ids):
+            run(connection, self._best, self._sql.many(wanted))
 
     def sweep(self, connection: Connection, after: int, appraise: Appraise) -> int:
         """Values some pages of the fringe with ids above `after` anew: what was learned meanwhile reaches all of them.
@@ -164,7 +186,7 @@ class Fringe:
         """
         some = select(page.c.id).where(page.c.state == PageState.FRINGE.value, page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(SWEEP)).scalars())
-        self.renew_hosts(connection, self.appraise(connection, ids, appraise))
+        self.renew_hosts(connection, self.surroundings.renew(connection, ids, appraise))
         return ids[-1] if len(ids) == SWEEP else 0
 
     def promote(
@@ -194,17 +216,15 @@ class Fringe:
         return self._put_on_trial(connection, chosen, weight, now) if chosen else []
 
     def _put_on_trial(self, connection: Connection, page_ids: list[int], weight: float, now: float) -> list[Trial]:
-        rows = {row.id: row for row in self.rows(connection, page_ids)}
+        rows = {row.id: row for row in self.surroundings.rows(connection, page_ids)}
         order = [rows[page_id] for page_id in page_ids]
         specs = [SiteSpec(row.url, weight=weight) for row in order]
         added = self._import.add(connection, specs, [host_of(row.url) for row in order], now, respect_deleted=True)
         own = {i: (site_id, host_id) for site_id, i, host_id in added.added}
         theirs = {i: site_id for site_id, i in added.existing}
-        changes = [_becomes(row.id, i, own, theirs, now) for i, row in enumerate(order)]
-        connection.execute(_BECOME, changes)
-        out = [{"host": order[i].host_id} for i in own]
-        if out:
-            connection.execute(_ONE_MORE_OUT, out)
+        changes = [(*_becomes(i, own, theirs), i in own, now, row.id) for i, row in enumerate(order)]
+        run_each(connection, self._become, changes)
+        run_each(connection, self._one_more_out, [(order[i].host_id,) for i in own])
         self.renew_hosts(connection, {row.host_id for row in order})
         trials = [_trial(order[i], PageState.ASKED, site_id, host_id) for i, (site_id, host_id) in own.items()]
         held = [_trial(order[i], PageState.COLLECTED, site_id, -1) for i, site_id in theirs.items()]
@@ -215,31 +235,11 @@ class Fringe:
         states = (PageState.ASKED.value, PageState.COLLECTED.value)
         some = select(page.c.id).where(page.c.state.in_(states), page.c.site_id.is_not(None), page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(PIECE)).scalars())
-        rows = sorted(self.rows(connection, ids), key=lambda row: row.id)
-        return [_trial(row, PageState(row.state), row.site_id, -1) for row in rows]
+        rows = sorted(self.surroundings.rows(connection, ids), key=lambda row: row.id)
+        return [_trial(row, PageState(row.state), row.site_id or -1, -1) for row in rows]
 
 
-def fringe_rows(rows: Sequence[Any]) -> FringeRows:
-    """Rows as columns."""
-
-    def column(name: str) -> NDArray[np.float64]:
-        return np.array([getattr(row, name) or 0.0 for row in rows], np.float64)
-
-    return FringeRows(
-        urls=[row.url for row in rows],
-        parents=column("parents"),
-        parents_sum=column("parents_sum"),
-        parents_best=column("parents_best"),
-        anchors=column("anchors"),
-        anchor_sum=column("anchor_sum"),
-        same_host=np.array([row.host_id == row.discoverer_host for row in rows], np.bool_),
-        brood=column("brood"),
-        brood_asked=column("brood_asked"),
-        brood_sum=column("brood_sum"),
-    )
-
-
-def _first_rows(row: Any) -> FringeRows:
+def _first_rows(row: PageRow) -> FringeRows:
     """The same of one row, as it was when the page was discovered."""
     known = row.parent_id is not None
     relevance = row.discoverer_relevance or 0.0
@@ -248,7 +248,7 @@ def _first_rows(row: Any) -> FringeRows:
     )
 
 
-def _trial(row: Any, state: PageState, site_id: int, host_id: int) -> Trial:
+def _trial(row: PageRow, state: PageState, site_id: int, host_id: int) -> Trial:
     return Trial(
         row.id,
         site_id,
@@ -266,15 +266,13 @@ def _trial(row: Any, state: PageState, site_id: int, host_id: int) -> Trial:
     )
 
 
-def _becomes(
-    page_id: int, i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int], now: float
-) -> dict[str, Any]:
-    values = {"page": page_id, "at": now, "why": "", "mine": i in own}
+def _becomes(i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int]) -> tuple[str, str, int | None]:
+    """State, reason and site of the i-th page."""
     if i in own:
-        return {**values, "to": PageState.ASKED.value, "site": own[i][0]}
+        return PageState.ASKED.value, "", own[i][0]
     if i in theirs:
-        return {**values, "to": PageState.COLLECTED.value, "site": theirs[i]}
-    return {**values, "to": PageState.REJECTED.value, "site": None, "why": "its site was deleted"}
+        return PageState.COLLECTED.value, "", theirs[i]
+    return PageState.REJECTED.value, "its site was deleted", None
 
 
 def _best_worth() -> ScalarSelect[Any]:
@@ -285,12 +283,3 @@ def _best_page() -> ScalarSelect[Any]:
     c = page.c
     best = select(c.id).where(c.host_id == page_host.c.id, c.worth.is_not(None)).order_by(c.worth.desc()).limit(1)
     return best.correlate(page_host).scalar_subquery()
-
-
-def _with_surroundings() -> Select[Any]:
-    by, c = page.alias("discoverer"), page.c
-    own = (c.id, c.url, c.host_id, c.state, c.own, c.depth, c.step, c.worth, c.relevance, c.site_id, c.parent_id)
-    links = (c.anchor, c.parents, c.parents_sum, c.parents_best, c.anchors, c.anchor_sum)
-    brood = (by.c.brood, by.c.brood_asked, by.c.brood_sum)
-    around = (by.c.host_id.label("discoverer_host"), by.c.relevance.label("discoverer_relevance"))
-    return select(*own, *links, *brood, *around).join_from(page, by, by.c.id == c.parent_id, isouter=True)

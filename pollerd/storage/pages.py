@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, case, delete, select, update
+from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, delete, literal_column, select, update
 
 from pollerd.model import PageState
-from pollerd.storage.fringe import Fringe
+from pollerd.storage.fringe import Fringe, NewPage
 from pollerd.storage.page_values import Findings, LeadDraft, PageRecord
 from pollerd.storage.schema import collection, page, page_host, page_link, site
-from pollerd.storage.statements import Statements
+from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.surroundings import Share
 
 SIBLINGS_MOST = 500
 """Pages of one brood that are valued anew when another of it was retrieved."""
+
+
+_LINK = ["source_id", "target_id", "anchor"]
+
+
+class _Home(NamedTuple):
+    """Where a page is known from, and its relevance as scored before."""
+
+    host_id: int
+    parent_id: int | None
+    relevance: float
 
 
 class PageCommit:
@@ -22,19 +35,23 @@ class PageCommit:
 
     def __init__(self, sql: Statements, fringe: Fringe) -> None:
         self._sql, self._fringe = sql, fringe
-        self._siblings = (
-            select(page.c.id)
-            .where(page.c.parent_id == bindparam("parent"), page.c.worth.is_not(None))
-            .order_by(page.c.worth.desc())
-            .limit(SIBLINGS_MOST)
-        )
-        self._links_of = select(page_link.c.target_id, page_link.c.anchor).where(
-            page_link.c.source_id == bindparam("source")
-        )
-        self._unlink = delete(page_link).where(
-            page_link.c.source_id == bindparam("source"), sql.among(page_link.c.target_id, "targets")
-        )
-        self._homes = select(page.c.id, page.c.host_id, page.c.parent_id).where(sql.among(page.c.id, "ids"))
+        c, link = page.c, page_link.c
+        siblings = select(c.id).where(c.parent_id == bindparam("parent"), c.worth.is_not(None))
+        # As SQLite's dialect writes a parameter of its own where no offset is named.
+        some = siblings.order_by(c.worth.desc()).limit(_number(SIBLINGS_MOST)).offset(_number(0))
+        self._siblings = sql.compiled(some, ["parent"])
+        homes = select(c.id, c.host_id, c.parent_id, c.relevance).where(sql.among(c.id, "ids"))
+        self._homes = sql.compiled(homes, ["ids"])
+        links = select(link.source_id, link.target_id, link.anchor).where(sql.among(link.source_id, "sources"))
+        self._links_of = sql.compiled(links, ["sources"])
+        added = page_link.insert().values({name: bindparam(name) for name in _LINK})
+        self._add_link = sql.compiled(added, _LINK)
+        one = link.source_id == bindparam("source"), link.target_id == bindparam("target")
+        self._unlink = sql.compiled(delete(page_link).where(*one), ["source", "target"])
+        retold = update(page_link).where(*one).values(anchor=bindparam("anchor"))
+        self._retell = sql.compiled(retold, ["anchor", "source", "target"])
+        grown = update(page).where(c.id == bindparam("page")).values(brood=c.brood + bindparam("more"))
+        self._grow = sql.compiled(grown, ["more", "page"])
         self._end_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def __call__(
@@ -43,23 +60,23 @@ class PageCommit:
         """Write (site id, time of the poll, record) of sites that still stand, and what else was found."""
         homes = self._homes_of(connection, [record.page_id for _, _, record in records])
         touched, hosts = set[int](), set[int]()
-        for site_id, at, record in records:
+        for site_id, _, record in records:
             self._write(connection, site_id, record)
             if record.on_trial and record.state is not PageState.ASKED:
-                hosts.add(homes[record.page_id][0])
-                touched |= self._count(connection, record, *homes[record.page_id])
-            if record.leads is not None:
-                touched |= self._link(connection, record, at, findings.step)
-        hosts |= self._fringe.appraise(connection, sorted(touched), findings.appraise)
+                hosts.add(homes[record.page_id].host_id)
+                touched |= self._count(connection, record, homes[record.page_id])
+        read = [(at, record) for _, at, record in records if record.leads is not None]
+        shares = self._link(connection, read, homes, findings.step) if read else {}
+        around = sorted(touched | shares.keys())
+        hosts |= self._fringe.surroundings.renew(connection, around, findings.appraise, shares)
         self._fringe.renew_hosts(connection, hosts)
         self._drop(connection, findings.dropped)
         self._delete(connection, [site_id for site_id, _, record in records if record.ended])
         self._count_requests(connection, [record for _, _, record in records], findings.learned)
 
-    def _homes_of(self, connection: Connection, page_ids: Iterable[int]) -> dict[int, tuple[int, int | None]]:
-        """Host and discoverer of pages."""
-        rows = connection.execute(self._homes, {"ids": self._sql.many(page_ids)})
-        return {page_id: (host_id, parent_id) for page_id, host_id, parent_id in rows}
+    def _homes_of(self, connection: Connection, page_ids: Iterable[int]) -> dict[int, _Home]:
+        rows = run(connection, self._homes, self._sql.many(page_ids))
+        return {page_id: _Home(host_id, parent_id, relevance or 0.0) for page_id, host_id, parent_id, relevance in rows}
 
     @staticmethod
     def _write(connection: Connection, site_id: int, record: PageRecord) -> None:
@@ -72,46 +89,50 @@ class PageCommit:
         if record.weight is not None:
             connection.execute(update(site).where(site.c.id == site_id).values(weight=record.weight))
 
-    def _count(self, connection: Connection, record: PageRecord, host_id: int, parent_id: int | None) -> set[int]:
+    def _count(self, connection: Connection, record: PageRecord, home: _Home) -> set[int]:
         """A page on trial was judged: its host and its brood count it; the siblings, which are worth another now."""
         h, c = page_host.c, page.c
-        connection.execute(update(page_host).where(h.id == host_id).values(asked=h.asked + 1, out=h.out - 1))
-        if parent_id is None:
+        connection.execute(update(page_host).where(h.id == home.host_id).values(asked=h.asked + 1, out=h.out - 1))
+        if home.parent_id is None:
             return set()
         brood = {"brood_asked": c.brood_asked + 1, "brood_sum": c.brood_sum + (record.relevance or 0.0)}
-        connection.execute(update(page).where(c.id == parent_id).values(brood))
-        return set(connection.execute(self._siblings, {"parent": parent_id}).scalars())
+        connection.execute(update(page).where(c.id == home.parent_id).values(brood))
+        return {row[0] for row in run(connection, self._siblings, home.parent_id)}
 
-    def _link(self, connection: Connection, record: PageRecord, at: float, step: int) -> set[int]:
-        """Discovers what is new and brings the page's links up to date; the pages that it led or leads to."""
-        leads = {lead.url: lead for lead in record.leads or ()}
-        known = self._fringe.known(connection, list(leads))
-        new = [lead for url, lead in leads.items() if url not in known]
-        if new:
-            self._fringe.add(connection, [_new_page(lead, record, at, step) for lead in new])
-            brood = page.c.brood + len(new)
-            connection.execute(update(page).where(page.c.id == record.page_id).values(brood=brood))
-        ids = self._fringe.ids(connection, leads)
-        wanted = {ids[url]: lead.anchor for url, lead in leads.items() if url in ids and lead.counted}
-        there = dict[int, float](map(tuple, connection.execute(self._links_of, {"source": record.page_id})))
-        gone = {target: anchor for target, anchor in there.items() if target not in wanted}
-        fresh = {target: anchor for target, anchor in wanted.items() if target not in there}
-        self._relink(connection, record, gone, fresh)
-        return gone.keys() | fresh.keys() | {ids[lead.url] for lead in new if lead.url in ids}
+    def _link(
+        self, connection: Connection, read: Sequence[tuple[float, PageRecord]], homes: Mapping[int, _Home], step: int
+    ) -> dict[int, Share]:
+        """Discovers what is new and brings links up to date; what that adds to what is known around pages."""
+        ids = self._fringe.ids(connection, {lead.url for _, record in read for lead in record.leads or ()})
+        ids |= self._discover(connection, read, ids, step)
+        there: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        sources = self._sql.many(record.page_id for _, record in read)
+        for source, target, anchor in run(connection, self._links_of, sources):
+            there[source][target] = anchor
+        changes = _Links()
+        for _, record in read:
+            wanted = {ids[lead.url]: lead.anchor for lead in record.leads or () if lead.counted and lead.url in ids}
+            changes.relink(record, homes[record.page_id].relevance, there[record.page_id], wanted)
+        run_each(connection, self._unlink, changes.gone)
+        run_each(connection, self._add_link, changes.fresh)
+        run_each(connection, self._retell, changes.retold)
+        return changes.shares
 
-    def _relink(
-        self, connection: Connection, record: PageRecord, gone: dict[int, float], fresh: dict[int, float]
-    ) -> None:
-        relevance = record.relevance or 0.0
-        if gone:
-            targets = self._sql.many(gone)
-            connection.execute(self._unlink, {"source": record.page_id, "targets": targets})
-            connection.execute(_UNSEEN, [_seen(target, relevance, anchor) for target, anchor in gone.items()])
-        if fresh:
-            rows = [{"source_id": record.page_id, "target_id": t, "anchor": a} for t, a in fresh.items()]
-            connection.execute(page_link.insert(), rows)
-            near = {"deeper": record.depth + 1}
-            connection.execute(_SEEN, [{**_seen(t, relevance, a), **near} for t, a in fresh.items()])
+    def _discover(
+        self, connection: Connection, read: Sequence[tuple[float, PageRecord]], known: Mapping[str, int], step: int
+    ) -> dict[str, int]:
+        """Adds pages that are new; their ids by URL."""
+        new: dict[str, NewPage] = {}
+        for at, record in read:
+            for lead in record.leads or ():
+                if lead.url not in known and lead.url not in new:
+                    new[lead.url] = _new_page(lead, record, at, step)
+        if not new:
+            return {}
+        self._fringe.add(connection, list(new.values()))
+        broods = Counter(one.parent_id for one in new.values())
+        run_each(connection, self._grow, [(count, page_id) for page_id, count in broods.items()])
+        return self._fringe.ids(connection, new)
 
     def _drop(self, connection: Connection, dropped: Sequence[tuple[int, int]]) -> None:
         if dropped:
@@ -133,47 +154,47 @@ class PageCommit:
         connection.execute(update(collection).values(values))
 
 
-def _new_page(lead: LeadDraft, record: PageRecord, at: float, step: int) -> dict[str, Any]:
-    return {
-        "url": lead.url,
-        "depth": record.depth + 1,
-        "parent_id": record.page_id,
-        "discovered_at": at,
-        "step": step,
-        "modified_at": lead.modified_at,
-        "anchor": lead.anchor,
-        "worth": 0.0,
-    }
+class _Links:
+    """What becomes of links, as rows, and of what is known around the pages that they lead to."""
+
+    def __init__(self) -> None:
+        self.gone: list[tuple[int, int]] = []
+        self.fresh: list[tuple[int, int, float]] = []
+        self.retold: list[tuple[float, int, int]] = []
+        self.shares: defaultdict[int, Share] = defaultdict(Share)
+
+    def relink(
+        self, record: PageRecord, before: float, there: Mapping[int, float], wanted: Mapping[int, float]
+    ) -> None:
+        """A page of relevance `before` linked to the pages `there`, and links to those that are `wanted` now.
+
+        Both give the scores of the links' texts by page id.
+        """
+        source, relevance = record.page_id, before if record.relevance is None else record.relevance
+        for target, anchor in there.items():
+            if target not in wanted:
+                self.gone.append((source, target))
+                self.shares[target].unlink(before, anchor)
+                continue
+            if wanted[target] != anchor:
+                self.retold.append((wanted[target], source, target))
+                self.shares[target].told(anchor, wanted[target])
+            if relevance != before:
+                self.shares[target].moved(before, relevance)
+        for target in wanted.keys() - there.keys():
+            self.fresh.append((source, target, wanted[target]))
+            self.shares[target].link(relevance, wanted[target], record.depth + 1)
 
 
-def _seen(target: int, relevance: float, anchor: float) -> dict[str, Any]:
-    return {"target": target, "by": relevance, "told": int(anchor > 0), "score": anchor}
+def _number(value: int) -> ColumnElement[int]:
+    """A number as it stands, which is no parameter."""
+    return literal_column(str(value), BigInteger)
 
 
-_c = page.c
-_ON_FRINGE = page.c.id == bindparam("target"), page.c.worth.is_not(None)
-_SEEN = (
-    update(page)
-    .where(*_ON_FRINGE)
-    .values(
-        parents=_c.parents + 1,
-        parents_sum=_c.parents_sum + bindparam("by"),
-        parents_best=case((_c.parents_best < bindparam("by"), bindparam("by")), else_=_c.parents_best),
-        anchors=_c.anchors + bindparam("told"),
-        anchor_sum=_c.anchor_sum + bindparam("score"),
-        depth=case((_c.depth > bindparam("deeper"), bindparam("deeper")), else_=_c.depth),
-    )
-)
-_UNSEEN = (
-    update(page)
-    .where(*_ON_FRINGE)
-    .values(
-        parents=_c.parents - 1,
-        parents_sum=_c.parents_sum - bindparam("by"),
-        anchors=_c.anchors - bindparam("told"),
-        anchor_sum=_c.anchor_sum - bindparam("score"),
-    )
-)
+def _new_page(lead: LeadDraft, record: PageRecord, at: float, step: int) -> NewPage:
+    return NewPage(lead.url, record.depth + 1, at, 0.0, record.page_id, step, lead.modified_at, lead.anchor)
+
+
 _CROWDED_OUT = (
     update(page)
     .where(page.c.id == bindparam("page"))

@@ -156,34 +156,34 @@ class Statements:
             host, ["robots_kind", "robots_body", "robots_at", "robots_detail", "crawl_delay"]
         )
         # One round trip for both: has the batch gone in before, and is our run still the last?
-        self.last_batch_and_run = self._compile(
+        self.last_batch_and_run = self.compiled(
             select(
                 select(last_batch.c.batch).scalar_subquery(),
                 select(func.max(daemon_run.c.id)).scalar_subquery(),
             ),
             [],
         )
-        self.last_change_id = self._compile(select(func.coalesce(func.max(change.c.id), literal_column("0"))), [])
-        self.changes_after = self._compile(
+        self.last_change_id = self.compiled(select(func.coalesce(func.max(change.c.id), literal_column("0"))), [])
+        self.changes_after = self.compiled(
             select(change.c.id, change.c.site_id).where(change.c.id > bindparam("after")).order_by(change.c.id),
             ["after"],
         )
-        self.changes_at = self._compile(
+        self.changes_at = self.compiled(
             select(change.c.id, change.c.site_id, change.c.detected_at).where(
                 self.among(change.c.site_id, "sites"), change.c.detected_at >= bindparam("since")
             ),
             ["sites", "since"],
         )
         self.living_sites = self._living_sites()
-        self.contents_of_sites = self._compile(
+        self.contents_of_sites = self.compiled(
             select(content.c.id, content.c.site_id, content.c.fingerprint, content.c.base_id)
             .where(self.among(content.c.site_id, "sites"))
             .order_by(content.c.last_seen_at.desc(), content.c.id.desc()),
             ["sites"],
         )
         base = content.alias("base")
-        self.delete_contents = self._compile(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
-        self.memories = self._compile(
+        self.delete_contents = self.compiled(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
+        self.memories = self.compiled(
             select(
                 site.c.id,
                 site.c.url,
@@ -197,7 +197,7 @@ class Statements:
             .where(self.among(site.c.id, "sites")),
             ["sites"],
         )
-        self.contents = self._compile(
+        self.contents = self.compiled(
             select(content.c.id, content.c.body, content.c.base_id, base.c.body)
             .outerjoin_from(content, base, base.c.id == content.c.base_id)
             .where(self.among(content.c.id, "ids")),
@@ -226,22 +226,22 @@ class Statements:
         return sqlite.insert(table) if self._lists_are_json else postgresql.insert(table)
 
     def _insert(self, table: Table, columns: list[str]) -> str:
-        return self._compile(insert(table).values({c: bindparam(c) for c in columns}), columns)
+        return self.compiled(insert(table).values({c: bindparam(c) for c in columns}), columns)
 
     def _insert_states(self) -> str:
         """Of many sites at once: a million come in one import."""
         sites = select(site.c.id).where(self.among(site.c.id, "sites"))
-        return self._compile(insert(site_state).from_select(["site_id"], sites, include_defaults=False), ["sites"])
+        return self.compiled(insert(site_state).from_select(["site_id"], sites, include_defaults=False), ["sites"])
 
     def _upsert(self, table: Table, columns: list[str], key: list[str], renewed: list[str]) -> str:
         statement = self.insert_for(table).values({c: bindparam(c) for c in columns})
         fresh = {c: statement.excluded[c] for c in renewed}
-        return self._compile(statement.on_conflict_do_update(index_elements=key, set_=fresh), columns)
+        return self.compiled(statement.on_conflict_do_update(index_elements=key, set_=fresh), columns)
 
     def _update(self, table: Table, columns: list[str]) -> str:
         values: list[tuple[Any, Any]] = [(table.c[c], bindparam(c)) for c in columns]
         statement = update(table).ordered_values(*values).where(table.c.id == bindparam("key"))
-        return self._compile(statement, [*columns, "key"])
+        return self.compiled(statement, [*columns, "key"])
 
     def _update_state(self) -> str:
         c = site_state.c
@@ -252,7 +252,7 @@ class Statements:
             (c.content_id, func.coalesce(bindparam("new_content_id", type_=BigInteger), c.content_id)),
         ]
         statement = update(site_state).ordered_values(*values, *counted).where(c.site_id == bindparam("key"))
-        return self._compile(statement, [*HOT_STATE, "add_changes", "new_content_id", "key"])
+        return self.compiled(statement, [*HOT_STATE, "add_changes", "new_content_id", "key"])
 
     def _living_sites(self) -> str:
         statement = (
@@ -263,9 +263,10 @@ class Statements:
         if not self._lists_are_json:
             # Nobody may delete a site between this look and the commit.
             statement = statement.with_for_update(key_share=True, of=site, read=True)
-        return self._compile(statement, ["sites"])
+        return self.compiled(statement, ["sites"])
 
-    def _compile(self, statement: Executable, order: list[str]) -> str:
+    def compiled(self, statement: Executable, order: list[str]) -> str:
+        """The statement as text, for `run` and `run_each`; `order`: names of its parameters, as they come."""
         compiled: Any = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
         found = list(compiled.positiontup or [])
         if found != order:

@@ -20,7 +20,7 @@ from pollerd.storage.collection import CollectionStatus, KnownPage
 from pollerd.storage.commit import Commit, check_batch
 from pollerd.storage.compression import Base, pack, pack_all, unpack_all
 from pollerd.storage.engine import Database, database_url
-from pollerd.storage.fringe import Fringe, fringe_rows
+from pollerd.storage.fringe import Fringe
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.lock import DaemonLock, take_lock
 from pollerd.storage.news import News
@@ -30,6 +30,7 @@ from pollerd.storage.sealing import Seal, check_seals, seal_of
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.sites import Sites, count_sites, counts_by_state
 from pollerd.storage.statements import Statements
+from pollerd.storage.surroundings import fringe_rows
 from pollerd.storage.values import (
     AddResult,
     AllocationRow,
@@ -437,7 +438,7 @@ class Store:
 
     async def pages_around(self, page_ids: Sequence[int]) -> dict[int, FringeRows]:
         """What is known around each of the pages now."""
-        rows = await self._database.read(lambda c: self._fringe.rows(c, page_ids))
+        rows = await self._database.read(lambda c: self._fringe.surroundings.rows(c, page_ids))
         return {row.id: fringe_rows([row]) for row in rows}
 
     async def promote_pages(

@@ -1,0 +1,211 @@
+"""What is known around pages, and what the pages of the fringe are worth by it: read, brought up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, bindparam, func, select, update
+
+from pollerd.discovery.appraisal import FringeRows
+from pollerd.storage.page_values import Appraise
+from pollerd.storage.schema import page, page_link
+from pollerd.storage.statements import Statements, run, run_each
+
+FIRST_WORTH = 1e3
+"""More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""
+PIECE = 500
+"""Pages that are valued at a time: the event loop runs on between two pieces."""
+_NEAREST = 1 << 30
+_RENEWED = ["parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "depth", "worth"]
+
+
+class PageRow(NamedTuple):
+    """A page and what is known around it; the last five are of the page that it was discovered on, if any."""
+
+    id: int
+    url: str
+    host_id: int
+    state: str
+    own: bool
+    depth: int
+    step: int
+    worth: float | None
+    relevance: float | None
+    site_id: int | None
+    parent_id: int | None
+    anchor: float
+    parents: int
+    parents_sum: float
+    parents_best: float
+    anchors: int
+    anchor_sum: float
+    brood: int | None
+    brood_asked: int | None
+    brood_sum: float | None
+    discoverer_host: int | None
+    discoverer_relevance: float | None
+
+
+_OF_DISCOVERER = {"discoverer_host": "host_id", "discoverer_relevance": "relevance"} | {
+    name: name for name in ("brood", "brood_asked", "brood_sum")
+}
+
+
+@dataclass(slots=True)
+class Share:
+    """What polls add to what is known around a page: links to it that came or went, what was found where they stand."""
+
+    parents: int = 0
+    parents_sum: float = 0.0
+    best: float = 0.0
+    """The largest relevance of pages whose links to it came or stayed."""
+    fell: float = -1.0
+    """The largest that one of its parents had that is worth less now, or a parent no more."""
+    anchors: int = 0
+    anchor_sum: float = 0.0
+    depth: int = _NEAREST
+
+    def link(self, relevance: float, anchor: float, depth: int) -> None:
+        """A page of this relevance links to it now; depth: links from the nearest seed that way."""
+        self.parents += 1
+        self.moved(0.0, relevance)
+        self.told(0.0, anchor)
+        self.depth = min(self.depth, depth)
+
+    def unlink(self, relevance: float, anchor: float) -> None:
+        """A page that had this relevance links to it no more."""
+        self.parents -= 1
+        self.moved(relevance, 0.0)
+        self.told(anchor, 0.0)
+
+    def moved(self, before: float, relevance: float) -> None:
+        """The relevance of a page that links to it changed."""
+        self.parents_sum += relevance - before
+        self.best = max(self.best, relevance)
+        if relevance < before:
+            self.fell = max(self.fell, before)
+
+    def told(self, before: float, anchor: float) -> None:
+        """The score of a link's text changed."""
+        self.anchors += (anchor > 0) - (before > 0)
+        self.anchor_sum += anchor - before
+
+
+class Surroundings:
+    """Reads what is known around pages, and keeps it and the fringe's worth; the caller owns the transaction."""
+
+    def __init__(self, sql: Statements) -> None:
+        self._sql = sql
+        by = page.alias("discoverer")
+        columns = [by.c[_OF_DISCOVERER[n]] if n in _OF_DISCOVERER else page.c[n] for n in PageRow._fields]
+        rows = select(*columns).join_from(page, by, by.c.id == page.c.parent_id, isouter=True)
+        self._rows = sql.compiled(rows.where(sql.among(page.c.id, "ids")), ["ids"])
+        self._revalue = self._update(["worth"])
+        self._renew = self._update(_RENEWED)
+        source = page_link.join(page, page.c.id == page_link.c.source_id)
+        best = select(page_link.c.target_id, func.max(page.c.relevance)).select_from(source)
+        best = best.where(sql.among(page_link.c.target_id, "targets")).group_by(page_link.c.target_id)
+        self._best_parents = sql.compiled(best, ["targets"])
+
+    def _update(self, columns: list[str]) -> str:
+        values: list[tuple[Any, Any]] = [(page.c[name], bindparam(name)) for name in columns]
+        there = page.c.id == bindparam("page"), page.c.worth.is_not(None)
+        return self._sql.compiled(update(page).ordered_values(*values).where(*there), [*columns, "page"])
+
+    def rows(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
+        """What is known around pages, in no order."""
+        found: list[PageRow] = []
+        for start in range(0, len(page_ids), PIECE):
+            some = self._sql.many(page_ids[start : start + PIECE])
+            found += map(PageRow._make, run(connection, self._rows, some))
+        return found
+
+    def renew(
+        self,
+        connection: Connection,
+        page_ids: Sequence[int],
+        appraise: Appraise,
+        shares: Mapping[int, Share] | None = None,
+    ) -> set[int]:
+        """Values pages anew, where they are on the fringe, with their shares, by page id; the hosts on which they are.
+
+        Links and pages are written before.
+        """
+        hosts = set[int]()
+        for start in range(0, len(page_ids), PIECE):
+            rows = [row for row in self.rows(connection, page_ids[start : start + PIECE]) if row.worth is not None]
+            if rows:
+                hosts |= self._renew_piece(connection, rows, appraise, shares or {})
+        return hosts
+
+    def _renew_piece(
+        self, connection: Connection, rows: list[PageRow], appraise: Appraise, shares: Mapping[int, Share]
+    ) -> set[int]:
+        best = self._fallen(connection, rows, shares)
+        now = [_with(row, shares[row.id], best.get(row.id)) if row.id in shares else row for row in rows]
+        worth = [
+            value if row.worth is None or row.worth < FIRST_WORTH else row.worth
+            for row, value in zip(now, appraise(fringe_rows(now)).tolist(), strict=True)
+        ]
+        linked, others, hosts = [], [], set[int]()
+        for row, value in zip(now, worth, strict=True):
+            if row.id in shares:
+                values = (row.parents, row.parents_sum, row.parents_best, row.anchors, row.anchor_sum, row.depth)
+                linked.append((*values, value, row.id))
+            elif value != row.worth:
+                others.append((value, row.id))
+            else:
+                continue
+            hosts.add(row.host_id)
+        run_each(connection, self._renew, linked)
+        run_each(connection, self._revalue, others)
+        return hosts
+
+    def _fallen(self, connection: Connection, rows: Sequence[PageRow], shares: Mapping[int, Share]) -> dict[int, float]:
+        """The best relevance of parents, of pages whose best parent is worth less now."""
+        fallen = [row.id for row in rows if row.id in shares and shares[row.id].fell >= row.parents_best]
+        if not fallen:
+            return {}
+        found = dict(map(tuple, run(connection, self._best_parents, self._sql.many(fallen))))
+        return {page_id: found.get(page_id) or 0.0 for page_id in fallen}
+
+
+def _with(row: PageRow, share: Share, best: float | None) -> PageRow:
+    """The row with its share; best: of its parents' relevances, where that is not the larger of both."""
+    return row._replace(
+        parents=row.parents + share.parents,
+        # Differences of floats may leave a little less than nothing.
+        parents_sum=max(row.parents_sum + share.parents_sum, 0.0),
+        parents_best=max(row.parents_best, share.best) if best is None else best,
+        anchors=row.anchors + share.anchors,
+        anchor_sum=max(row.anchor_sum + share.anchor_sum, 0.0),
+        depth=min(row.depth, share.depth),
+    )
+
+
+def fringe_rows(rows: Sequence[PageRow]) -> FringeRows:
+    """Rows, at least one, as columns."""
+    columns: Any = PageRow._make(zip(*rows, strict=True))
+    return FringeRows(
+        urls=columns.url,
+        parents=_numbers(columns.parents),
+        parents_sum=_numbers(columns.parents_sum),
+        parents_best=_numbers(columns.parents_best),
+        anchors=_numbers(columns.anchors),
+        anchor_sum=_numbers(columns.anchor_sum),
+        same_host=np.array(
+            [here == there for here, there in zip(columns.host_id, columns.discoverer_host, strict=True)]
+        ),
+        brood=_numbers(columns.brood),
+        brood_asked=_numbers(columns.brood_asked),
+        brood_sum=_numbers(columns.brood_sum),
+    )
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    """A column; 0 where there is none."""
+    return np.nan_to_num(np.array(values, np.float64))
