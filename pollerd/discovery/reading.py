@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import msgspec
+import xxhash
 from msgspec import Struct
 
 from pollerd.detection.charset import to_utf8
@@ -60,6 +61,11 @@ class Recipe(Struct, frozen=True):
 def recipe_of(settings: TopicSettings) -> bytes:
     """The topic as bytes, which go to other processes."""
     return msgspec.msgpack.encode(Recipe(settings.examples, settings.keywords, settings.background))
+
+
+def words_of(settings: TopicSettings) -> str:
+    """Tells apart what pages are scored by, and from which score on they are kept."""
+    return xxhash.xxh3_128_hexdigest(recipe_of(settings) + repr(settings.relevance_min).encode())
 
 
 @lru_cache(maxsize=2)

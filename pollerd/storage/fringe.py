@@ -23,6 +23,7 @@ from sqlalchemy import (
     literal_column,
     null,
     select,
+    true,
     update,
 )
 
@@ -31,7 +32,7 @@ from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.page_values import Appraise, CollectionRow, Trial
-from pollerd.storage.schema import collection, page, page_host, site
+from pollerd.storage.schema import collection, page, page_host, site, site_state
 from pollerd.storage.statements import Statements, run, run_each
 from pollerd.storage.surroundings import FIRST_WORTH, PageRow, Surroundings, fringe_rows
 from pollerd.urls import host_of
@@ -86,23 +87,35 @@ class Fringe:
         )
         best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_worth())
         self._best = sql.compiled(best, ["hosts"])
+        unread = page.c.relevance.is_(None) | (site_state.c.last_seen_at < collection.c.words_at)
+        polled = page.join(site_state, site_state.c.site_id == page.c.site_id).join(collection, true())
+        before = select(page.c.id).select_from(polled).where(sql.among(page.c.id, "ids"), unread)
+        self._unread = sql.compiled(before, ["ids"])
         self._delete_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
-    def begin(self, connection: Connection, topic: str, now: float) -> CollectionRow:
-        """The collection, begun where there is none. Raises `ConfigError` where there is one on another topic."""
+    def begin(self, connection: Connection, topic: str, words: str, now: float) -> CollectionRow:
+        """The collection, begun where there is none. Raises `ConfigError` where there is one on another topic.
+
+        words: tells apart what pages are scored by. Where it is another than before, all that is held is unread, and
+        what was found of siblings counts no more.
+        """
         c = collection.c
-        row = connection.execute(select(c.topic, c.requests, c.learned)).one_or_none()
+        row = connection.execute(select(c.topic, c.requests, c.learned, c.words)).one_or_none()
         if row is None:
-            connection.execute(insert(collection).values(id=1, topic=topic, started_at=now))
+            first = {"id": 1, "topic": topic, "started_at": now, "words": words, "words_at": now}
+            connection.execute(insert(collection).values(first))
             return CollectionRow(topic, 0, None)
         if row.topic != topic:
             raise ConfigError(
                 f"topic: this database holds a collection on {row.topic!r}, not on {topic!r}; another topic needs "
                 "another database"
             )
+        if row.words != words:
+            connection.execute(update(collection).values(words=words, words_at=now))
+            connection.execute(update(page).where(page.c.brood_asked > 0).values(brood_asked=0, brood_sum=0.0))
         # A host whose share was used up may have room again under other limits.
         connection.execute(update(page_host).where(page_host.c.best.is_(None)).values(best=_best_worth()))
-        return CollectionRow(*row)
+        return CollectionRow(row.topic, row.requests, row.learned)
 
     def recall(self, connection: Connection) -> int:
         """Takes sites on trial back to the fringe, as long as nothing follows links; how many they were."""
@@ -227,7 +240,7 @@ class Fringe:
         run_each(connection, self._one_more_out, [(order[i].host_id,) for i in own])
         self.renew_hosts(connection, {row.host_id for row in order})
         trials = [_trial(order[i], PageState.ASKED, site_id, host_id) for i, (site_id, host_id) in own.items()]
-        held = [_trial(order[i], PageState.COLLECTED, site_id, -1) for i, site_id in theirs.items()]
+        held = [_trial(order[i], PageState.COLLECTED, site_id, -1, unread=True) for i, site_id in theirs.items()]
         return trials + held
 
     def held(self, connection: Connection, after: int) -> list[Trial]:
@@ -236,7 +249,8 @@ class Fringe:
         some = select(page.c.id).where(page.c.state.in_(states), page.c.site_id.is_not(None), page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(PIECE)).scalars())
         rows = sorted(self.surroundings.rows(connection, ids), key=lambda row: row.id)
-        return [_trial(row, PageState(row.state), row.site_id or -1, -1) for row in rows]
+        unread = {page_id for (page_id,) in run(connection, self._unread, self._sql.many(ids))}
+        return [_trial(row, PageState(row.state), row.site_id or -1, -1, unread=row.id in unread) for row in rows]
 
 
 def _first_rows(row: PageRow) -> FringeRows:
@@ -248,7 +262,7 @@ def _first_rows(row: PageRow) -> FringeRows:
     )
 
 
-def _trial(row: PageRow, state: PageState, site_id: int, host_id: int) -> Trial:
+def _trial(row: PageRow, state: PageState, site_id: int, host_id: int, *, unread: bool = False) -> Trial:
     return Trial(
         row.id,
         site_id,
@@ -263,6 +277,7 @@ def _trial(row: PageRow, state: PageState, site_id: int, host_id: int) -> Trial:
         row.relevance,
         fringe_rows([row]),
         _first_rows(row),
+        unread,
     )
 
 

@@ -79,6 +79,8 @@ class Trial:
     """What is known around it, one row."""
     first: FringeRows
     """What was known around it when it was discovered."""
+    unread: bool = False
+    """It was never read for the topic, or not since the topic's words changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,7 +311,8 @@ page_link = Table(
 )
 
 # The one collection of this database. `requests`: pages asked for from the fringe that were committed, `enrolled`:
-# how many of them were found relevant. `learned`: what the request controller knows, versioned.
+# how many of them were found relevant. `learned`: what the request controller knows, versioned. `words`: a hash of what
+# pages are scored by, `words_at`: since when it is that (epoch s); sites not seen since then are to be scored anew.
 collection = Table(
     "collection",
     metadata,
@@ -321,5 +322,7 @@ collection = Table(
     Column("requests", BigInteger, nullable=False, server_default="0"),
     Column("enrolled", BigInteger, nullable=False, server_default="0"),
     Column("learned", LargeBinary),
+    Column("words", Text),
+    Column("words_at", Double),
     CheckConstraint("id = 1", name="single"),
 )

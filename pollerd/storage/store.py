@@ -408,9 +408,12 @@ class Store:
 
     # The topic robot at work.
 
-    async def begin_collection(self, topic: str, now: float) -> CollectionRow:
-        """The collection on this topic, begun where there is none. Raises `ConfigError` where it is on another."""
-        return await self._database.write(lambda c: self._fringe.begin(c, topic, now))
+    async def begin_collection(self, topic: str, now: float, words: str = "") -> CollectionRow:
+        """The collection on this topic, begun where there is none. Raises `ConfigError` where it is on another.
+
+        words: tells apart what pages are scored by. What is held is unread from when it changed until it is seen.
+        """
+        return await self._database.write(lambda c: self._fringe.begin(c, topic, words, now))
 
     async def recall_trials(self) -> int:
         """Without the robot: sites on trial go, and their pages back to the fringe; how many they were."""

@@ -137,6 +137,36 @@ async def test_links_that_are_no_more_go(store: Store) -> None:
     assert around["http://b/"].parents.tolist() == [0.0]
 
 
+async def test_what_changed_on_a_page_reaches_those_it_links_to(store: Store) -> None:
+    """Its relevance and its links' texts count as they are, the best of the parents' among those that are left."""
+    seed = await begin(store)
+    await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
+    (other,) = await promote(store, wanted=1)
+    await answer(store, other, {"http://b/": 0.4}, relevance=0.5, weight=0.5)
+    await answer(store, seed, {"http://b/": 0.0}, at=20.0, on_trial=False, relevance=0.3, weight=0.3)
+    around = {trial.url: trial.around for trial in await promote(store)}["http://b/"]
+    assert around.parents_sum.tolist() == pytest.approx([0.8])
+    assert (around.parents_best.tolist(), around.parents.tolist()) == ([0.5], [2.0])
+    assert (around.anchors.tolist(), around.anchor_sum.tolist()) == ([1.0], pytest.approx([0.4]))
+    links = [link async for link in store.iter_page_links()]
+    assert links == [(seed.page_id, links[0][1], 0.0), (other.page_id, links[0][1], 0.4)]
+
+
+async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {"http://b/": 0.6, "http://c/": 0.2})
+    (best,) = await promote(store, wanted=1)
+    await answer(store, best, {}, relevance=0.5, weight=0.5)
+    assert [trial.unread async for trial in store.held_pages()] == [False, False]
+    await store.begin_collection("hats", 50.0, "others")
+    assert [trial.unread async for trial in store.held_pages()] == [True, True]
+    await answer(store, seed, {"http://b/": 0.6, "http://c/": 0.2}, at=60.0, on_trial=False)
+    await store.begin_collection("hats", 70.0, "others")
+    assert {trial.url: trial.unread async for trial in store.held_pages()} == {SEED: False, "http://b/": True}
+    (next_one,) = await promote(store, wanted=1)
+    assert (next_one.around.brood.tolist(), next_one.around.brood_asked.tolist()) == ([2.0], [0.0])
+
+
 async def test_pages_that_make_room_lose_their_sites(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.4})
