@@ -23,7 +23,7 @@ from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.verdict import Standing, Verdict, page_record, verdict
 from pollerd.discovery.appraisal import Appraiser, FringeRows, discovered
-from pollerd.discovery.reading import Lead, Reading
+from pollerd.discovery.reading import Lead, Reading, words_of
 from pollerd.discovery.requests import RequestSettings
 from pollerd.discovery.sitemaps import robots_sitemaps
 from pollerd.discovery.topics import TopicSettings
@@ -74,7 +74,7 @@ class Explorer:
         self.sites: dict[int, bool] = {}
         """Id of each site that is to be read for the topic -> whether it is the robot's own."""
         self.unread: set[int] = set()
-        """Ids of the user's sites that were perhaps polled before, and were not read for the topic yet."""
+        """Ids of sites that were polled before, and not read for the topic as it is now."""
         self._settings = RequestSettings()
         self._appraiser = Appraiser(self._settings)
         self._pages: dict[int, _Page] = {}
@@ -95,7 +95,7 @@ class Explorer:
         Raises ConfigError where the database holds a collection on another topic, and where there is nothing to begin
         with.
         """
-        row = await self._store.begin_collection(self.topic.name, self._clock())
+        row = await self._store.begin_collection(self.topic.name, self._clock(), words_of(self.topic))
         self._requests = row.requests
         if row.learned is not None:
             try:
@@ -111,7 +111,8 @@ class Explorer:
         status = await self._store.collection_status()
         if status is None or not any(status.pages.values()):
             raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
-        self._log.info("exploring", topic=self.topic.name, held=len(self._pages), new_seeds=new)
+        held = len(self._pages)
+        self._log.info("exploring", topic=self.topic.name, held=held, to_be_read_anew=len(self.unread), new_seeds=new)
 
     # --- what to ask for ----------------------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class Explorer:
         elif trial.own:
             self._mapped.add(trial.host)
             self._collected.add(trial.site_id)
-        elif trial.relevance is None:
+        if trial.unread and not on_trial:
             self.unread.add(trial.site_id)
         self._pages[trial.site_id] = page
         self.sites[trial.site_id] = trial.own

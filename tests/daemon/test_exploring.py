@@ -234,6 +234,26 @@ async def test_a_page_that_turns_irrelevant_is_dropped_and_one_that_wavers_is_ke
     assert sites[wavering].spec.weight == after.relevance
 
 
+async def test_under_other_words_what_is_held_is_scored_anew(origin: Origin, start: Start) -> None:
+    """Though it did not change; what is not on the topic any more goes."""
+    lava, mixed = origin.url("/lava"), origin.url("/mixed", host=2)
+    origin.pages["/lava"] = Page(f"<p>{ON_TOPIC}</p>")
+    origin.pages["/mixed"] = Page(f"<p>{ON_TOPIC}</p><p>{OFF_TOPIC} and bread again</p>")
+    async with start(topic=TOPIC, seeds=[lava, mixed]) as running:
+        await page_in_state(running, lava, PageState.COLLECTED)
+        before = await page_in_state(running, mixed, PageState.COLLECTED)
+    bread = replace(TOPIC, keywords=("bread", "cake", "oven", "dough"), background=(ON_TOPIC,))
+    async with start(topic=bread) as running:
+        dropped = await page_in_state(running, lava, PageState.REJECTED)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (after := (await pages_of(running.store))[mixed]).relevance == before.relevance:
+                await asyncio.sleep(0.05)
+        sites = await sites_of(running.store)
+    assert dropped.reason == "irrelevant"
+    assert after.state is PageState.COLLECTED
+    assert sites[mixed].spec.weight == after.relevance
+
+
 @pytest.mark.parametrize(("status", "reason"), [(410, "gone"), (404, "not found")])
 async def test_a_page_that_is_no_more_is_dropped(origin: Origin, start: Start, status: int, reason: str) -> None:
     seed = origin.url("/seed")
