@@ -39,7 +39,9 @@ from pollerd.urls import host_of
 
 PIECE = 2_000
 SWEEP = 256
-"""Pages that are valued anew at a time."""
+"""Pages that are valued anew at a time, one after the other."""
+FRONT = 64
+"""Best pages of the best hosts that are valued anew each time, too."""
 
 
 def url_key(url: str) -> int:
@@ -193,13 +195,17 @@ class Fringe:
             run(connection, self._best, self._sql.many(wanted))
 
     def sweep(self, connection: Connection, after: int, appraise: Appraise) -> int:
-        """Values some pages of the fringe with ids above `after` anew: what was learned meanwhile reaches all of them.
+        """Values the pages that come next, and some of the fringe with ids above `after`, by what was learned since.
 
         Where to go on; 0: from the beginning.
         """
+        h = page_host.c
+        front = select(_best_page()).where(h.best < FIRST_WORTH).order_by(h.best.desc()).limit(FRONT)
         some = select(page.c.id).where(page.c.state == PageState.FRINGE.value, page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(SWEEP)).scalars())
-        self.renew_hosts(connection, self.surroundings.renew(connection, ids, appraise))
+        ahead = [page_id for page_id in connection.execute(front).scalars() if page_id is not None]
+        both = list(dict.fromkeys([*ids, *ahead]))
+        self.renew_hosts(connection, self.surroundings.renew(connection, both, appraise))
         return ids[-1] if len(ids) == SWEEP else 0
 
     def promote(

@@ -208,4 +208,4 @@ def fringe_rows(rows: Sequence[PageRow]) -> FringeRows:
 
 def _numbers(values: Any) -> NDArray[np.float64]:
     """A column; 0 where there is none."""
-    return np.nan_to_num(np.array(values, np.float64))
+    return np.array([value or 0.0 for value in values], np.float64)

@@ -167,6 +167,23 @@ async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: 
     assert (next_one.around.brood.tolist(), next_one.around.brood_asked.tolist()) == ([2.0], [0.0])
 
 
+async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(store: Store) -> None:
+    seed = await begin(store)
+    await answer(store, seed, {"http://b/1": 0.6, "http://b/2": 0.2, "http://c/": 0.4})
+
+    def turned(rows: FringeRows) -> NDArray[np.float64]:
+        return 1.0 - by_anchor(rows)
+
+    def worth(pages: dict[str, KnownPage]) -> dict[str, float]:
+        return {url: round(page.worth, 9) for url, page in pages.items() if page.worth is not None}
+
+    assert await store.sweep_fringe(1_000, turned) == 0
+    assert worth(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.2, "http://c/": 0.6}
+    assert await store.sweep_fringe(0, turned) == 0
+    assert worth(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.8, "http://c/": 0.6}
+    assert [trial.url for trial in await promote(store)] == ["http://b/2", "http://c/"]
+
+
 async def test_pages_that_make_room_lose_their_sites(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.4})
