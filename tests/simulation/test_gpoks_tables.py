@@ -61,6 +61,14 @@ def test_gpoks_learns(gain: str) -> None:
     assert late > 1.06 * 0.6875
 
 
+def test_an_even_start_tells_of_all_materials() -> None:
+    """Step 1 is worth the even split; what step 2 draws from has seen a change of one page, and none of the other."""
+    certain = Knapsack(np.array([1 - 1e-12, 1e-12]))
+    found = gpoks(certain, "gpr", 2, 20, np.random.default_rng(8), even_start=True)
+    np.testing.assert_allclose(found[:, 0], certain.value(np.array([0.5, 0.5])))
+    assert (found[:, 1] > 0.98).all()
+
+
 def test_a_mix_is_polled_as_often_as_its_amounts_say() -> None:
     """A knapsack where only material 1 ever changes: the mean (GPR) ends at nearly all of it, .9 or more."""
     lonely = Knapsack(np.array([0.9, 1e-12]))

@@ -56,12 +56,13 @@ def gpoks(
     noise: float = 0.0,
     gain: str = "unit value",
     points: int = POINTS,
+    even_start: bool = False,
 ) -> NDArray[np.float64]:
     """Scores float64[runs, steps] of so many runs of GPOKS, step by step together ([B] 6.2).
 
     variant as in gaussian/sampling.py; noise: standard deviation of (2.3); gain: one of `GAINS`; points: of the index
-    set. Each step draws all functions anew, solves, polls one material by chance in proportion to its amount, and
-    learns at the point of that amount.
+    set; even_start: the first step holds the even split, and all materials tell. Else each step draws all functions
+    anew, solves, polls one material by chance in proportion to its amount, and learns at the point of that amount.
     """
     n, index = len(knapsack.p), index_set(np.linspace(0.0, 1.0, points), Kernel())
     amounts = index.points[1:]
@@ -70,13 +71,17 @@ def gpoks(
     for step in range(steps):
         functions = value_functions(belief, variant, rng)[:, 1:].reshape(runs, n, -1)
         taken = water_filling(GAINS[gain](functions, amounts), np.ones(points - 2), points - 1 - n)
+        even = even_start and step == 0
+        if even:
+            taken[:] = (points - 1) // n - 1
         mix = amounts[taken]
         scores[:, step] = knapsack.value(mix)
-        polled = _drawn(mix, rng)
-        chance = noisy(knapsack.detection(mix)[run, polled], noise, rng)
-        row, point = run * n + polled, taken[run, polled] + 1
+        told = np.tile(run, n) if even else run
+        polled = np.repeat(np.arange(n), runs) if even else _drawn(mix, rng)
+        chance = noisy(knapsack.detection(mix)[told, polled], noise, rng)
+        row, point = told * n + polled, taken[told, polled] + 1
         counts[row, point] += 1
-        sums[row, point] += rng.random(runs) < chance
+        sums[row, point] += rng.random(len(row)) < chance
         learned = believe(index, counts[row], sums[row])
         belief.mean[row], belief.root[row] = learned.mean, learned.root
     return scores

@@ -39,8 +39,9 @@ def scores(
     noise: float = 0.0,
     gain: str = "unit value",
     points: int = POINTS,
+    even_start: bool = False,
 ) -> NDArray[np.float64]:
-    """Scores float64[runs, steps] of a scheme, a run for each seed; gain and points are GPOKS's (play.py)."""
+    """Scores float64[runs, steps] of a scheme, a run for each seed; gain to even_start as in play.py."""
     if row in FIXED:
         n = len(knapsack.p)
         worth = knapsack.optimum if row == "OPTIMAL" else float(knapsack.value(np.full(n, 1.0 / n)))
@@ -48,7 +49,13 @@ def scores(
     if row in VARIANT:
         words = np.concatenate([seed.generate_state(4) for seed in seeds])
         together = np.random.default_rng(np.random.SeedSequence(words.tolist()))
-        return gpoks(knapsack, VARIANT[row], steps, len(seeds), together, noise=noise, gain=gain, points=points)
+        return gpoks(
+            *(knapsack, VARIANT[row], steps, len(seeds), together),
+            noise=noise,
+            gain=gain,
+            points=points,
+            even_start=even_start,
+        )
     return np.array([_one(row, knapsack, steps, np.random.default_rng(seed), noise) for seed in seeds])
 
 

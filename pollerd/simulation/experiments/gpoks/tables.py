@@ -46,7 +46,7 @@ class Table(Experiment):
     """One of [B]'s tables.
 
     why: reasons for numbers that differ, by (row, column). varies: the column is the variance over runs at the end.
-    gain, points: GPOKS's reading of DET-KS and its index set, see play.py.
+    gain, points, even_start: GPOKS's reading of DET-KS, its index set and its first step, see play.py.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Table(Experiment):
     varies: bool = False
     gain: str = "unit value"
     points: int = POINTS
+    even_start: bool = False
     remarks: str = REMARKS
     runs: Mapping[Size, int] = field(default_factory=lambda: {"quick": 10, "full": 100})
     batch: int = BATCH
@@ -73,8 +74,13 @@ class Table(Experiment):
 
     def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
         knapsack = Knapsack(np.array(cell["probabilities"]))
+        steps = STEPS if self.varies else max(self.times)
         found = scores(
-            cell.row, knapsack, STEPS, seeds, noise=cell["noise"], gain=self.gain, points=self.points
+            *(cell.row, knapsack, steps, seeds),
+            noise=cell["noise"],
+            gain=self.gain,
+            points=self.points,
+            even_start=self.even_start,
         ).cumsum(1)
         if self.varies:
             return [Outcome({VARIANCE: float(total)}) for total in found[:, -1]]

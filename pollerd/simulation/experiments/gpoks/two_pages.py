@@ -8,6 +8,7 @@ from typing import Any
 from pollerd.simulation.experiments.experiment import Printed
 from pollerd.simulation.experiments.gpoks import printed as p
 from pollerd.simulation.experiments.gpoks.reasons import why
+from pollerd.simulation.experiments.gpoks.schemes import VARIANT
 from pollerd.simulation.experiments.gpoks.tables import REMARKS, STEPS, THESIS, Environment, Table
 
 _PAIRS = tuple(Environment(column, pair) for column, pair in p.PAIRS.items())
@@ -41,8 +42,22 @@ def _otherwise(name: str, title: str, **parameters: Any) -> Table:
     return replace(_VARIATIONS, name=name, title=title, rows=_SOLVED, numbers=numbers, why=why_other, **parameters)
 
 
+def _even_start() -> Table:
+    """All of GPOKS's variants at t=10 and t=100 after a first step that [B] does not print."""
+    found = [*p.found_by(p.REJECTION), *_VARIATIONS.numbers]
+    numbers = {
+        (number.row, number.column): number
+        for number in found
+        if number.row in VARIANT and not number.column.endswith(f"t={STEPS}")
+    }
+    name, title = "gpoks-8.2-even-start", "GPOKS's variants where the first step is the even split, of which all tell"
+    table = _table(name, title, _PAIRS, list(numbers.values()), times=(10, 100), even_start=True)
+    return replace(table, source=f"{THESIS}, tables 8.2 and 8.5")
+
+
 TWO_PAGES = (
     _table("gpoks-8.2", "conditions on the functions that are drawn", _PAIRS, p.found_by(p.REJECTION)),
+    _even_start(),
     _table("gpoks-8.3", "variance of table 8.2", _MIDDLE, p.variances(p.VARIANCE_REJECTION), varies=True),
     _table("gpoks-8.4", "table 8.2 under white noise", _NOISES, p.under_noise(p.NOISE_REJECTION), times=(STEPS,)),
     _VARIATIONS,
