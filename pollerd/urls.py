@@ -168,6 +168,8 @@ def join_url(base: str, reference: str) -> str:
     Bytes that are not UTF-8 (surrogates here) and spaces are percent-encoded, as browsers do, and tabs and line ends
     dropped. Raises `InvalidValueError(field="url")` as `normalise_url` does.
     """
+    if len(reference) <= MAX_URL_LENGTH and _NORMAL.fullmatch(reference):
+        return reference
     if _PATH.fullmatch(reference):
         rooted = reference.startswith("/")
         return normalise_url((origin_of(base) if rooted else _folder(base)) + reference)

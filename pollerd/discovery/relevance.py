@@ -39,8 +39,10 @@ def terms(text: str) -> Counter[str]:
 def _words(runs: list[str]) -> Counter[str]:
     """Runs of letters that are words, counted."""
     counted = Counter(runs)
-    for run in [run for run in counted if not _SHORTEST <= len(run) <= _LONGEST]:
-        del counted[run]
+    lengths = set(map(len, counted))
+    if lengths and not _SHORTEST <= min(lengths) <= max(lengths) <= _LONGEST:
+        for run in [run for run in counted if not _SHORTEST <= len(run) <= _LONGEST]:
+            del counted[run]
     return counted
 
 

@@ -188,7 +188,7 @@ def test_reference_refused(location: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(["https://a.example/", "http://a.example:81/x/y.z/w?q=/r", "https://a.example/x/"]),
-    st.from_regex(r"/?(([a-z:~.-]{0,3}/?){1,4})(\?[a-z=/?.&]{0,4})?", fullmatch=True),
+    st.from_regex(r"(https?:(//[a-z0-9.:]{1,4})?)?/?(([a-z:~.-]{0,3}/?){1,4})(\?[a-z=/?.&]{0,4})?", fullmatch=True),
 )
 def test_a_reference_is_joined_as_the_standard_says(base: str, reference: str) -> None:
     try:
