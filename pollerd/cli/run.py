@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from pollerd import allocation
 from pollerd import app as application
 from pollerd.cli.status import watch_status
 from pollerd.config import load
@@ -35,7 +36,11 @@ def run(
         float | None, typer.Option(help="Polls per second, 0.01 to 10000. [default: 5]", rich_help_panel=_POLLING)
     ] = None,
     allocator: Annotated[
-        str | None, typer.Option(help="Who decides whom to poll. [default: whittle]", rich_help_panel=_POLLING)
+        str | None,
+        typer.Option(
+            help=f"Who decides whom to poll: {', '.join(allocation.names())}. [default: whittle]",
+            rich_help_panel=_POLLING,
+        ),
     ] = None,
     objective: Annotated[
         str | None, typer.Option(help="changes, freshness or interest. [default: changes]", rich_help_panel=_POLLING)
