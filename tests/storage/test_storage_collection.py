@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec.structs import replace
 from numpy.typing import NDArray
+from sqlalchemy import event
+from sqlalchemy.engine import Engine, make_url
 
 from pollerd.discovery.appraisal import FringeRows
 from pollerd.errors import ConfigError
@@ -241,6 +245,39 @@ async def test_pages_are_listed_by_state_host_and_relevance(store: Store) -> Non
     assert [len(first.items), len(rest.items), rest.next_cursor] == [3, 2, None]
     assert [page.url for page in (await store.list_pages(min_relevance=0.5)).items] == [SEED]
     assert (await store.list_pages(host="c:80")).items == []
+
+
+async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
+    """Whatever it does in its course: there may be ten million of them."""
+    store, asked = await Store.open(sqlite_url), dict[str, Any]()
+
+    def note(_connection: Any, _cursor: Any, statement: str, given: Any, _context: Any, many: bool) -> None:
+        if statement.split()[0] in ("SELECT", "UPDATE", "DELETE"):
+            asked[statement] = given[0] if many else given
+
+    seed = await begin(store)
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
+        trials = await promote(store, wanted=1)
+        await store.promote_pages(1, 1, 100, 0.5, 2.0, at=0.0)
+        await store.pages_around([trials[0].page_id])
+        await answer(store, seed, {"http://c/": 0.5}, at=20.0, on_trial=False, relevance=0.4)
+        await store.sweep_fringe(0, by_anchor)
+        assert await store.known_pages([SEED, "http://new/"]) == {SEED}
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    await store.close()
+    path = make_url(sqlite_url).database
+    assert path is not None
+    with closing(sqlite3.connect(path)) as database:
+        plans = {
+            statement: [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
+            for statement, given in asked.items()
+        }
+    scanned = {statement: plan for statement, plan in plans.items() if any("SCAN page" in step for step in plan)}
+    assert len(plans) > 20
+    assert scanned == {}
 
 
 async def test_exploring_takes_a_page_of_some_host(store: Store) -> None:
