@@ -260,11 +260,11 @@ async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
     try:
         await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6})
         trials = await promote(store, wanted=1)
-        await store.promote_pages(1, 1, 100, 0.5, 2.0, at=0.0)
         await store.pages_around([trials[0].page_id])
         await answer(store, trials[0], {"http://b/": 0.3})
         await answer(store, seed, {"http://c/": 0.5}, at=20.0, on_trial=False, relevance=0.4)
         await store.sweep_fringe(0, by_anchor)
+        await store.promote_pages(1, 1, 100, 0.5, 2.0, at=0.0)
         assert await store.known_pages([SEED, "http://new/"]) == {SEED}
     finally:
         event.remove(Engine, "before_cursor_execute", note)
