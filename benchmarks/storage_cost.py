@@ -49,7 +49,7 @@ async def measure(url: str, commits: int) -> None:
     store = await Store.open(url)
     specs = [SiteSpec(f"http://host{n}.example/page/{n}") for n in range(BATCH * 4)]
     await store.add_sites(specs, [f"host{n}.example:80" for n in range(len(specs))], 0.0, respect_deleted=False)
-    sites = (await store.load_schedule()).site_id.tolist()
+    sites = [site_id async for rows, _ in store.schedule() for site_id in rows.site_id.tolist()]
     rng = random.Random(1)
     name = url.split(":", 1)[0].split("+", 1)[0]
     for label, changed in (("unchanged", False), ("changed", True)):
