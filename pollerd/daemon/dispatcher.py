@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 
@@ -68,6 +69,7 @@ class Dispatcher:
         self._asking: set[int] = set()
         self._chosen: dict[int, int] = {}
         self._tick = settings.tick_seconds
+        self._again_in = math.inf
         self._room = asyncio.Semaphore(settings.max_inflight)
         self._wake = asyncio.Event()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -114,7 +116,7 @@ class Dispatcher:
             if await started:
                 idle = self._settings.tick_seconds
             else:
-                await self._idle(idle)
+                await self._idle(min(idle, self._again_in))
                 # Where choosing takes long it is not done so often, yet often enough to be seen to turn.
                 idle = min(idle * 1.5, max(_IDLE_CAP_SECONDS, self._tick / 2))
 
@@ -179,6 +181,7 @@ class Dispatcher:
         took = time.perf_counter() - began
         self._instruments.tick.observe(took)
         self._tick = min(max(self._settings.tick_seconds, took / _CHOOSING_SHARE), _TICK_CAP_SECONDS)
+        self._again_in = choice.again_in
         if not choice.sites_due:
             self._meter.note_idle()
         return await self._start(choice.polls, choice.robots)

@@ -39,10 +39,11 @@ ON_A_SCALE = frozenset({"whittle"})
 _EVERY_SECONDS = 0.25
 _SMOOTHING = 0.2
 _TRIALS_MOST = 2_000
-_SPACING_SECONDS, _PER_HOST_MOST = 0.5, 4
-"""Of one host one page is on trial at a time, and up to four where it may be asked more often than that."""
+_SPACING_SECONDS, _PER_HOST_MOST = 0.5, 8
+"""Of one host a page is asked for while another waits; more, up to eight, where it may be asked more often."""
+_EXPLORATION = 0.01
 _RATES_OF = 2_048
-_RATE_UNKNOWN = 1.0 / 86_400.0
+_RATE_UNKNOWN_UNIT = 86_400.0
 
 
 @dataclass
@@ -178,10 +179,10 @@ class Explorer:
 
     async def _chosen(self, room: int) -> list[Trial]:
         spacing = self._fleet.settings.host_interval_seconds
-        per_host = min(max(math.ceil(_SPACING_SECONDS / spacing), 1), _PER_HOST_MOST) if spacing else _PER_HOST_MOST
+        per_host = min(1 + math.ceil(_SPACING_SECONDS / spacing), _PER_HOST_MOST) if spacing else _PER_HOST_MOST
         limits = (per_host, self.topic.pages_per_host, self.topic.relevance_min, self._clock())
         chosen: list[Trial] = []
-        if self._rng.random() < self._settings.exploration * room:
+        if self._rng.random() < _EXPLORATION * room:
             chosen += await self._store.promote_pages(1, *limits, at=float(self._rng.random()))
         while len(chosen) < room and (more := await self._store.promote_pages(room - len(chosen), *limits)):
             chosen += more
@@ -190,12 +191,16 @@ class Explorer:
     def _room(self, budget: float) -> int:
         """How many more sites to put on trial: as many wait as the budget can ask until the next time, and one more.
 
-        No more, for what is found meanwhile may be better. Those under way, or not to be asked yet, do not count.
+        No more, for what is found meanwhile may be better. Those under way, or not to be asked yet, do not count; of
+        one host no more than it may be asked.
         """
         hosts, sites, slots = self._fleet.hosts, self._fleet.sites, self._on_trial()
         ready = np.maximum(hosts.ready_at()[sites.host[slots]], sites.not_before[slots])
-        waiting = ~sites.in_flight[slots] & (ready <= self._clock() + self._cycle)
-        return min(math.ceil(budget * self._cycle) + 1 - int(waiting.sum()), _TRIALS_MOST - len(slots))
+        waiting = slots[~sites.in_flight[slots] & (ready <= self._clock() + self._cycle)]
+        host, waiting_there = np.unique(sites.host[waiting], return_counts=True)
+        with np.errstate(divide="ignore"):
+            can_be_asked = np.minimum(waiting_there, 1.0 + self._cycle // hosts.interval()[host]).sum()
+        return min(math.ceil(budget * self._cycle) + 1 - int(can_be_asked), _TRIALS_MOST - len(slots))
 
     def _on_trial(self) -> NDArray[np.int64]:
         """Slots of the sites on trial."""
@@ -219,7 +224,7 @@ class Explorer:
         self.sites[trial.site_id] = trial.own
 
     def _worth_of(self, trial: Trial) -> float:
-        return trial.worth if trial.worth >= FIRST_WORTH else float(self._appraise(trial.around)[0])
+        return math.inf if trial.worth >= FIRST_WORTH else float(self._appraise(trial.around)[0])
 
     def _appraise(self, rows: FringeRows) -> NDArray[np.float64]:
         return self._appraiser.worth(rows.states())
@@ -227,17 +232,18 @@ class Explorer:
     def worth_unit(self, objective: str) -> float:
         """Urgency, on the allocator's scale, of a page on trial with worth 1; nan where it has none.
 
-        The index of the objective for weight 1 at the mean rate of what is held, for a copy that is sure to be new.
+        The index of the objective for weight 1 and a copy that is sure to be new, as it is on average for what is held:
+        integrated over the beliefs, as the index of a refresh is, so that both are on one scale.
         """
         if self._fleet.allocator_name not in ON_A_SCALE:
             return math.nan
         held = np.flatnonzero(self._fleet.live())
         held = self._rng.choice(held, _RATES_OF) if len(held) > _RATES_OF else held
-        rates = self._fleet.allocator.rates_of(held)
-        rates = rates[np.isfinite(rates) & (rates > 0)]
-        mean = np.array([rates.mean() if len(rates) else _RATE_UNKNOWN])
-        amplitude, _ = amplitude_and_rate(objective, mean, np.ones(1), np.full(1, np.nan))
-        return float(amplitude[0])
+        if not len(held):
+            return _RATE_UNKNOWN_UNIT
+        rates, chances = self._fleet.allocator.belief_of(held)
+        amplitude, _ = amplitude_and_rate(objective, rates, np.ones(1), np.full(1, np.nan))
+        return float((chances * amplitude).sum(axis=1).mean())
 
     # --- what came of it ----------------------------------------------------------------------------------------
 

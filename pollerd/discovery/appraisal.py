@@ -18,10 +18,15 @@ from pollerd.discovery.local_states import DEEP, FRINGE, MANY
 from pollerd.discovery.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
-_VERSION = b"appraiser 1\n"
+_VERSION = b"appraiser 2\n"
 _MEMORY = 20_000.0
-_BELIEFS = 256
-_BELIEF_SEED = 20_011
+_FITTED_EVERY = 8
+_LEAST_SHARE = 0.1
+"""A page is never taken for less relevant than this share of what it was believed to be: there is always an order."""
+_TELLING = tuple(
+    FRINGE.index(name)
+    for name in ("siblings' mean relevance when first retrieved", "anchor score", "anchor says something")
+)
 _HUB = re.compile(
     r"/$|/(?:index|default|home|links?|director(?:y|ies)|categor(?:y|ies)|tags?|topics?|lists?|archives?|browse|hub|portal"
     r"|resources|sitemap)\b[^/]*/?[^/]*$",
@@ -102,29 +107,24 @@ def path_depth(url: str) -> int:
 class Appraiser:
     """Values pages of the fringe and learns from what requests of them brought, by equation (10) of [C].
 
-    It begins with the belief that a page is as relevant as its siblings and the texts of links to it, which a few
-    hundred requests outweigh.
+    Q(x, 1) is the sum of two: the relevance of the page itself, believed to be that of its siblings and of the texts of
+    links to it until lessons tell how far that is off, and what it leads to, believed to be nothing. Learned apart, the
+    first is no worse for the second, which is known much less surely.
     """
 
     def __init__(self, settings: RequestSettings) -> None:
         self._discount = settings.discount
-        self._ask, self._leave = (Approximation(len(FRINGE), _MEMORY) for _ in range(2))
-        self._believe()
-
-    def _believe(self) -> None:
-        rng = np.random.default_rng(_BELIEF_SEED)
-        states = rng.uniform(size=(_BELIEFS, len(FRINGE)))
-        states[:, FRINGE.index("anchor says something")] = rng.integers(2, size=_BELIEFS)
-        siblings, anchor = (
-            FRINGE.index(name) for name in ("siblings' mean relevance when first retrieved", "anchor score")
+        self._off = Approximation(len(FRINGE), _MEMORY, ridge=2.0, every=_FITTED_EVERY)
+        self._ahead, self._leave = (
+            Approximation(len(FRINGE), _MEMORY, ridge=20.0, every=_FITTED_EVERY) for _ in range(2)
         )
-        value = (2.0 * states[:, siblings] + states[:, anchor]) / 3.0
-        for state, worth in zip(states, value.tolist(), strict=True):
-            self._ask.learn(state, worth)
+        self._learned = (self._off, self._ahead, self._leave)
 
     def worth(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
         """Q(x, 1) of states float64[k, 10], float64[k], from 0 to 1 / (1 - γ)."""
-        return np.clip(self._ask(states), 0.0, self._most)
+        believed = _believed(states)
+        relevance = np.clip(believed + self._off(states), _LEAST_SHARE * believed, 1.0)
+        return np.clip(relevance + np.maximum(self._ahead(states), 0.0), 0.0, self._most)
 
     def learn(self, state: NDArray[np.float64], reward: float, heirs: NDArray[np.float64], price: float) -> None:
         """A request of a page in `state` float64[10] brought `reward` >= 0 and discovered pages float64[k, 10].
@@ -132,12 +132,13 @@ class Appraiser:
         price: worth of what was asked for last. The best of the heirs is taken to be asked for next where it is worth
         more, all others to be left.
         """
-        value = reward
+        ahead = 0.0
         if len(heirs):
             asked, left = self.worth(heirs), np.clip(self._leave(heirs), 0.0, self._most)
             best = int(asked.argmax())
-            value += self._discount * float(left.sum() + max(asked[best] - left[best], 0.0) * (asked[best] > price))
-        self._ask.learn(state, min(value, self._most))
+            ahead = self._discount * float(left.sum() + max(asked[best] - left[best], 0.0) * (asked[best] > price))
+        self._off.learn(state, reward - float(_believed(state[None, :])[0]))
+        self._ahead.learn(state, min(ahead, self._most))
 
     def learn_waiting(self, then: NDArray[np.float64], now: NDArray[np.float64], passed: int) -> None:
         """A page was discovered in the state `then`, passed over `passed` times, and asked for in the state `now`."""
@@ -146,17 +147,23 @@ class Appraiser:
 
     def pack(self) -> bytes:
         """All that was learned, versioned."""
-        return _VERSION + self._ask.pack() + self._leave.pack()
+        return _VERSION + b"".join(each.pack() for each in self._learned)
 
     def restore(self, packed: bytes) -> None:
         """Puts back what `pack` gave. Raises InvalidValueError where the bytes are another version's, or damaged."""
         rest = packed.removeprefix(_VERSION)
-        if rest == packed or len(rest) % 2:
+        part, beyond = divmod(len(rest), len(self._learned))
+        if rest == packed or beyond:
             raise InvalidValueError("learned", f"bytes that begin with {_VERSION!r}", packed[: len(_VERSION)])
-        half = len(rest) // 2
-        self._ask.restore(rest[:half])
-        self._leave.restore(rest[half:])
+        for place, each in enumerate(self._learned):
+            each.restore(rest[place * part : (place + 1) * part])
 
     @property
     def _most(self) -> float:
         return 1.0 / (1.0 - self._discount)
+
+
+def _believed(states: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Relevance before any lesson, float64[k]: half its siblings', half the links' texts' where these tell."""
+    siblings, anchor, told = (states[:, column] for column in _TELLING)
+    return np.asarray((siblings + told * anchor) / (1.0 + told))

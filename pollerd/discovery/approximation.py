@@ -7,25 +7,25 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 
-_REFITTED_EVERY = 64
 _REFITTED_SHARE = 0.02
-_RIDGE = 1.0
 
 
 class Approximation:
     """A quadratic function of F features, fitted to the lessons so far; 0 before the first.
 
-    With ten features it has 66 weights. It is fitted anew after every 64th lesson, later after each 2 % more.
-    memory > 0: after so many lessons an old one counts 1/e.
+    With ten features it has 66 weights. It is fitted anew after `every` lessons, later after each 2 % more.
+    memory > 0: after so many lessons an old one counts 1/e. ridge > 0: so many lessons count as much as the belief that
+    a weight is 0. every: lessons between two fits at first.
     """
 
-    def __init__(self, features: int, memory: float) -> None:
+    def __init__(self, features: int, memory: float, ridge: float = 1.0, every: int = 64) -> None:
         self._left, self._right = np.triu_indices(features + 1)
         size = len(self._left)
         self._fade = np.exp(-1.0 / memory)
         self._moments, self._products = np.zeros((size, size)), np.zeros(size)
         self._weights = np.zeros(size)
-        self._lessons, self._next_fit = 0, _REFITTED_EVERY
+        self._ridge, self._every = ridge, every
+        self._lessons, self._next_fit = 0, every
 
     @property
     def lessons(self) -> int:
@@ -46,8 +46,8 @@ class Approximation:
         self._lessons += 1
         if self._lessons < self._next_fit:
             return False
-        self._weights[:] = np.linalg.solve(self._moments + _RIDGE * np.eye(len(row)), self._products)
-        self._next_fit = self._lessons + max(_REFITTED_EVERY, int(_REFITTED_SHARE * self._lessons))
+        self._weights[:] = np.linalg.solve(self._moments + self._ridge * np.eye(len(row)), self._products)
+        self._next_fit = self._lessons + max(self._every, int(_REFITTED_SHARE * self._lessons))
         return True
 
     def pack(self) -> bytes:

@@ -17,6 +17,10 @@ from pollerd.scheduling.sites import SiteTable
 _ROUNDS = 6
 """How often the allocator is asked again when it named several sites of one host."""
 
+BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0
+"""While a site on trial waits for its host, at most so long, nothing is polled that is worth less than a share of it:
+where the budget is more than the best hosts may be asked, the rest of it would go to what is worth least."""
+
 _ENOUGH_SHARE = 0.1
 """Places that may stay empty until the next tick: with many sites, asking again costs more than they are worth."""
 
@@ -41,6 +45,8 @@ class Choice:
     robots: list[int] = field(default_factory=list)
     sites_due: bool = False
     """Whether any site could be polled now, had the budget no end."""
+    again_in: float = math.inf
+    """Seconds until a site on trial that is waited for may be polled."""
 
 
 class Chooser:
@@ -105,13 +111,30 @@ class Chooser:
             *new, (group, limit) = self._shares(turn, known | trials, ~known & ~trials) or [(known, 0)]
             for fresh, share in new:
                 turn.take_from(allocator, elapsed, now, fresh, share)
-            turn.take_by_worth(allocator, elapsed, now, group & ~trials, worth, limit)
+            bar = self._bar(now, worth, choice)
+            turn.take_by_worth(allocator, elapsed, now, group & ~trials, worth, limit, bar)
         self.noise.earn(len(choice.polls))
         return choice
 
     def _trials(self) -> NDArray[np.bool_] | None:
         """Sites on trial, bool[size], where they are weighed against the allocator's."""
         return None if math.isnan(self.worth_unit) else self.sites.on_trial()
+
+    def _bar(self, now: float, worth: NDArray[np.float64], choice: Choice) -> float:
+        """The urgency below which nothing is polled now: `BAR_SHARE` of what is on trial and can be asked soon.
+
+        A site whose worth is infinite comes first, but says nothing of what others are worth.
+        """
+        sites, hosts = self.sites, self.hosts
+        slots = np.flatnonzero(np.isfinite(worth) & ~sites.in_flight[: len(worth)] & ~sites.paused[: len(worth)])
+        host = sites.host[slots]
+        ready = np.maximum(hosts.ready_at()[host], sites.not_before[slots])
+        lately = hosts.last_start[host] > now - PATIENCE_SECONDS
+        soon = (ready <= now + PATIENCE_SECONDS) & (~hosts.busy[host] | lately)
+        bar = BAR_SHARE * float(worth[slots[soon]].max(initial=0.0))
+        later = ready[soon & (ready > now) & (worth[slots] >= bar)]
+        choice.again_in = float(later.min(initial=math.inf)) - now
+        return bar
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
@@ -197,8 +220,12 @@ class _Turn:
         group: NDArray[np.bool_],
         worth: NDArray[np.float64],
         limit: int,
+        bar: float,
     ) -> None:
-        """Fills up to `limit` places from the group, by urgency, and from the sites that have a worth, on one scale."""
+        """Fills up to `limit` places from the group, by urgency, and from the sites that have a worth, on one scale.
+
+        What is worth less than `bar` is left.
+        """
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
             free = self._free()
@@ -208,7 +235,8 @@ class _Turn:
             if limit <= 0 or not len(slots):
                 return
             value = np.concatenate([allocator.urgency_of(named, elapsed[named], now), worth[rivals]])
-            limit -= self.take(slots[np.argsort(-value, kind="stable")], limit)
+            order = np.argsort(-value, kind="stable")
+            limit -= self.take(slots[order[value[order] >= bar]], limit)
             if limit < enough:
                 return
 

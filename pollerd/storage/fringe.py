@@ -7,6 +7,7 @@ However many there are, choosing looks at the best page of some hosts by index: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,9 @@ _BECOMES = ["state", "reason", "site_id", "own", "asked_at"]
 _NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", "modified_at", "worth", "anchor"]
 
 
+_NONE: Any = literal_column("0", BigInteger)
+
+
 class NewPage(NamedTuple):
     """A page of the fringe when it is discovered, as its columns are named; `url` normalised."""
 
@@ -93,6 +97,11 @@ class Fringe:
         polled = page.join(site_state, site_state.c.site_id == page.c.site_id).join(collection, true())
         before = select(page.c.id).select_from(polled).where(sql.among(page.c.id, "ids"), unread)
         self._unread = sql.compiled(before, ["ids"])
+        c = page.c
+        # Of equals the one that was discovered first.
+        there = select(c.worth, -c.id).where(c.host_id == bindparam("host"), c.worth.is_not(None))
+        best_pages = there.order_by(c.worth.desc(), c.id).limit(bindparam("most")).offset(_NONE)
+        self._best_pages = sql.compiled(best_pages, ["host", "most"])
         self._delete_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def begin(self, connection: Connection, topic: str, words: str, now: float) -> CollectionRow:
@@ -218,20 +227,26 @@ class Fringe:
         now: float,
         at: float | None = None,
     ) -> list[Trial]:
-        """Makes sites on trial of the best pages of the best hosts, at most `wanted`, and `per_host` of a host at once.
+        """Makes sites on trial of the best pages, at most `wanted`, and so many that of a host `per_host` are at once.
 
         A page whose URL is a site of the user's is held in the collection as it is; one whose URL the user deleted is
         rejected. at: takes one page of a host instead that lies so far in the list of hosts, 0 to 1.
         """
         h = page_host.c
         free = and_(h.best.is_not(None), h.asked + h.out < pages_per_host, h.out < per_host)
-        statement = select(_best_page()).where(free)
+        hosts = select(h.id, h.best, h.asked, h.out).where(free)
         if at is None:
-            statement = statement.order_by(h.best.desc()).limit(wanted)
+            hosts = hosts.order_by(h.best.desc()).limit(wanted)
         else:
             last = connection.execute(select(func.max(h.id))).scalar_one() or 0
-            statement = statement.where(h.id >= at * last).order_by(h.id).limit(1)
-        chosen = [page_id for page_id in connection.execute(statement).scalars() if page_id is not None]
+            hosts, wanted = hosts.where(h.id >= at * last).order_by(h.id).limit(1), 1
+        best: list[tuple[Any, ...]] = []
+        for host, highest, asked, out in connection.execute(hosts).all():
+            if at is None and len(best) == wanted and best[-1][0] >= highest:
+                break
+            room = min(per_host - out, pages_per_host - asked - out, wanted)
+            best = nlargest(wanted, best + run(connection, self._best_pages, host, room))
+        chosen = [-number for _, number in best]
         return self._put_on_trial(connection, chosen, weight, now) if chosen else []
 
     def _put_on_trial(self, connection: Connection, page_ids: list[int], weight: float, now: float) -> list[Trial]:

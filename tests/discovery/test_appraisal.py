@@ -55,7 +55,18 @@ def test_before_its_first_lesson_it_goes_by_siblings_and_anchors() -> None:
          [(0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9)]]
     )  # fmt: skip
     worth = Appraiser(SETTINGS).worth(states)
-    assert worth[0] < worth[1] < worth[2] < worth[3]
+    np.testing.assert_allclose(worth, [0.1, 0.5, 0.5, 0.9])
+
+
+def test_pages_that_bring_nothing_keep_their_order() -> None:
+    """What is believed of siblings and texts is never unlearned so far that all are worth 0."""
+    appraiser, none = Appraiser(SETTINGS), np.empty((0, 10))
+    states = np.linspace(0.1, 0.9, 9)[:, None] * np.ones(10)
+    for state in np.tile(states, (50, 1)):
+        appraiser.learn(state, 0.0, none, 0.0)
+    worth = appraiser.worth(states)
+    assert worth.min() > 0
+    assert (np.diff(worth) > 0).all()
 
 
 def test_it_learns_what_requests_bring() -> None:

@@ -204,7 +204,29 @@ def test_sites_on_trial_and_others_are_chosen_on_one_scale() -> None:
     chooser = Chooser(site_table, host_table, SETTINGS)
     chooser.worth_unit = 10.0
     assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [5, 0, 4, 3]
-    assert chooser.choose(ByWeight(), NOW, 6, 0.0, 8).polls == [5, 0, 4, 3, 1, 2]
+    assert chooser.choose(ByWeight(), NOW, 6, 0.0, 8).polls == [5, 0, 4, 3, 1]
+
+
+def test_what_is_worth_less_than_half_waits_while_the_best_on_trial_waits_for_its_host() -> None:
+    site_table, host_table = with_trials({0: 0.9, 1: 0.3, 2: 0.5}, sites=4)
+    host_table.last_start[0] = NOW - SETTINGS.host_interval_seconds + 0.25
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    chooser.worth_unit = 10.0
+    choice = chooser.choose(ByWeight(), NOW, 4, 0.0, 8)
+    assert choice.polls == [2]
+    assert choice.again_in == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("why", ["long", "under way", "a seed"])
+def test_nobody_waits_for_a_host_that_takes_long_nor_for_what_is_being_asked(why: str) -> None:
+    site_table, host_table = with_trials({0: np.inf if why == "a seed" else 0.9, 1: 0.3}, sites=2)
+    if why == "under way":
+        site_table.in_flight[0] = host_table.busy[0] = True
+    else:
+        host_table.pause(0, NOW + (60.0 if why == "long" else 0.5))
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    chooser.worth_unit = 10.0
+    assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [1]
 
 
 def test_without_a_scale_sites_on_trial_are_new_sites() -> None:
