@@ -111,8 +111,7 @@ class Chooser:
             *new, (group, limit) = self._shares(turn, known | trials, ~known & ~trials) or [(known, 0)]
             for fresh, share in new:
                 turn.take_from(allocator, elapsed, now, fresh, share)
-            bar = self._bar(now, worth, choice)
-            turn.take_by_worth(allocator, elapsed, now, group & ~trials, worth, limit, bar)
+            turn.take_by_worth(allocator, elapsed, now, group & ~trials, worth, limit, self._bars(now, worth, choice))
         self.noise.earn(len(choice.polls))
         return choice
 
@@ -120,21 +119,24 @@ class Chooser:
         """Sites on trial, bool[size], where they are weighed against the allocator's."""
         return None if math.isnan(self.worth_unit) else self.sites.on_trial()
 
-    def _bar(self, now: float, worth: NDArray[np.float64], choice: Choice) -> float:
-        """The urgency below which nothing is polled now: `BAR_SHARE` of what is on trial and can be asked soon.
+    def _bars(self, now: float, worth: NDArray[np.float64], choice: Choice) -> tuple[float, float]:
+        """The urgencies below which no site on trial is polled now, and none of the others.
 
-        A site whose worth is infinite comes first, but says nothing of what others are worth.
+        Both are `BAR_SHARE` of the best on trial that can be asked soon; for the others what is being asked counts,
+        too: what it leads to is about to come. A site whose worth is infinite comes first, but says nothing of what
+        others are worth.
         """
         sites, hosts = self.sites, self.hosts
-        slots = np.flatnonzero(np.isfinite(worth) & ~sites.in_flight[: len(worth)] & ~sites.paused[: len(worth)])
+        slots = np.flatnonzero(np.isfinite(worth) & ~sites.paused[: len(worth)])
         host = sites.host[slots]
         ready = np.maximum(hosts.ready_at()[host], sites.not_before[slots])
-        lately = hosts.last_start[host] > now - PATIENCE_SECONDS
-        soon = (ready <= now + PATIENCE_SECONDS) & (~hosts.busy[host] | lately)
-        bar = BAR_SHARE * float(worth[slots[soon]].max(initial=0.0))
-        later = ready[soon & (ready > now) & (worth[slots] >= bar)]
+        under_way, lately = sites.in_flight[slots], hosts.last_start[host] > now - PATIENCE_SECONDS
+        soon = (ready <= now + PATIENCE_SECONDS) & ((~hosts.busy[host] & ~under_way) | lately)
+        value = BAR_SHARE * worth[slots]
+        bar = float(value[soon & ~under_way].max(initial=0.0))
+        later = ready[soon & ~under_way & (ready > now) & (worth[slots] >= bar)]
         choice.again_in = float(later.min(initial=math.inf)) - now
-        return bar
+        return bar, float(value[soon].max(initial=0.0))
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
@@ -220,11 +222,11 @@ class _Turn:
         group: NDArray[np.bool_],
         worth: NDArray[np.float64],
         limit: int,
-        bar: float,
+        bars: tuple[float, float],
     ) -> None:
         """Fills up to `limit` places from the group, by urgency, and from the sites that have a worth, on one scale.
 
-        What is worth less than `bar` is left.
+        bars: what is worth less is left; for those that have a worth, and for the group.
         """
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
@@ -235,8 +237,9 @@ class _Turn:
             if limit <= 0 or not len(slots):
                 return
             value = np.concatenate([allocator.urgency_of(named, elapsed[named], now), worth[rivals]])
+            enough_worth = value >= np.repeat(bars[::-1], [len(named), len(rivals)])
             order = np.argsort(-value, kind="stable")
-            limit -= self.take(slots[order[value[order] >= bar]], limit)
+            limit -= self.take(slots[order[enough_worth[order]]], limit)
             if limit < enough:
                 return
 

@@ -217,6 +217,17 @@ def test_what_is_worth_less_than_half_waits_while_the_best_on_trial_waits_for_it
     assert choice.again_in == pytest.approx(0.25)
 
 
+def test_others_wait_while_what_is_worth_more_is_under_way_but_not_for_long() -> None:
+    site_table, host_table = with_trials({0: 0.9}, sites=3)
+    site_table.in_flight[0] = host_table.busy[0] = True
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    chooser.worth_unit = 3.0
+    host_table.last_start[0] = NOW - 0.5
+    assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [2]
+    host_table.last_start[0] = NOW - 5.0
+    assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [2, 1]
+
+
 @pytest.mark.parametrize("why", ["long", "under way", "a seed"])
 def test_nobody_waits_for_a_host_that_takes_long_nor_for_what_is_being_asked(why: str) -> None:
     site_table, host_table = with_trials({0: np.inf if why == "a seed" else 0.9, 1: 0.3}, sites=2)
