@@ -33,7 +33,7 @@ from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
 from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial, cursors
 
 WEIGHT = 0.1
-PAGES_PER_HOST = 1_000
+PER_HOST, PAGES_PER_HOST = 2, 1_000
 NEW_SHARE, NEAR_SHARE = 0.5, 0.3
 """Of an answer's links, those to pages that are new, and to pages that its discoverer discovered, too."""
 TICK = 0.001
@@ -90,7 +90,7 @@ class Robot:
     async def choose(self, wanted: int) -> list[Trial]:
         """The next pages, and what they are worth."""
         async with self._times.of(f"choosing {wanted}"):
-            trials = await self._store.promote_pages(wanted, 1, PAGES_PER_HOST, WEIGHT, float(self._step))
+            trials = await self._store.promote_pages(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
             for trial in trials:
                 self.appraise(trial.around)
         return trials
@@ -99,7 +99,7 @@ class Robot:
         """One page of some host."""
         place = float(self._rng.random())
         async with self._times.of("choosing some host's"):
-            return await self._store.promote_pages(1, 1, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
+            return await self._store.promote_pages(1, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
 
     async def answer(self, trials: list[Trial]) -> None:
         """The answers of pages on trial: what they lead to is looked up, learned from, and committed."""

@@ -7,7 +7,6 @@ However many there are, choosing looks at the best page of some hosts by index: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     ScalarSelect,
+    Select,
     and_,
     bindparam,
     delete,
@@ -54,9 +54,6 @@ _BECOMES = ["state", "reason", "site_id", "own", "asked_at"]
 _NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", "modified_at", "worth", "anchor"]
 
 
-_NONE: Any = literal_column("0", BigInteger)
-
-
 class NewPage(NamedTuple):
     """A page of the fringe when it is discovered, as its columns are named; `url` normalised."""
 
@@ -92,16 +89,12 @@ class Fringe:
             update(page_host).where(page_host.c.id == bindparam("host")).values(one_more), ["host"]
         )
         best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_worth())
-        self._best = sql.compiled(best, ["hosts"])
+        self._renew_best = sql.compiled(best, ["hosts"])
         unread = page.c.relevance.is_(None) | (site_state.c.last_seen_at < collection.c.words_at)
         polled = page.join(site_state, site_state.c.site_id == page.c.site_id).join(collection, true())
         before = select(page.c.id).select_from(polled).where(sql.among(page.c.id, "ids"), unread)
         self._unread = sql.compiled(before, ["ids"])
-        c = page.c
-        # Of equals the one that was discovered first.
-        there = select(c.worth, -c.id).where(c.host_id == bindparam("host"), c.worth.is_not(None))
-        best_pages = there.order_by(c.worth.desc(), c.id).limit(bindparam("most")).offset(_NONE)
-        self._best_pages = sql.compiled(best_pages, ["host", "most"])
+        self._best_pages = _best_of_hosts(sql)
         self._delete_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def begin(self, connection: Connection, topic: str, words: str, now: float) -> CollectionRow:
@@ -201,7 +194,7 @@ class Fringe:
     def renew_hosts(self, connection: Connection, host_ids: Iterable[int]) -> None:
         """`best` of the hosts follows their pages."""
         if wanted := set(host_ids):
-            run(connection, self._best, self._sql.many(wanted))
+            run(connection, self._renew_best, self._sql.many(wanted))
 
     def sweep(self, connection: Connection, after: int, appraise: Appraise) -> int:
         """Values the pages that come next, and some of the fringe with ids above `after`, by what was learned since.
@@ -234,20 +227,32 @@ class Fringe:
         """
         h = page_host.c
         free = and_(h.best.is_not(None), h.asked + h.out < pages_per_host, h.out < per_host)
-        hosts = select(h.id, h.best, h.asked, h.out).where(free)
+        hosts = select(h.id, h.asked, h.out).where(free)
         if at is None:
             hosts = hosts.order_by(h.best.desc()).limit(wanted)
         else:
             last = connection.execute(select(func.max(h.id))).scalar_one() or 0
             hosts, wanted = hosts.where(h.id >= at * last).order_by(h.id).limit(1), 1
-        best: list[tuple[Any, ...]] = []
-        for host, highest, asked, out in connection.execute(hosts).all():
-            if at is None and len(best) == wanted and best[-1][0] >= highest:
-                break
-            room = min(per_host - out, pages_per_host - asked - out, wanted)
-            best = nlargest(wanted, best + run(connection, self._best_pages, host, room))
-        chosen = [-number for _, number in best]
+        room = {
+            host_id: min(per_host - out, pages_per_host - asked - out)
+            for host_id, asked, out in connection.execute(hosts)
+        }
+        chosen = self._best(connection, room, wanted)
         return self._put_on_trial(connection, chosen, weight, now) if chosen else []
+
+    def _best(self, connection: Connection, room: dict[int, int], wanted: int) -> list[int]:
+        """Ids of the best pages of hosts, so many at most, of each host no more than there is room for."""
+        if not room:
+            return []
+        most = min(max(room.values()), wanted)
+        rows = connection.execute(self._best_pages, {"hosts": self._sql.many(room), "most": most})
+        chosen, left = list[int](), dict(room)
+        # Of equals the one that was discovered first.
+        for host_id, _, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
+            if left[host_id] > 0 and len(chosen) < wanted:
+                left[host_id] -= 1
+                chosen.append(page_id)
+        return chosen
 
     def _put_on_trial(self, connection: Connection, page_ids: list[int], weight: float, now: float) -> list[Trial]:
         rows = {row.id: row for row in self.surroundings.rows(connection, page_ids)}
@@ -313,6 +318,22 @@ def _becomes(i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int]) ->
 
 def _best_worth() -> ScalarSelect[Any]:
     return select(func.max(page.c.worth)).where(page.c.host_id == page_host.c.id).scalar_subquery()
+
+
+def _best_of_hosts(sql: Statements) -> Select[Any]:
+    """Host, worth and id of the best pages, `most` of each of the `hosts`; of equals the first."""
+    some = page.alias("some")
+    best = select(some.c.id, some.c.worth).where(some.c.host_id == page_host.c.id, some.c.worth.is_not(None))
+    best = best.order_by(some.c.worth.desc(), some.c.id).limit(bindparam("most")).correlate(page_host)
+    wanted = sql.among(page_host.c.id, "hosts")
+    if sql.is_sqlite:
+        # It knows no LATERAL. That its pages are the host's follows: said here, all of the host's would be read.
+        ids = best.with_only_columns(some.c.id)
+        return (
+            select(page_host.c.id, page.c.worth, page.c.id).join_from(page_host, page, page.c.id.in_(ids)).where(wanted)
+        )
+    found = best.lateral("found")
+    return select(page_host.c.id, found.c.worth, found.c.id).join_from(page_host, found, true()).where(wanted)
 
 
 def _best_page() -> ScalarSelect[Any]:

@@ -204,6 +204,11 @@ class Statements:
             ["ids"],
         )
 
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the dialect is SQLite's."""
+        return self._lists_are_json
+
     def many(self, ids: Iterable[int]) -> Any:
         """A list of ids, numpy's too, as one parameter."""
         plain = [int(one) for one in ids]
