@@ -44,6 +44,7 @@ _SPACING_SECONDS, _PER_HOST_MOST = 0.5, 8
 _EXPLORATION = 0.01
 _RATES_OF = 2_048
 _RATE_UNKNOWN_UNIT = 86_400.0
+_HORIZON_LEAST_SECONDS = 60.0
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Explorer:
         """Ids of sites of the robot's own that are no longer on trial."""
         self._shapes = ShapeLimits()
         self._mapped: set[str] = set()
-        self._requests, self._price = 0, 0.0
+        self._requests, self._price, self._started_at = 0, 0.0, clock()
         self._news, self._swept = False, 0
         self._cycle = _EVERY_SECONDS
         """Mean seconds from one filling up to the next."""
@@ -112,6 +113,7 @@ class Explorer:
         status = await self._store.collection_status()
         if status is None or not any(status.pages.values()):
             raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
+        self._started_at = status.started_at
         held = len(self._pages)
         self._log.info("exploring", topic=self.topic.name, held=held, to_be_read_anew=len(self.unread), new_seeds=new)
 
@@ -233,7 +235,8 @@ class Explorer:
         """Urgency, on the allocator's scale, of a page on trial with worth 1; nan where it has none.
 
         The index of the objective for weight 1 and a copy that is sure to be new, as it is on average for what is held:
-        integrated over the beliefs, as the index of a refresh is, so that both are on one scale.
+        integrated over the beliefs, as the index of a refresh is, so that both are on one scale. What it brings is
+        counted for as long to come as the collection has been there: of what lasts for ever nobody sees more.
         """
         if self._fleet.allocator_name not in ON_A_SCALE:
             return math.nan
@@ -242,8 +245,9 @@ class Explorer:
         if not len(held):
             return _RATE_UNKNOWN_UNIT
         rates, chances = self._fleet.allocator.belief_of(held)
-        amplitude, _ = amplitude_and_rate(objective, rates, np.ones(1), np.full(1, np.nan))
-        return float((chances * amplitude).sum(axis=1).mean())
+        amplitude, rate = amplitude_and_rate(objective, rates, np.ones(1), np.full(1, np.nan))
+        horizon = max(self._clock() - self._started_at, _HORIZON_LEAST_SECONDS)
+        return float((chances * amplitude * -np.expm1(-rate * horizon)).sum(axis=1).mean())
 
     # --- what came of it ----------------------------------------------------------------------------------------
 
