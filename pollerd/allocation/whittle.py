@@ -26,6 +26,7 @@ from pollerd.allocation.learning.words import words
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
+from pollerd.allocation.ties import far_apart, tie_breaks
 from pollerd.allocation.validation import positive
 from pollerd.errors import InvalidValueError
 
@@ -136,11 +137,11 @@ class Whittle(Allocator):
             return np.empty(0, np.int64)
         never = np.flatnonzero(free & np.isposinf(elapsed))
         if len(never) >= k:  # equals, above all others: no need to look at a million of them
-            return never[:k]
+            return never[far_apart(len(never), k)]
         self._sweep_where_all_has_changed()
         if not self._shortlist.worth_it(number, k):
             slots = np.flatnonzero(free)
-            return slots[top(self._urgency(slots, elapsed[slots], now), k)]
+            return _first(slots, self._urgency(slots, elapsed[slots], now), k)
         progress, latest = self._progress(now), self._settings.starvation_cycles * self._belief.cycle
         slots = np.flatnonzero(self._shortlist.to_look_at(free, elapsed, progress, latest))
         value = self._urgency(slots, elapsed[slots], now)
@@ -149,7 +150,7 @@ class Whittle(Allocator):
             value = self._urgency(slots, elapsed[slots], now)
         gap = self._gap(elapsed[slots], now)
         self._shortlist.note(slots, elapsed[slots], gap, value, progress, k, number)
-        return slots[top(value, k)]
+        return _first(slots, value, k)
 
     def _sweep_where_all_has_changed(self) -> None:
         version, cycle = outlook = self._outlook()
@@ -305,6 +306,11 @@ class Whittle(Allocator):
         self._exploration.restore(self._belief.put_shared("whittle", shared_state))
         self._belief.put_rows(slots, site_state)
         self._shortlist.clear()
+
+
+def _first(slots: NDArray[np.int64], urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Those of the slots with the k largest urgencies, of equal indices in another order than that of their slots."""
+    return slots[top(np.where(urgency < OVERDUE, urgency * tie_breaks(slots), urgency), k)]
 
 
 def _clipped(elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
