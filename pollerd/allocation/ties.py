@@ -1,8 +1,8 @@
 """In what order equals come: not in that of their slots.
 
-Lists are often sorted, the pages that change most first. Polled in that order, what is learned first is learned of those
-alone: on 512 sorted pages `whittle` then took a quarter for fast drifters, where none drifts. Steps of the golden section
-of the list put neighbours far apart.
+Lists are often sorted, the pages that change most first. Polled in that order, what is learned first is learned of
+those alone: on 512 sorted pages `whittle` took a quarter for fast drifters, where none drifts. Steps of the golden
+section of the list put neighbours far apart.
 """
 
 from __future__ import annotations
