@@ -21,9 +21,3 @@ def tie_breaks(slots: NDArray[np.int64]) -> NDArray[np.float64]:
     """Factors for the indices of slots int64[k], from 1 to 1 + 2^-32, float64[k]."""
     steps = slots * _GOLDEN
     return np.asarray(1.0 + _DIFFERENCE * (steps - np.floor(steps)))
-
-
-def far_apart(n: int, k: int) -> NDArray[np.int64]:
-    """Places int64[k] of k <= n of n equals, all different, spread over all, elsewhere for another n."""
-    start = int(n * _GOLDEN * n) % n
-    return (start + np.arange(k) * n // k) % n

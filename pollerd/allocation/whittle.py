@@ -26,7 +26,7 @@ from pollerd.allocation.learning.words import words
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
-from pollerd.allocation.ties import far_apart, tie_breaks
+from pollerd.allocation.ties import tie_breaks
 from pollerd.allocation.validation import positive
 from pollerd.errors import InvalidValueError
 
@@ -137,7 +137,7 @@ class Whittle(Allocator):
             return np.empty(0, np.int64)
         never = np.flatnonzero(free & np.isposinf(elapsed))
         if len(never) >= k:  # equals, above all others: no need to look at a million of them
-            return never[far_apart(len(never), k)]
+            return never[:k]
         self._sweep_where_all_has_changed()
         if not self._shortlist.worth_it(number, k):
             slots = np.flatnonzero(free)
