@@ -135,9 +135,9 @@ class Whittle(Allocator):
         number = int(np.count_nonzero(free))
         if k <= 0 or not number:
             return np.empty(0, np.int64)
-        never = np.flatnonzero(free & np.isposinf(elapsed))
-        if len(never) >= k:  # equals, above all others: no need to look at a million of them
-            return never[:k]
+        never = _never_polled(free, elapsed, k)
+        if len(never) == k:  # equals, above all others: no need to look at a million of them
+            return never
         self._sweep_where_all_has_changed()
         if not self._shortlist.worth_it(number, k):
             slots = np.flatnonzero(free)
@@ -306,6 +306,19 @@ class Whittle(Allocator):
         self._exploration.restore(self._belief.put_shared("whittle", shared_state))
         self._belief.put_rows(slots, site_state)
         self._shortlist.clear()
+
+
+def _never_polled(free: NDArray[np.bool_], elapsed: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """The first of the free slots that were never polled, int64[<= k]."""
+    found: list[NDArray[np.int64]] = []
+    for at in range(0, len(free), _ROWS_AT_A_TIME):
+        some = slice(at, at + _ROWS_AT_A_TIME)
+        found.append(at + np.flatnonzero(free[some] & (elapsed[some] == np.inf)))
+        k -= len(found[-1])
+        if k <= 0:
+            found[-1] = found[-1][: len(found[-1]) + k]
+            break
+    return np.concatenate(found)
 
 
 def _first(slots: NDArray[np.int64], urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:

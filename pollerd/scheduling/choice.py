@@ -74,7 +74,7 @@ class Chooser:
         """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
         sites = self.sites
         mask = sites.pollable(now, self.settings.min_interval_seconds)
-        mask &= open_hosts[sites.host[: sites.size]] if len(open_hosts) else False
+        mask &= open_hosts.take(sites.host[: sites.size]) if len(open_hosts) else False
         due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
         mask[changing] &= due | sites.asap[changing]
         return mask
@@ -245,9 +245,7 @@ class _Turn:
 
     def _free(self) -> NDArray[np.bool_]:
         """bool[size]: sites whose host was not taken yet, and can be asked for its robots.txt where that is wanted."""
-        free = self.mask.copy()
-        if self.claimed.any():
-            free &= ~self.claimed[self.host]
+        closed = self.claimed
         if len(self.choice.robots) >= self.robots_room:
-            free &= ~self.robots_wanted[self.host]
-        return free
+            closed = closed | self.robots_wanted
+        return self.mask & ~closed.take(self.host) if closed.any() else self.mask

@@ -137,14 +137,17 @@ class SiteTable(Columns):
 
     def elapsed(self, now: float) -> NDArray[np.float64]:
         """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""
-        return np.maximum(now - self.last_seen[: self.size], 0.0)
+        since = now - self.last_seen[: self.size]
+        return np.maximum(since, 0.0, out=since)
 
     def next_allowed(self, default_min_interval: float) -> NDArray[np.float64]:
         """float64[size]: the earliest moment of the next poll as far as the site itself is concerned, epoch s."""
         n = self.size
-        minimum = self.min_interval[:n]
-        floor = self.last_poll[:n] + np.where(np.isnan(minimum), default_min_interval, minimum)
-        return np.maximum(floor, self.not_before[:n])
+        minimum: NDArray[np.float64] | float = default_min_interval
+        if not self.is_as_ever("min_interval"):
+            minimum = np.where(np.isnan(self.min_interval[:n]), default_min_interval, self.min_interval[:n])
+        allowed = self.last_poll[:n] + minimum
+        return np.maximum(allowed, self.not_before[:n], out=allowed)
 
     def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
         """bool[size]: sites that may be polled now as far as they themselves are concerned.
@@ -213,10 +216,13 @@ class SiteTable(Columns):
         At most one in 16 did not.
         """
         part = slice(0, self.size) if slots is None else slots
-        found = np.bitwise_count(self.history[part])
         length = self.history_length[part]
-        always = (length >= _HISTORY_KNOWN) & (found + (length >= HISTORY_POLLS) >= length)
-        return np.asarray(always & (self.trusted[part] == 0))
+        always = (length >= _HISTORY_KNOWN) & (self.trusted[part] == 0)
+        known = np.flatnonzero(always)  # few of many, as long as many were polled seldom
+        length = length[known]
+        found = np.bitwise_count(self.history[part][known])
+        always[known] = found + (length >= HISTORY_POLLS) >= length
+        return always
 
     def _index(self, ids: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
         if not len(ids):
