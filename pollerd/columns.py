@@ -38,10 +38,11 @@ class Columns:
             return
         capacity = max(rows, self._capacity + self._capacity // (2 if self._capacity < _MANY else 8))
         for name, (dtype, default) in self._DEFAULTS.items():
-            seldom = name in self._SELDOM_SET and (not self._capacity or _is_one_value(getattr(self, name)))
-            column = _one_value(default, dtype, capacity) if seldom else np.full(capacity, default, dtype)
-            if self._capacity and not seldom:
-                column[: self._capacity] = getattr(self, name)
+            column = vars(self).pop(name) if self._capacity else _one_value(default, dtype, 0)
+            if name in self._SELDOM_SET and _is_one_value(column):
+                column = _one_value(default, dtype, capacity)
+            else:
+                column = lengthened(column, capacity - self._capacity, default)
             setattr(self, name, column)
         self._capacity = capacity
 
@@ -72,3 +73,19 @@ def _one_value(value: object, dtype: type, rows: int) -> NDArray[Any]:
 
 def _is_one_value(column: NDArray[Any]) -> bool:
     return not column.flags.writeable
+
+
+def lengthened(rows: NDArray[Any], extra: int, value: object) -> NDArray[Any]:
+    """The rows, which the caller gives up, with as many more of one value.
+
+    They stay where they are, or the system moves their pages: a hundred megabytes are neither copied nor held twice.
+    Where somebody else still looks at them they are copied.
+    """
+    number, shape = len(rows), (len(rows) + extra, *rows.shape[1:])
+    try:
+        rows.resize(shape)
+    except ValueError:
+        seen, rows = rows, np.empty(shape, rows.dtype)
+        rows[:number] = seen
+    rows[number:] = value
+    return rows

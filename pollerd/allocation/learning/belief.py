@@ -21,6 +21,7 @@ from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
+from pollerd.columns import lengthened
 from pollerd.errors import InvalidValueError
 
 VERSION = 4
@@ -88,9 +89,8 @@ class Belief:
         """Room for slots below `capacity`."""
         extra = capacity - len(self.observed)
         if extra > 0:
-            self.likelihood = _longer(self.likelihood, extra, 1)
-            self.occupancy = _longer(self.occupancy, extra, 0)
-            self.observed = _longer(self.observed, extra, 0)
+            for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
+                setattr(self, name, lengthened(vars(self).pop(name), extra, value))
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior."""
@@ -337,10 +337,3 @@ class Belief:
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays
-
-
-def _longer(rows: NDArray[Any], extra: int, value: int) -> NDArray[Any]:
-    """The rows and as many more of one value, without holding the new ones twice."""
-    out = np.empty((len(rows) + extra, *rows.shape[1:]), rows.dtype)
-    out[: len(rows)], out[len(rows) :] = rows, value
-    return out
