@@ -217,7 +217,7 @@ class SiteTable(Columns):
         """
         part = slice(0, self.size) if slots is None else slots
         length = self.history_length[part]
-        always = (length >= _HISTORY_KNOWN) & (self.trusted[part] == 0)
+        always: NDArray[np.bool_] = (length >= _HISTORY_KNOWN) & (self.trusted[part] == 0)
         known = np.flatnonzero(always)  # few of many, as long as many were polled seldom
         length = length[known]
         found = np.bitwise_count(self.history[part][known])
