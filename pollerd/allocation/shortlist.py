@@ -24,17 +24,20 @@ _MOST = 4
 _LEAST = 0.5
 """... and falls, by `_LOWER`, when this share of it is left."""
 _LOWER = 0.8
-_PIECES = 16
-_SMALLEST_PIECE = 65_536
-"""Slots gone through in one choice of a sweep: with fewer a sweep is one choice."""
+_PIECE, _LOOKS_A_PLACE = 32_768, 4
+"""Slots gone through in one choice of a sweep, and at least so many for each place."""
+_AT_ONCE = 65_536
+"""Where more slots than this, and more than can be expected, are due at once they are gone through in a sweep."""
 
 
 class Shortlist:
     """Until when each slot need not be looked at, for `level`: `due` float32[capacity], the clock's progress (s), if it
     was not polled meanwhile: its gap is no less than `seen` float32[capacity] s.
 
-    The level falls by a sweep: the slots are gone through piece by piece, over as many choices, so that no choice among
-    very many has to look at all of them.
+    A sweep goes through all slots piece by piece, over as many choices, so that no choice among very many has to look
+    at all of them: for a level a little lower, or, where nothing is known of the present one, for that which the first
+    piece suggests. A piece is every so manieth slot and stands for all. Until the sweep is over the choice is one
+    among the pieces gone through and whoever is known to stand high.
     """
 
     def __init__(self) -> None:
@@ -43,7 +46,13 @@ class Shortlist:
         self._origin: float | None = None
         self._level = -np.inf
         self._goal = -np.inf
-        self._swept: int | None = None
+        """What the slots are put off for; nan: the first piece of a sweep shall tell."""
+        self._piece: int | None = None
+        """The next piece of the sweep under way."""
+        self._pieces = 0
+        """How many the sweep has; 0: not yet known."""
+        self._again = False
+        """Whether all has changed since the sweep began."""
 
     def grow(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
@@ -60,41 +69,71 @@ class Shortlist:
         """Nothing is known any more."""
         self._due[:] = -np.inf
         self._level = self._goal = -np.inf
-        self._swept = None
+        self._piece, self._again = None, False
 
     def sweep(self) -> None:
-        """What is believed of all has changed: go through all again."""
-        self._goal = self._level * _LOWER
-        self._swept = 0
+        """What is believed of all has changed: go through all again, once the sweep under way is over."""
+        if self._piece is not None:
+            self._again = True
+        elif self._level > -np.inf:  # else all are due as it is
+            self._begin(self._level * _LOWER)
+
+    def _begin(self, goal: float) -> None:
+        self._goal, self._piece, self._pieces, self._again = goal, 0, 0, False
 
     def worth_it(self, eligible: int, k: int) -> bool:
         """Whether `eligible` slots are so many more than the k wanted that most are not worth a look."""
         return eligible > _MOST * _places(eligible, k)
 
     def to_look_at(
-        self, free: NDArray[np.bool_], elapsed: NDArray[np.float64], progress: float, latest: float
+        self, free: NDArray[np.bool_], elapsed: NDArray[np.float64], progress: float, latest: float, k: int
     ) -> NDArray[np.bool_]:
         """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n].
 
-        `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at.
+        `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at. k: how many are
+        wanted.
         """
         n = len(elapsed)
         rest = elapsed >= self._seen[:n]
         rest &= elapsed <= latest
         rest &= self._due[:n] > np.float32(progress - (self._origin or 0.0))
         mask = free & ~rest
-        if self._swept is not None:
-            end = self._swept + max(n // _PIECES, _SMALLEST_PIECE)
-            mask[self._swept : end] = free[self._swept : end]
-            self._due[self._swept : end] = -np.inf  # those that are not free now are looked at once they are
-            self._swept = end
-            if end >= n:
-                self._level, self._swept = self._goal, None
-        return mask
+        if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
+            self._due[:n] = np.inf
+            self._begin(np.nan)
+            mask[:] = False
+        return self._with_next_piece(mask, free, k)
 
     def enough(self, value: NDArray[np.float64], k: int) -> bool:
         """Whether the k largest of all are among those looked at, with indices float64[m]."""
         return int(np.count_nonzero(value >= self._level)) >= k
+
+    def more(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+        """Which of the free slots to look at, bool[n], where those in `mask` were not enough: all, or a piece of them.
+
+        In a sweep among very many those looked at have to do.
+        """
+        if not self._too_many(int(np.count_nonzero(free)), free, k):
+            return free
+        if self._piece is None:
+            self._due[: len(free)] = np.inf
+            self._begin(np.nan)
+            return self._with_next_piece(mask.copy(), free, k)
+        return mask if int(np.count_nonzero(mask)) >= k else free
+
+    def _too_many(self, number: int, free: NDArray[np.bool_], k: int) -> bool:
+        """Whether so many slots are not looked at at once."""
+        return number > _AT_ONCE and number > 2 * _MOST * _places(int(np.count_nonzero(free)), k)
+
+    def _with_next_piece(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+        if self._piece is None:
+            return mask
+        if not self._pieces:
+            self._pieces = max(int(np.count_nonzero(free)) // max(_PIECE, _LOOKS_A_PLACE * k), 1)
+        part = slice(self._piece, None, self._pieces)
+        mask[part] = free[part]
+        self._due[part] = -np.inf  # those that are not free now are looked at once they are
+        return mask
 
     def note(
         self,
@@ -113,7 +152,9 @@ class Shortlist:
         """
         if self._origin is None:
             self._origin = progress
-        self._set_level(value, _places(eligible, k), everyone=len(slots) == eligible)
+        places = _places(eligible, k)
+        self._turn_sweep(slots, value, places / eligible)
+        self._set_level(value, places, everyone=len(slots) == eligible)
         with np.errstate(divide="ignore", invalid="ignore"):
             grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._goal / value)) - 1.0), 0.0)
         # Rounded down to float32: never due later than worked out, and seen at the gap itself.
@@ -121,14 +162,30 @@ class Shortlist:
         due = np.where(value < self._goal, progress - self._origin + grows, -np.inf).astype(np.float32)
         self._due[slots] = np.nextafter(due, np.float32(-np.inf))
 
+    def _turn_sweep(self, slots: NDArray[np.int64], value: NDArray[np.float64], share: float) -> None:
+        """A piece was looked at; share: of the slots that shall gather at the level."""
+        if self._piece is None:
+            return
+        if np.isnan(self._goal):
+            piece = value[slots % self._pieces == self._piece]
+            self._goal = float(np.quantile(piece, 1.0 - share)) if len(piece) else -np.inf
+            self._level = -np.inf
+        self._piece += 1
+        if self._piece == self._pieces:
+            self._level, self._piece = self._goal, None
+            if self._again:
+                self.sweep()
+
     def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
-        gathered = int(np.count_nonzero(value >= self._level))
         if everyone:
             self._due[:] = -np.inf  # who is not among them was put off for a level that may now fall
+        elif self._piece is not None and self._level == -np.inf:
+            return  # the sweep will tell
+        gathered = int(np.count_nonzero(value >= self._level))
         if everyone or gathered > _MOST * places:
             self._level = self._goal = float(np.partition(value, len(value) - places)[len(value) - places])
-            self._swept = None
-        elif gathered < _LEAST * places and self._swept is None:
+            self._piece = None
+        elif gathered < _LEAST * places and self._piece is None:
             self.sweep()
 
 

@@ -127,7 +127,8 @@ class Whittle(Allocator):
     ) -> NDArray[np.int64]:
         """The top k of `urgency`; of many slots only those are looked at that may have come so far.
 
-        Above 65,536 slots a lesson or a change of the cycle reaches all of them within 16 choices.
+        Above 65,536 slots the first look, a lesson or a change of the cycle reaches all of them over several choices,
+        one for each 32,768 of them.
         """
         n = self._roster.n
         elapsed = self._roster.check_elapsed(elapsed)[:n]
@@ -143,11 +144,14 @@ class Whittle(Allocator):
             slots = np.flatnonzero(free)
             return _first(slots, self._urgency(slots, elapsed[slots], now), k)
         progress, latest = self._progress(now), self._settings.starvation_cycles * self._belief.cycle
-        slots = np.flatnonzero(self._shortlist.to_look_at(free, elapsed, progress, latest))
+        mask = self._shortlist.to_look_at(free, elapsed, progress, latest, k)
+        slots = np.flatnonzero(mask)
         value = self._urgency(slots, elapsed[slots], now)
         if len(slots) < number and not self._shortlist.enough(value, k):
-            slots = np.flatnonzero(free)
-            value = self._urgency(slots, elapsed[slots], now)
+            more = self._shortlist.more(mask, free, k)
+            if more is not mask:
+                slots = np.flatnonzero(more)
+                value = self._urgency(slots, elapsed[slots], now)
         gap = self._gap(elapsed[slots], now)
         self._shortlist.note(slots, elapsed[slots], gap, value, progress, k, number)
         return _first(slots, value, k)

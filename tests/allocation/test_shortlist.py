@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,7 +95,7 @@ def test_no_index_grows_faster_than_the_fourth_power_of_the_gap(objective: str, 
 def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces this small a lesson takes many choices to reach all; without lessons, and with what they weigh
     against one rate for all left as it is, every choice is exact."""
-    monkeypatch.setattr("pollerd.allocation.shortlist._SMALLEST_PIECE", 16)
+    monkeypatch.setattr("pollerd.allocation.shortlist._PIECE", 16)
     allocator = Whittle(1.0)
     world = World(allocator, 2_000, 3)
     for _ in range(500):
@@ -113,7 +115,58 @@ def test_a_cleared_list_looks_at_all() -> None:
     slots, gap = np.arange(1_000), np.linspace(1.0, 100.0, 1_000)
     shortlist.note(slots, gap, gap, gap**2, 50.0, 1, 1_000)
     free = np.ones(1_000, np.bool_)
-    assert 0 < shortlist.to_look_at(free, gap, 50.0, 1e9).sum() < 1_000
-    assert shortlist.to_look_at(free, gap + 1.0, 51.0, 1e9).sum() >= shortlist.to_look_at(free, gap, 50.0, 1e9).sum()
+    assert 0 < shortlist.to_look_at(free, gap, 50.0, 1e9, 1).sum() < 1_000
+    assert (
+        shortlist.to_look_at(free, gap + 1.0, 51.0, 1e9, 1).sum() >= shortlist.to_look_at(free, gap, 50.0, 1e9, 1).sum()
+    )
     shortlist.clear()
-    assert shortlist.to_look_at(free, gap, 50.0, 1e9).all()
+    assert shortlist.to_look_at(free, gap, 50.0, 1e9, 1).all()
+
+
+def taught_world(n: int) -> World:
+    """All of its sites polled twice; nothing is learned of all of them from now on."""
+    world = World(Whittle(1.0), n, 5)
+    for _ in range(2):
+        world.now += n
+        gap = world.now - world.last
+        changed = world.rng.random(n) < -np.expm1(-world.rates * np.minimum(gap, n))
+        world.last[:] = world.now
+        world.allocator.observe(np.arange(n), gap, EvidenceBatch(changed), world.now)
+    world.last -= world.rng.exponential(n, n)
+    return world
+
+
+def test_a_look_at_very_many_is_spread_over_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start and at a lesson; a choice is among the pieces seen so far, and once all were seen it is the best."""
+    monkeypatch.setattr("pollerd.allocation.shortlist._PIECE", 1_000)
+    monkeypatch.setattr("pollerd.allocation.shortlist._AT_ONCE", 2_000)
+    n, k = 20_000, 10
+    world = taught_world(n)
+    whittle = world.allocator
+    assert isinstance(whittle, Whittle)
+    monkeypatch.setattr(whittle._belief, "_lesson_at", 10**9)
+    monkeypatch.setattr(whittle._belief.alike, "observe", lambda *_: False)
+    looked: list[int] = []
+    select, urgency = whittle.select, whittle._urgency
+
+    def counted(*arguments: Any) -> NDArray[np.int64]:
+        looked.append(0)
+        with monkeypatch.context() as watched:
+            watched.setattr(whittle, "_urgency", watch)
+            return select(*arguments)
+
+    def watch(part: Any, gap: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        looked[-1] += len(gap)
+        return urgency(part, gap, now)
+
+    monkeypatch.setattr(whittle, "select", counted)
+    share = []
+    for turn in range(120):
+        if turn == 60:
+            whittle._belief._learn()
+        chosen, best = world.turn(k)
+        share.append(chosen.sum() / best.sum())
+    assert max(looked) < n / 4
+    assert np.mean(share[:20]) > 0.7
+    assert np.mean(share[60:80]) > 0.9
+    np.testing.assert_allclose(share[25:60] + share[85:], 1.0)
