@@ -6,10 +6,10 @@ or named `x-gzip` as it is: each would be recorded as a change that never was.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 
 import brotli  # type: ignore[import-untyped]
+from zlib_ng import zlib_ng
 
 ACCEPT_ENCODING = "gzip, deflate, br"
 """What `decode` can undo, as the value of a request's Accept-Encoding."""
@@ -62,7 +62,7 @@ def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:
     """Up to `room` bytes of all gzip members, and whether the last is complete; trailing rubbish is ignored."""
     parts: list[bytes] = []
     for _ in range(_MAX_MEMBERS):
-        part, inflater = _inflate(body, zlib.MAX_WBITS | 16, room)
+        part, inflater = _inflate(body, zlib_ng.MAX_WBITS | 16, room)
         parts.append(part)
         room -= len(part)
         body = inflater.unused_data
@@ -73,16 +73,16 @@ def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:
 
 def _undeflate(body: bytes, room: int) -> tuple[bytes, bool]:
     """Up to `room` bytes of a deflate body; servers send it with and without the zlib wrapper."""
-    wrapped = body[0] & 0x0F == zlib.DEFLATED and len(body) > 1 and (body[0] << 8 | body[1]) % 31 == 0
-    part, inflater = _inflate(body, zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS, room)
+    wrapped = body[0] & 0x0F == zlib_ng.DEFLATED and len(body) > 1 and (body[0] << 8 | body[1]) % 31 == 0
+    part, inflater = _inflate(body, zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS, room)
     return part, inflater.eof
 
 
-def _inflate(body: bytes, window_bits: int, room: int) -> tuple[bytes, zlib._Decompress]:
-    inflater = zlib.decompressobj(window_bits)
+def _inflate(body: bytes, window_bits: int, room: int) -> tuple[bytes, zlib_ng._Decompress]:
+    inflater = zlib_ng.decompressobj(window_bits)
     try:
         return inflater.decompress(body, room), inflater
-    except zlib.error as error:
+    except zlib_ng.error as error:  # type: ignore[misc]  # its stub takes the class for an instance
         raise DecodingError(f"damaged compressed body: {error}") from error
 
 
