@@ -93,7 +93,7 @@ class Media(StrEnum):
     BINARY = "binary"
 
 
-class Validators(Struct, frozen=True):
+class Validators(Struct, frozen=True, gc=False):
     """The server's own words, echoed verbatim: `ETag` to If-None-Match, `Last-Modified` to If-Modified-Since."""
 
     etag: str | None = None
@@ -103,14 +103,14 @@ class Validators(Struct, frozen=True):
         return self.etag is not None or self.last_modified is not None
 
 
-class Redirect(Struct, frozen=True):
+class Redirect(Struct, frozen=True, gc=False):
     """One hop: the status that sent us on, and the absolute URL it sent us to."""
 
     status: int
     url: str
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, gc=False):
     """What a fetch came back with. Fetching returns it and never raises for a site's fault."""
 
     kind: OutcomeKind
@@ -135,7 +135,7 @@ class Outcome(Struct, frozen=True):
             raise ValueError("body: present exactly when kind is 'body'")
 
 
-class Evidence(Struct, frozen=True):
+class Evidence(Struct, frozen=True, gc=False):
     """What a poll tells of a page's changes over the gap since the last informative poll.
 
     The strongest given wins: count, then age, then changed.
@@ -148,7 +148,7 @@ class Evidence(Struct, frozen=True):
     """Number of new items, where the items themselves were told apart."""
 
 
-class Baseline(Struct, frozen=True):
+class Baseline(Struct, frozen=True, gc=False):
     """What is remembered of a site's content, to judge its next response. Small: it is read with every poll."""
 
     fingerprint: bytes | None = None
@@ -167,7 +167,7 @@ class Baseline(Struct, frozen=True):
     """What of the content differs at every fetch and is no change, as detection packs it; empty: none."""
 
 
-class Detection(Struct, frozen=True):
+class Detection(Struct, frozen=True, gc=False):
     """What a response means. `kind` is FIRST, UNCHANGED, CHANGED, NOT_MODIFIED or UNDECODABLE."""
 
     kind: OutcomeKind
@@ -252,7 +252,7 @@ class Site:
     redirect_count: int = 0
 
 
-class Poll(Struct, frozen=True):
+class Poll(Struct, frozen=True, gc=False):
     """One poll as recorded. `elapsed` is seconds since the last informative poll, None at the first."""
 
     site_id: int

@@ -9,7 +9,7 @@ from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteMemory
 
 
-class Finding(Struct, frozen=True):
+class Finding(Struct, frozen=True, gc=False):
     """The answer to one poll of the site in `slot`.
 
     `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where

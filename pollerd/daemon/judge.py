@@ -18,7 +18,7 @@ _PERMANENT = frozenset({301, 308})
 _HOST_THROTTLES = 3
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, gc=False):
     """How a site and its host stood before the poll."""
 
     failures: int
@@ -26,7 +26,7 @@ class Standing(Struct, frozen=True):
     host_throttles: int
 
 
-class Judgement(Struct, frozen=True):
+class Judgement(Struct, frozen=True, gc=False):
     """What follows from one poll: the record for storage, and what it means for the host.
 
     `host_pause_seconds`: leave the whole host alone for so long; None: no. `host_throttles`: throttled answers in a

@@ -26,7 +26,7 @@ _AT_ONCE = {
 }
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, gc=False):
     """How the page stood: its site's, on trial or not, the robot's own or the user's."""
 
     page_id: int
@@ -35,7 +35,7 @@ class Standing(Struct, frozen=True):
     own: bool
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """Where the page stands now, and where it is to be found instead, if it is known by another URL."""
 
     state: PageState

@@ -13,7 +13,7 @@ from msgspec import Struct
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
-class Directives(Struct, frozen=True):
+class Directives(Struct, frozen=True, gc=False):
     """noindex: not to be collected. nofollow: its links are not to be followed."""
 
     noindex: bool = False

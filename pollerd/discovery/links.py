@@ -23,7 +23,7 @@ _REFRESH = re.compile(r"\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?[\"']?([^\"']+)", re
 _OTHER_SCHEMES = ("mailto:", "javascript:", "tel:", "data:", "ftp:", "about:", "#")
 
 
-class Link(Struct, frozen=True):
+class Link(Struct, frozen=True, gc=False):
     """A link of a page. `nofollow`: its author does not vouch for it."""
 
     url: str
@@ -31,7 +31,7 @@ class Link(Struct, frozen=True):
     nofollow: bool = False
 
 
-class PageLinks(Struct, frozen=True):
+class PageLinks(Struct, frozen=True, gc=False):
     """All that a page says of where to go on, URLs normalised.
 
     links: each URL once, in the order of the page, without the page itself. canonical: the URL that it names as its

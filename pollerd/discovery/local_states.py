@@ -33,7 +33,7 @@ DEEP, MANY = 10.0, 3.0
 """Depth of a path, and logarithm of a number of parents, that count as 1."""
 
 
-class Page(Struct, frozen=True):
+class Page(Struct, frozen=True, gc=False):
     """What a retrieved page showed. links: int64[k], documents, each once; the rest describes them, each [k].
 
     anchor: score of the link's text in [0, 1], 0 where it tells nothing. like_hub: its URL looks like that of a list of

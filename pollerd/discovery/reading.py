@@ -28,7 +28,7 @@ MOST_LISTED = 5_000
 """Further entries of a sitemap or feed are not read: a sitemap may hold fifty thousand, all of one site."""
 
 
-class Lead(Struct, frozen=True):
+class Lead(Struct, frozen=True, gc=False):
     """Where a page leads: a normalised URL, the score of the link's text, and when it changed last, if that is told."""
 
     url: str
@@ -36,7 +36,7 @@ class Lead(Struct, frozen=True):
     modified: float | None = None
 
 
-class Reading(Struct, frozen=True):
+class Reading(Struct, frozen=True, gc=False):
     """What a page showed.
 
     relevance: 0 to 1. leads: each URL once, those of links that may be followed. canonical: the URL that it names as
@@ -50,7 +50,7 @@ class Reading(Struct, frozen=True):
     listing: bool = False
 
 
-class Recipe(Struct, frozen=True):
+class Recipe(Struct, frozen=True, gc=False):
     """What a `Topic` is made from."""
 
     examples: tuple[str, ...]

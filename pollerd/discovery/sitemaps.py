@@ -28,14 +28,14 @@ _GZIP = b"\x1f\x8b"
 _DEEPEST = 16
 
 
-class Listed(Struct, frozen=True):
+class Listed(Struct, frozen=True, gc=False):
     """An entry: the URL as it is written, and when its page last changed (UTC epoch s), None where that is not told."""
 
     url: str
     modified: float | None = None
 
 
-class Sitemap(Struct, frozen=True):
+class Sitemap(Struct, frozen=True, gc=False):
     """What a sitemap lists: pages, and further sitemaps."""
 
     pages: tuple[Listed, ...] = ()

@@ -24,21 +24,21 @@ PackedRow = tuple[int, bytes, int | None, bytes | None]
 """A content as it is kept: its id and body, and those of the one that it leans on."""
 
 
-class Base(Struct, frozen=True):
+class Base(Struct, frozen=True, gc=False):
     """A content that is kept whole, which others may lean on."""
 
     id: int
     content: bytes
 
 
-class Kept(Struct, frozen=True):
+class Kept(Struct, frozen=True, gc=False):
     """A content as it was read: what stands in it, and the whole one that it leans on or is."""
 
     content: bytes
     base: Base
 
 
-class Packed(Struct, frozen=True):
+class Packed(Struct, frozen=True, gc=False):
     """A content as it is to be written. `base_id`: the content that it leans on; None: it is whole."""
 
     body: bytes

@@ -16,7 +16,7 @@ Appraise = Callable[[FringeRows], NDArray[np.float64]]
 """Worth of k pages of the fringe, float64[k]."""
 
 
-class LeadDraft(Struct, frozen=True):
+class LeadDraft(Struct, frozen=True, gc=False):
     """A link to a page, known or new. anchor: score of its text; modified_at: what a sitemap says (epoch s).
 
     counted: it is one that a reader sees, and belongs to the link graph.
@@ -28,7 +28,7 @@ class LeadDraft(Struct, frozen=True):
     counted: bool = True
 
 
-class PageRecord(Struct, frozen=True):
+class PageRecord(Struct, frozen=True, gc=False):
     """What became of a page by one poll of its site. `relevance` None: it was not read, and stays.
 
     `leads` None: its links stay as they are. `weight` of its site from now on, None: as it is. `ended`: its site goes.
@@ -46,7 +46,7 @@ class PageRecord(Struct, frozen=True):
     on_trial: bool = False
 
 
-class Findings(Struct, frozen=True):
+class Findings(Struct, frozen=True, gc=False):
     """What a batch brings to the collection besides its polls. `dropped`: (page, site) that have to make room.
 
     `learned`: what the request controller knows; None: as it was. `step`: requests of the robot so far.

@@ -48,7 +48,7 @@ _NO_VALIDATORS = Validators()
 _NO_BASELINE = Baseline()
 
 
-class SiteMemory(Struct, frozen=True):
+class SiteMemory(Struct, frozen=True, gc=False):
     """What a poll needs of its site, and what it leaves behind for the next.
 
     In a `PollRecord`, `content_id`, `last_outcome`, `settings_changed_at` and `access` are not read: the first follows
@@ -71,7 +71,7 @@ class SiteMemory(Struct, frozen=True):
     """Why the site cannot be polled as it stands in the database; then only id and URL are as stored."""
 
 
-class ChangeDraft(Struct, frozen=True):
+class ChangeDraft(Struct, frozen=True, gc=False):
     """A change found, before it has an id. Its contents follow from the record it stands in."""
 
     kind: Media
@@ -79,7 +79,7 @@ class ChangeDraft(Struct, frozen=True):
     previous_poll_at: float | None
 
 
-class PollRecord(Struct, frozen=True):
+class PollRecord(Struct, frozen=True, gc=False):
     """One poll with everything that follows from it; kept whole or not at all.
 
     A record whose site was deleted, or got another URL than `memory.url`, is skipped.
