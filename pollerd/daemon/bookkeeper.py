@@ -292,8 +292,7 @@ class Bookkeeper:
             instruments.polls[outcome].inc(number)
         instruments.response_bytes.inc(sum(record.poll.bytes for record in records))
         instruments.changes.inc(sum(record.poll.changed for record in records))
-        for record in records:
-            instruments.poll_duration.observe(record.poll.duration)
+        instruments.poll_duration.observe_all([record.poll.duration for record in records])
 
 
 def _changed(finding: Finding) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import structlog
@@ -72,7 +73,8 @@ class Dispatcher:
         self._again_in = math.inf
         self._room = asyncio.Semaphore(settings.max_inflight)
         self._wake = asyncio.Event()
-        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[None] = self._loop.create_future()
         """Gets the exception of a poll that raised: a fault of ours, which must take the daemon down."""
         self._turned_at = time.monotonic()
         self._log = structlog.get_logger("pollerd.dispatch")
@@ -102,7 +104,7 @@ class Dispatcher:
         task = self._tasks.get(slot)
         if task is not None:
             # Not at once: a task cancelled before its first step would never give back its room and its host.
-            asyncio.get_running_loop().call_soon(task.cancel)
+            self._loop.call_soon(task.cancel)
 
     async def run(self) -> None:
         """Spends the budget until cancelled."""
@@ -360,9 +362,9 @@ class Dispatcher:
             self._intake.put(aside)
 
     def _spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
-        task = asyncio.create_task(work, name=name)
+        task = self._loop.create_task(work, name=name)
         self._tasks[slot] = task
-        task.add_done_callback(lambda done: self._done(slot, done))
+        task.add_done_callback(partial(self._done, slot))
 
     def _done(self, slot: int, task: asyncio.Task[None]) -> None:
         if self._tasks.get(slot) is task:

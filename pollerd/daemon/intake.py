@@ -68,6 +68,8 @@ class Intake:
             self._release(finding)
 
     def _answered(self) -> None:
+        if not self._watch.troubled:
+            return
         was_offline = self.offline
         for held in self._watch.answered():
             self._journal.put(held)

@@ -117,21 +117,18 @@ class Fetcher:
         304, the validators are those sent, as far as the response did not renew them. `bytes` is the body's size:
         decoded for BODY, else what was read and thrown away.
         """
-        with self._egress as egress:
-            return await self._fetch(egress, request, may_follow)
-
-    async def _fetch(self, egress: Egress, request: Request, may_follow: MayFollow | None) -> Outcome:
-        journey = _Journey(request.url, egress.way(request.proxy), self._clock(), self._mono())
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
-        try:
-            response = await self._get(journey, own, None)
-            if response.status in _REDIRECT_STATUSES:
-                limit = self._settings.max_redirects
-                response = await self._follow(journey, response, own, headers, limit, may_follow)
-            return await self._judge(journey, response, request.validators)
-        except RefusedError as refused:
-            return self._outcome(journey, refused.kind, detail=refused.detail)
+        with self._egress as egress:
+            journey = _Journey(request.url, egress.way(request.proxy), self._clock(), self._mono())
+            try:
+                response = await self._get(journey, own, None)
+                if response.status in _REDIRECT_STATUSES:
+                    limit = self._settings.max_redirects
+                    response = await self._follow(journey, response, own, headers, limit, may_follow)
+                return await self._judge(journey, response, request.validators)
+            except RefusedError as refused:
+                return self._outcome(journey, refused.kind, detail=refused.detail)
 
     async def fetch_robots(self, url: str, proxy: str | None = None) -> RobotsResponse:
         """Get a robots.txt, across up to five redirects to wherever they lead. Never raises for a site's fault.

@@ -70,6 +70,11 @@ class LinkWatch(Generic[T]):
         return [], dropped
 
     @property
+    def troubled(self) -> bool:
+        """Whether anything is held back, or the link seems down: else an answer says nothing new."""
+        return self.holding or self.state is LinkState.OFFLINE
+
+    @property
     def holding(self) -> bool:
         """Whether anything is held back."""
         return bool(self._held)

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
 from pollerd.model import OutcomeKind, PageState, SiteState
+from pollerd.telemetry.batches import BatchHistogram
 
 DECILES = 10
 """Tenths of 0 to 1 that predicted probabilities are counted by."""
@@ -33,7 +34,9 @@ class Instruments:
         kinds = [kind for kind in OutcomeKind if kind != OutcomeKind.BODY]
         self.polls: dict[OutcomeKind, Counter] = {kind: self._polls.labels(kind.value) for kind in kinds}
         self.changes = counter("changes_total", "Changes found and committed")
-        self.poll_duration = histogram("poll_duration_seconds", "From a poll's start to its answer", _DURATIONS)
+        self.poll_duration = BatchHistogram(
+            "pollerd_poll_duration_seconds", "From a poll's start to its answer", _DURATIONS, registry
+        )
         self.response_bytes = counter("response_bytes_total", "Bytes of bodies after decompression")
         self._robots = counter("robots_fetches_total", "robots.txt requests by result", "result")
         self.robots = {kind: self._robots.labels(kind) for kind in ("found", "absent", "unreachable")}
@@ -88,4 +91,4 @@ class Instruments:
 
     def names(self) -> set[str]:
         """The names of all metrics of this class, as Prometheus sees the families."""
-        return {m._name for m in vars(self).values() if isinstance(m, MetricWrapperBase)}
+        return {m._name for m in vars(self).values() if isinstance(m, MetricWrapperBase | BatchHistogram)}
