@@ -130,7 +130,7 @@ class Explorer:
         """Puts pages on trial until cancelled. turn: held while sites come; wake: called when some came."""
         while True:
             began = time.monotonic()
-            chooser.worth_unit = self.worth_unit(objective())
+            chooser.trials.worth_unit = self.worth_unit(objective())
             try:
                 came = await _to_its_end(self._fill_up(turn, budget()))
             except DatabaseUnavailableError as error:

@@ -13,13 +13,10 @@ from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
+from pollerd.scheduling.trials import Rivals, Trials
 
 _ROUNDS = 6
 """How often the allocator is asked again when it named several sites of one host."""
-
-BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0
-"""While a site on trial waits for its host, at most so long, nothing is polled that is worth less than a share of it:
-where the budget is more than the best hosts may be asked, the rest of it would go to what is worth least."""
 
 _ENOUGH_SHARE = 0.1
 """Places that may stay empty until the next tick: with many sites, asking again costs more than they are worth."""
@@ -35,6 +32,23 @@ class Selector(Protocol):
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """How much each of the slots wants the next poll; asked only where sites are on trial."""
+
+
+@dataclass(frozen=True)
+class _Wants:
+    """What the allocator wants now; elapsed float64[size] s."""
+
+    allocator: Selector
+    elapsed: NDArray[np.float64]
+    now: float
+
+    def first(self, free: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
+        """At most k of the free slots, most urgent first."""
+        return self.allocator.select(self.elapsed, self.now, free, k)
+
+    def urgency(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How much each of the slots wants the next poll, float64[k]."""
+        return self.allocator.urgency_of(slots, self.elapsed[slots], self.now)
 
 
 @dataclass
@@ -54,10 +68,7 @@ class Chooser:
 
     def __init__(self, sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> None:
         self.sites, self.hosts, self.settings = sites, hosts, settings
-        self.noise = NoiseCap(sites)
-        self.worth_unit = math.nan
-        """Urgency of a site on trial whose worth is 1; nan where the allocator's urgency is on no such scale: then they
-        are new sites like others."""
+        self.noise, self.trials = NoiseCap(sites), Trials(sites, hosts)
         self._new_credit = 0.0
 
     def eligible(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
@@ -101,42 +112,18 @@ class Chooser:
         turn.take(twin)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         known = np.isfinite(self.sites.last_poll[:n])
-        elapsed = self.sites.elapsed(now)
-        trials = self._trials()
-        if trials is None:
+        wants, rivals = _Wants(allocator, self.sites.elapsed(now), now), self.trials.rivals(now)
+        if rivals is None:
             for group, limit in self._shares(turn, known, ~known):
-                turn.take_from(allocator, elapsed, now, group, limit)
+                turn.take_from(wants, group, limit)
         else:
-            worth = self.worth_unit * self.sites.worth[:n]
-            *new, (group, limit) = self._shares(turn, known | trials, ~known & ~trials) or [(known, 0)]
+            on_trial, choice.again_in = rivals.on_trial, rivals.again_in
+            *new, (group, limit) = self._shares(turn, known | on_trial, ~known & ~on_trial) or [(known, 0)]
             for fresh, share in new:
-                turn.take_from(allocator, elapsed, now, fresh, share)
-            turn.take_by_worth(allocator, elapsed, now, group & ~trials, worth, limit, self._bars(now, worth, choice))
+                turn.take_from(wants, fresh, share)
+            turn.take_by_worth(wants, group & ~on_trial, rivals, limit)
         self.noise.earn(len(choice.polls))
         return choice
-
-    def _trials(self) -> NDArray[np.bool_] | None:
-        """Sites on trial, bool[size], where they are weighed against the allocator's."""
-        return None if math.isnan(self.worth_unit) else self.sites.on_trial()
-
-    def _bars(self, now: float, worth: NDArray[np.float64], choice: Choice) -> tuple[float, float]:
-        """The urgencies below which no site on trial is polled now, and none of the others.
-
-        Both are `BAR_SHARE` of the best on trial that can be asked soon; for the others what is being asked counts,
-        too: what it leads to is about to come. A site whose worth is infinite comes first, but says nothing of what
-        others are worth.
-        """
-        sites, hosts = self.sites, self.hosts
-        slots = np.flatnonzero(np.isfinite(worth) & ~sites.paused[: len(worth)])
-        host = sites.host[slots]
-        ready = np.maximum(hosts.ready_at()[host], sites.not_before[slots])
-        under_way, lately = sites.in_flight[slots], hosts.last_start[host] > now - PATIENCE_SECONDS
-        soon = (ready <= now + PATIENCE_SECONDS) & ((~hosts.busy[host] & ~under_way) | lately)
-        value = BAR_SHARE * worth[slots]
-        bar = float(value[soon & ~under_way].max(initial=0.0))
-        later = ready[soon & ~under_way & (ready > now) & (worth[slots] >= bar)]
-        choice.again_in = float(later.min(initial=math.inf)) - now
-        return bar, float(value[soon].max(initial=0.0))
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
@@ -193,51 +180,32 @@ class _Turn:
                 self.choice.robots.append(slot)
         return taken
 
-    def take_from(
-        self,
-        allocator: Selector,
-        elapsed: NDArray[np.float64],
-        now: float,
-        group: NDArray[np.bool_],
-        limit: int,
-    ) -> None:
+    def take_from(self, wants: _Wants, group: NDArray[np.bool_], limit: int) -> None:
         """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
             free = self._free() & group
             if limit <= 0 or not free.any():
                 return
-            slots = allocator.select(elapsed, now, free, limit)
+            slots = wants.first(free, limit)
             if not len(slots):
                 return
             limit -= self.take(slots, limit)
             if limit < enough:
                 return
 
-    def take_by_worth(
-        self,
-        allocator: Selector,
-        elapsed: NDArray[np.float64],
-        now: float,
-        group: NDArray[np.bool_],
-        worth: NDArray[np.float64],
-        limit: int,
-        bars: tuple[float, float],
-    ) -> None:
-        """Fills up to `limit` places from the group, by urgency, and from the sites that have a worth, on one scale.
-
-        bars: what is worth less is left; for those that have a worth, and for the group.
-        """
+    def take_by_worth(self, wants: _Wants, group: NDArray[np.bool_], rivals: Rivals, limit: int) -> None:
+        """Fills up to `limit` places from the group and from the sites on trial, the most urgent first."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
             free = self._free()
-            rivals = np.flatnonzero(free & ~np.isnan(worth))
-            named = allocator.select(elapsed, now, free & group, limit) if limit > 0 else rivals[:0]
-            slots = np.concatenate([named, rivals])
+            tried = np.flatnonzero(free & rivals.on_trial)
+            named = wants.first(free & group, limit) if limit > 0 else tried[:0]
+            slots = np.concatenate([named, tried])
             if limit <= 0 or not len(slots):
                 return
-            value = np.concatenate([allocator.urgency_of(named, elapsed[named], now), worth[rivals]])
-            enough_worth = value >= np.repeat(bars[::-1], [len(named), len(rivals)])
+            value = np.concatenate([wants.urgency(named), rivals.worth[tried]])
+            enough_worth = value >= np.repeat([rivals.bar_of_others, rivals.bar], [len(named), len(tried)])
             order = np.argsort(-value, kind="stable")
             limit -= self.take(slots[order[enough_worth[order]]], limit)
             if limit < enough:

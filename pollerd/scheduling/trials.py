@@ -1,0 +1,67 @@
+"""Sites that the topic robot has on trial: what each is worth, and what is not worth the wait for a better one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.sites import SiteTable
+
+BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0
+"""While a site on trial waits for its host, at most so long, nothing is polled that is worth less than a share of it:
+where the budget is more than the best hosts may be asked, the rest of it would go to what is worth least."""
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """The sites on trial beside the allocator's, on one scale.
+
+    worth : float64[size], urgency of each site on trial, nan for the others; `bar` and `bar_of_others`: urgencies below
+    which no site on trial, and none of the others, is polled now; `again_in`: seconds until a site that is waited for
+    may be polled, inf where there is none.
+    """
+
+    worth: NDArray[np.float64]
+    bar: float
+    bar_of_others: float
+    again_in: float
+
+    @property
+    def on_trial(self) -> NDArray[np.bool_]:
+        """bool[size]."""
+        return ~np.isnan(self.worth)
+
+
+class Trials:
+    """Weighs the sites on trial against the allocator's."""
+
+    def __init__(self, sites: SiteTable, hosts: HostTable) -> None:
+        self._sites, self._hosts = sites, hosts
+        self.worth_unit = math.nan
+        """Urgency of a site on trial whose worth is 1; nan where the allocator's urgency is on no such scale: then they
+        are new sites like others."""
+
+    def rivals(self, now: float) -> Rivals | None:
+        """Those there are, where they are weighed against the others.
+
+        Both bars are `BAR_SHARE` of the best on trial that can be asked soon; for the others what is being asked
+        counts, too: what it leads to is about to come. A site whose worth is infinite comes first, but says nothing of
+        what others are worth.
+        """
+        sites, hosts = self._sites, self._hosts
+        if math.isnan(self.worth_unit) or sites.on_trial() is None:
+            return None
+        worth = self.worth_unit * sites.worth[: sites.size]
+        slots = np.flatnonzero(np.isfinite(worth) & ~sites.paused[: sites.size])
+        host = sites.host[slots]
+        ready = np.maximum(hosts.ready_at()[host], sites.not_before[slots])
+        under_way, lately = sites.in_flight[slots], hosts.last_start[host] > now - PATIENCE_SECONDS
+        soon = (ready <= now + PATIENCE_SECONDS) & ((~hosts.busy[host] & ~under_way) | lately)
+        value = BAR_SHARE * worth[slots]
+        bar = float(value[soon & ~under_way].max(initial=0.0))
+        later = ready[soon & ~under_way & (ready > now) & (worth[slots] >= bar)]
+        return Rivals(worth, bar, float(value[soon].max(initial=0.0)), float(later.min(initial=math.inf)) - now)
