@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.index import amplitude_and_rate
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.verdict import Standing, Verdict, page_record, verdict
+from pollerd.daemon.verdict import PageStanding, Verdict, page_record, verdict
 from pollerd.discovery.appraisal import Appraiser, FringeRows, discovered
 from pollerd.discovery.reading import Lead, Reading, words_of
 from pollerd.discovery.requests import RequestSettings
@@ -51,7 +51,7 @@ _HORIZON_LEAST_SECONDS = 60.0
 class _Page:
     """A page that is a site."""
 
-    standing: Standing
+    standing: PageStanding
     host: str
     relevance: float
     worth: float = 0.0
@@ -214,7 +214,7 @@ class Explorer:
 
     def _hold(self, trial: Trial) -> None:
         on_trial = trial.state is PageState.ASKED
-        page = _Page(Standing(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
+        page = _Page(PageStanding(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
         if on_trial:
             page.worth, page.step, page.state, page.first = self._worth_of(trial), trial.step, trial.around, trial.first
         elif trial.own:

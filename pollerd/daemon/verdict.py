@@ -26,7 +26,7 @@ _AT_ONCE = {
 }
 
 
-class Standing(Struct, frozen=True, gc=False):
+class PageStanding(Struct, frozen=True, gc=False):
     """How the page stood: its site's, on trial or not, the robot's own or the user's."""
 
     page_id: int
@@ -43,7 +43,7 @@ class Verdict(Struct, frozen=True, gc=False):
     instead: str | None = None
 
 
-def verdict(before: Standing, record: PollRecord, reading: Reading | None, topic: TopicSettings) -> Verdict | None:
+def verdict(before: PageStanding, record: PollRecord, reading: Reading | None, topic: TopicSettings) -> Verdict | None:
     """What the poll means for the page; None: nothing."""
     if reading is not None:
         return _of_reading(before, record, reading, topic)
@@ -57,7 +57,7 @@ def verdict(before: Standing, record: PollRecord, reading: Reading | None, topic
     return None
 
 
-def _of_reading(before: Standing, record: PollRecord, reading: Reading, topic: TopicSettings) -> Verdict:
+def _of_reading(before: PageStanding, record: PollRecord, reading: Reading, topic: TopicSettings) -> Verdict:
     if not before.own:
         return Verdict(PageState.COLLECTED)
     moved = record.memory.redirect_url
@@ -74,7 +74,7 @@ def _of_reading(before: Standing, record: PollRecord, reading: Reading, topic: T
     return Verdict(PageState.COLLECTED)
 
 
-def page_record(before: Standing, found: Verdict, reading: Reading | None) -> PageRecord:
+def page_record(before: PageStanding, found: Verdict, reading: Reading | None) -> PageRecord:
     """The verdict as it is kept, without the links."""
     ended = before.own and found.state is not PageState.COLLECTED
     taken = before.own and found.state is PageState.COLLECTED and reading is not None

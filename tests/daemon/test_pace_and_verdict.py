@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pollerd.daemon.pace import Pace
-from pollerd.daemon.verdict import MISSING, TRIES, Standing, Verdict, page_record, verdict
+from pollerd.daemon.verdict import MISSING, TRIES, PageStanding, Verdict, page_record, verdict
 from pollerd.discovery.fetchers import Fixed, Learned
 from pollerd.discovery.reading import Reading
 from pollerd.discovery.topics import TopicSettings
@@ -14,9 +14,9 @@ from pollerd.model import OutcomeKind, PageState, Poll, SiteState
 from pollerd.storage import PollRecord, SiteMemory
 
 TOPIC = TopicSettings("t", keywords=("a",), relevance_min=0.4)
-ON_TRIAL = Standing(page_id=1, depth=2, on_trial=True, own=True)
-HELD = Standing(page_id=1, depth=2, on_trial=False, own=True)
-THEIRS = Standing(page_id=1, depth=2, on_trial=False, own=False)
+ON_TRIAL = PageStanding(page_id=1, depth=2, on_trial=True, own=True)
+HELD = PageStanding(page_id=1, depth=2, on_trial=False, own=True)
+THEIRS = PageStanding(page_id=1, depth=2, on_trial=False, own=False)
 
 
 def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollRecord:
@@ -26,7 +26,7 @@ def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int 
     return PollRecord(poll, memory, SiteState.ACTIVE, failures=failures)
 
 
-def state(before: Standing, record: PollRecord, reading: Reading | None = None) -> PageState | None:
+def state(before: PageStanding, record: PollRecord, reading: Reading | None = None) -> PageState | None:
     found = verdict(before, record, reading, TOPIC)
     return None if found is None else found.state
 
