@@ -18,9 +18,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import aiohttp
 import numpy as np
 from numpy.typing import NDArray
-from scale import Api, daemon
+from scale import Api, Process, daemon
 
 from pollerd.discovery.quality import recall_by_request
 from pollerd.simulation.environments import traversals
@@ -36,6 +37,8 @@ EVERY_SECONDS = 0.5
 IDLE_SECONDS = 30.0
 """So long without a request of a page means that the robot has come to an end."""
 LIFE_STEPS = 100_000
+LOG_LINES = 20
+"""Of the daemon's log, shown where it died."""
 
 
 def write_topic(web: TopicalWeb, work: Path) -> tuple[Path, Path]:
@@ -55,12 +58,16 @@ def write_topic(web: TopicalWeb, work: Path) -> tuple[Path, Path]:
     return topic, seeds
 
 
-async def watch(web: TopicalWeb, requests: int, seconds: float) -> None:
-    """Until there were so many requests of pages, for so long at most, or until none comes any more."""
+async def watch(web: TopicalWeb, process: Process, requests: int, seconds: float) -> None:
+    """Until there were so many requests of pages, for so long at most, or until none comes any more.
+
+    Raises OSError where the daemon died.
+    """
     deadline = time.monotonic() + seconds
     last, since = 0, time.monotonic()
     while web.requests() < requests and time.monotonic() < deadline:
         await asyncio.sleep(EVERY_SECONDS)
+        process.cpu()  # FileNotFoundError where there is no such process any more
         if web.requests() > last:
             last, since = web.requests(), time.monotonic()
         elif time.monotonic() - since > IDLE_SECONDS:
@@ -110,9 +117,12 @@ async def crawl(given: argparse.Namespace, graph: TopicalGraph) -> dict[str, obj
             arguments = ("--topic", str(topic), "--seeds", str(seeds), "--host-interval", str(given.host_interval))
             async with daemon(work, "crawl", given.budget, *arguments) as (process, api):
                 began = time.monotonic()
-                await watch(web, given.requests or len(graph), given.seconds)
-                taken, cpu = time.monotonic() - began, process.cpu()
-                collection = await status(api)
+                try:
+                    await watch(web, process, given.requests or len(graph), given.seconds)
+                    taken, cpu = time.monotonic() - began, process.cpu()
+                    collection = await status(api)
+                except (OSError, aiohttp.ClientError) as error:
+                    raise RuntimeError(f"the daemon died or does not answer; its log ends:\n{end_of(work)}") from error
             recall = recall_of(web)
             places = [round(share * len(graph)) for share in SHARES]
             table = {"daemon": at(recall, places), "daemon, first requests": at(recall_of_firsts(web), places)}
@@ -129,10 +139,15 @@ async def crawl(given: argparse.Namespace, graph: TopicalGraph) -> dict[str, obj
                 "overlaps": web.overlaps(),
                 "quality": None if life is None else life.performance,
                 "collection": collection,
-                "log": (work / "crawl.log").read_text()[-2_000:] if not len(recall) else "",
+                "log": end_of(work) if not len(recall) else "",
                 "places": places,
                 "recall": table,
             }
+
+
+def end_of(work: Path) -> str:
+    """The last lines of the daemon's log."""
+    return "\n".join((work / "crawl.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
 
 
 async def status(api: Api) -> object:
