@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from pollerd import __version__
 from pollerd.cli import collection, config, db, demo, doctor, reproduce, run, simulate, sites, tokens
 
 app = typer.Typer(
@@ -13,6 +16,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pollerd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+    ] = False,
+) -> None:
+    """What every command takes."""
+
+
 app.command(name="run")(run.run)
 app.command(name="demo")(demo.demo)
 app.command(name="simulate")(simulate.simulate)

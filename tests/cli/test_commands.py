@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pollerd import __version__
 from pollerd.api.settings import digest_of
 from pollerd.config import load
 from pollerd.storage import StorageSettings, migrate
@@ -125,6 +126,11 @@ async def test_text_logs_are_key_value(database: str, tmp_path: Path) -> None:
         assert await daemon.ended() == 0
     for line in daemon.log.splitlines():
         assert re.match(r"at=\S+ level=(info|warning) event=\w+", line), line
+
+
+async def test_version() -> None:
+    shown = await command("--version")
+    assert (shown.code, shown.out.strip()) == (0, f"pollerd {__version__}")
 
 
 async def test_help() -> None:
