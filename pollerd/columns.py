@@ -33,7 +33,7 @@ class Columns:
         return self._capacity
 
     def grow(self, rows: int) -> None:
-        """Makes room for at least `rows` rows."""
+        """Makes room for at least `rows` rows; no other thread may look at the table meanwhile."""
         if rows <= self._capacity:
             return
         capacity = max(rows, self._capacity + self._capacity // (2 if self._capacity < _MANY else 8))
@@ -79,7 +79,7 @@ def lengthened(rows: NDArray[Any], extra: int, value: object) -> NDArray[Any]:
     """The rows, which the caller gives up, with as many more of one value.
 
     They stay where they are, or the system moves their pages: a hundred megabytes are neither copied nor held twice.
-    Where somebody else still looks at them they are copied.
+    Where somebody else still looks at them they are copied. No other thread may be about to look at them meanwhile.
     """
     number, shape = len(rows), (len(rows) + extra, *rows.shape[1:])
     try:
