@@ -36,6 +36,9 @@ _ROOM_RETRY_SECONDS = 0.02
 _CHOOSING_SHARE = 0.05
 """With so many sites that choosing takes longer than this share of a tick, it is done for a longer time ahead."""
 _TICK_CAP_SECONDS = 1.0
+_CHOOSING_MOST = 0.25
+"""Share of the time that choosing may take even where all that was chosen could start at once (robots.txt of hosts that
+are new): the rest is that of answers and calls."""
 
 
 class Dispatcher:
@@ -70,6 +73,7 @@ class Dispatcher:
         self._asking: set[int] = set()
         self._chosen: dict[int, int] = {}
         self._tick = settings.tick_seconds
+        self._choose_again_at = -math.inf
         self._again_in = math.inf
         self._room = asyncio.Semaphore(settings.max_inflight)
         self._wake = asyncio.Event()
@@ -117,6 +121,7 @@ class Dispatcher:
             started = self._probe() if self._intake.offline else self._round()
             if await started:
                 idle = self._settings.tick_seconds
+                await self._turning_sleep(self._choose_again_at - time.monotonic())
             else:
                 await self._idle(min(idle, self._again_in))
                 # Where choosing takes long it is not done so often, yet often enough to be seen to turn.
@@ -183,6 +188,7 @@ class Dispatcher:
         took = time.perf_counter() - began
         self._instruments.tick.observe(took)
         self._tick = min(max(self._settings.tick_seconds, took / _CHOOSING_SHARE), _TICK_CAP_SECONDS)
+        self._choose_again_at = time.monotonic() + took * (1 / _CHOOSING_MOST - 1)
         self._again_in = choice.again_in
         if not choice.sites_due:
             self._meter.note_idle()
