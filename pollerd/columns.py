@@ -38,12 +38,12 @@ class Columns:
             return
         capacity = max(rows, self._capacity + self._capacity // (2 if self._capacity < _MANY else 8))
         for name, (dtype, default) in self._DEFAULTS.items():
-            column = vars(self).pop(name) if self._capacity else _one_value(default, dtype, 0)
-            if name in self._SELDOM_SET and _is_one_value(column):
-                column = _one_value(default, dtype, capacity)
+            if not self._capacity:
+                setattr(self, name, _one_value(default, dtype, 0))
+            if name in self._SELDOM_SET and _is_one_value(getattr(self, name)):
+                setattr(self, name, _one_value(default, dtype, capacity))
             else:
-                column = lengthened(column, capacity - self._capacity, default)
-            setattr(self, name, column)
+                lengthen(vars(self), name, capacity - self._capacity, default)
         self._capacity = capacity
 
     def put(self, name: str, slots: NDArray[np.int64] | slice | int, values: ArrayLike) -> None:
@@ -75,17 +75,20 @@ def _is_one_value(column: NDArray[Any]) -> bool:
     return not column.flags.writeable
 
 
-def lengthened(rows: NDArray[Any], extra: int, value: object) -> NDArray[Any]:
-    """The rows, which the caller gives up, with as many more of one value.
+def lengthen(columns: dict[str, Any], name: str, extra: int, value: object) -> None:
+    """Gives the rows in `columns[name]` so many more of one value.
 
     They stay where they are, or the system moves their pages: a hundred megabytes are neither copied nor held twice.
     Where somebody else still looks at them they are copied. No other thread may be about to look at them meanwhile.
     """
+    rows = columns.pop(name)  # the only reference, or numpy would not move them
     number, shape = len(rows), (len(rows) + extra, *rows.shape[1:])
     try:
-        rows.resize(shape)
-    except ValueError:
-        seen, rows = rows, np.empty(shape, rows.dtype)
-        rows[:number] = seen
-    rows[number:] = value
-    return rows
+        try:
+            rows.resize(shape)
+        except ValueError:
+            seen, rows = rows, np.empty(shape, rows.dtype)
+            rows[:number] = seen
+        rows[number:] = value
+    finally:
+        columns[name] = rows

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.gaps import SAME_S, credit_after, finite
+from pollerd.columns import lengthen
 
 LONGEST_PERIOD_S = 1e11
 """Stands for a period of inf: 3,000 years."""
@@ -32,7 +33,7 @@ class EarliestDeadlineFirst:
     def grow(self, capacity: int) -> None:
         """Room for so many slots."""
         if capacity > len(self.credit):
-            self.credit = np.concatenate([self.credit, np.zeros(capacity - len(self.credit))])
+            lengthen(vars(self), "credit", capacity - len(self.credit), 0.0)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Slots int64[k] start afresh."""

@@ -18,6 +18,7 @@ from pollerd.allocation.stream import halves, put_back, stream
 from pollerd.allocation.tally import FIELDS, Tally
 from pollerd.allocation.traa import TraaSettings
 from pollerd.allocation.validation import positive
+from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "htraa", 1
@@ -100,9 +101,8 @@ class Htraa(Allocator):
     def _grow(self) -> None:
         extra = self._roster.capacity - len(self._leaf)
         self._tally.grow(self._roster.capacity)
-        self._leaf = np.concatenate([self._leaf, np.full(extra, -1)])
-        self._key = np.concatenate([self._key, np.zeros(extra, np.uint64)])
-        self._credit = np.concatenate([self._credit, np.zeros(extra)])
+        for name, value in (("_leaf", -1), ("_key", 0), ("_credit", 0.0)):
+            lengthen(vars(self), name, extra, value)
 
     def _place(self, slots: NDArray[np.int64]) -> None:
         self._leaf[slots] = self._tree.add(len(slots), self._rng if self._informed else None)

@@ -12,8 +12,13 @@ are measured on whatever clock the index goes by; its progress since the last lo
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
+
+from pollerd.allocation.ties import GOLDEN_SECTION
+from pollerd.columns import lengthen
 
 _CAREFUL = 0.97
 """Gaps are kept for a level this much lower: for rounding, and for a cycle that changes by next to nothing."""
@@ -26,6 +31,8 @@ _LEAST = 0.5
 _LOWER = 0.8
 _PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots gone through in one choice of a sweep, and at least so many for each place."""
+_LEAST_LEVEL = float(np.finfo(np.float64).tiny)
+"""Below any index but that of what is worth nothing."""
 _AT_ONCE = 65_536
 """Where more slots than this, and more than can be expected, are due at once they are gone through in a sweep."""
 
@@ -36,8 +43,9 @@ class Shortlist:
 
     A sweep goes through all slots piece by piece, over as many choices, so that no choice among very many has to look
     at all of them: for a level a little lower, or, where nothing is known of the present one, for that which the first
-    piece suggests. A piece is every so manieth slot and stands for all. Until the sweep is over the choice is one
-    among the pieces gone through and whoever is known to stand high.
+    piece suggests. Pieces follow a walk by steps of the golden section, so that one stands for all, whatever rhythm the
+    list has. Until the sweep is over the choice is one among the pieces gone through and whoever is known to stand
+    high.
     """
 
     def __init__(self) -> None:
@@ -51,6 +59,10 @@ class Shortlist:
         """The next piece of the sweep under way."""
         self._pieces = 0
         """How many the sweep has; 0: not yet known."""
+        self._walked = 0
+        """Slots below this are gone through; those that come meanwhile are due by themselves."""
+        self._part = np.zeros(0, np.int64)
+        """Slots of the piece gone through last."""
         self._again = False
         """Whether all has changed since the sweep began."""
 
@@ -58,8 +70,8 @@ class Shortlist:
         """Room for slots below `capacity`."""
         extra = capacity - len(self._due)
         if extra > 0:
-            self._seen = np.concatenate([self._seen, np.zeros(extra, np.float32)])
-            self._due = np.concatenate([self._due, np.full(extra, -np.inf, np.float32)])
+            lengthen(vars(self), "_seen", extra, 0.0)
+            lengthen(vars(self), "_due", extra, -np.inf)
 
     def look_again(self, slots: NDArray[np.int64]) -> None:
         """What is believed of the slots int64[k] has changed."""
@@ -74,12 +86,18 @@ class Shortlist:
     def sweep(self) -> None:
         """What is believed of all has changed: go through all again, once the sweep under way is over."""
         if self._piece is not None:
-            self._again = True
+            self._again |= self._piece > 0
         elif self._level > -np.inf:  # else all are due as it is
-            self._begin(self._level * _LOWER)
+            self._begin(max(self._level * _LOWER, _LEAST_LEVEL))
 
     def _begin(self, goal: float) -> None:
         self._goal, self._piece, self._pieces, self._again = goal, 0, 0, False
+
+    def _find_anew(self) -> None:
+        """Nothing is known of the present level: nobody is due until the sweep comes by."""
+        self._due[:] = np.inf
+        self._level = -np.inf
+        self._begin(np.nan)
 
     def worth_it(self, eligible: int, k: int) -> bool:
         """Whether `eligible` slots are so many more than the k wanted that most are not worth a look."""
@@ -99,8 +117,7 @@ class Shortlist:
         rest &= self._due[:n] > np.float32(progress - (self._origin or 0.0))
         mask = free & ~rest
         if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
-            self._due[:n] = np.inf
-            self._begin(np.nan)
+            self._find_anew()
             mask[:] = False
         return self._with_next_piece(mask, free, k)
 
@@ -111,13 +128,12 @@ class Shortlist:
     def more(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
         """Which of the free slots to look at, bool[n], where those in `mask` were not enough: all, or a piece of them.
 
-        In a sweep among very many those looked at have to do.
+        In a sweep that finds the level of very many those looked at have to do.
         """
         if not self._too_many(int(np.count_nonzero(free)), free, k):
             return free
-        if self._piece is None:
-            self._due[: len(free)] = np.inf
-            self._begin(np.nan)
+        if self._piece is None or self._level > -np.inf:
+            self._find_anew()
             return self._with_next_piece(mask.copy(), free, k)
         return mask if int(np.count_nonzero(mask)) >= k else free
 
@@ -129,10 +145,12 @@ class Shortlist:
         if self._piece is None:
             return mask
         if not self._pieces:
+            self._walked = len(free)
             self._pieces = max(int(np.count_nonzero(free)) // max(_PIECE, _LOOKS_A_PLACE * k), 1)
-        part = slice(self._piece, None, self._pieces)
-        mask[part] = free[part]
-        self._due[part] = -np.inf  # those that are not free now are looked at once they are
+        part = _piece_of(self._walked, self._piece, self._pieces)
+        self._part = part[part < len(free)]
+        mask[self._part] = free[self._part]
+        self._due[self._part] = -np.inf  # those that are not free now are looked at once they are
         return mask
 
     def note(
@@ -167,12 +185,12 @@ class Shortlist:
         if self._piece is None:
             return
         if np.isnan(self._goal):
-            piece = value[slots % self._pieces == self._piece]
-            self._goal = float(np.quantile(piece, 1.0 - share)) if len(piece) else -np.inf
-            self._level = -np.inf
+            known = np.isin(slots, self._part)
+            if known.any():
+                self._goal = max(float(np.quantile(value[known], 1.0 - share)), _LEAST_LEVEL)
         self._piece += 1
         if self._piece == self._pieces:
-            self._level, self._piece = self._goal, None
+            self._level, self._piece = self._goal if self._goal > 0 else -np.inf, None
             if self._again:
                 self.sweep()
 
@@ -183,10 +201,22 @@ class Shortlist:
             return  # the sweep will tell
         gathered = int(np.count_nonzero(value >= self._level))
         if everyone or gathered > _MOST * places:
-            self._level = self._goal = float(np.partition(value, len(value) - places)[len(value) - places])
+            if self._piece is not None and not everyone:  # those not gone through were put off by other indices
+                self.clear()
+                return
+            found = float(np.partition(value, len(value) - places)[len(value) - places])
+            self._level = self._goal = max(found, _LEAST_LEVEL)
             self._piece = None
-        elif gathered < _LEAST * places and self._piece is None:
+        elif gathered < _LEAST * places and self._piece is None and self._level > _LEAST_LEVEL:
             self.sweep()
+
+
+def _piece_of(n: int, piece: int, pieces: int) -> NDArray[np.int64]:
+    """The slots of a piece, int64[about n / pieces]: all pieces together hold each of the n once."""
+    step = max(int(n * GOLDEN_SECTION), 1)
+    while math.gcd(step, n) > 1:
+        step += 1
+    return np.arange(n * piece // pieces, n * (piece + 1) // pieces) * step % n
 
 
 def _places(eligible: int, k: int) -> int:

@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.columns import lengthen
+
 FIELDS = ("polls", "changes", "quiet", "busy")
 MEMORY_POLLS = 128
 _PRIOR = 0.5
@@ -32,7 +34,7 @@ class Tally:
     def grow(self, capacity: int) -> None:
         """Room for so many sites."""
         if capacity > len(self.rows):
-            self.rows = np.concatenate([self.rows, np.zeros((capacity - len(self.rows), len(FIELDS)))])
+            lengthen(vars(self), "rows", capacity - len(self.rows), 0.0)
 
     def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         """Adds polls of slots int64[k], some maybe twice, elapsed float64[k] s finite, changed bool[k]."""

@@ -12,12 +12,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+GOLDEN_SECTION = (math.sqrt(5.0) - 1.0) / 2.0
 _DIFFERENCE = 2.0**-32
 """By so much, at most, indices differ that would be equal: more than rounding, less than anything that is known."""
 
 
 def tie_breaks(slots: NDArray[np.int64]) -> NDArray[np.float64]:
     """Factors for the indices of slots int64[k], from 1 to 1 + 2^-32, float64[k]."""
-    steps = slots * _GOLDEN
+    steps = slots * GOLDEN_SECTION
     return np.asarray(1.0 + _DIFFERENCE * (steps - np.floor(steps)))

@@ -139,11 +139,15 @@ class Whittle(Allocator):
         never = _never_polled(free, elapsed, k)
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
+        latest = self._settings.starvation_cycles * self._belief.cycle
+        late = np.flatnonzero(free & (elapsed > latest) & (elapsed < np.inf))
+        if len(never) + len(late) >= k:
+            return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
         self._sweep_where_all_has_changed()
         if not self._shortlist.worth_it(number, k):
             slots = np.flatnonzero(free)
             return _first(slots, self._urgency(slots, elapsed[slots], now), k)
-        progress, latest = self._progress(now), self._settings.starvation_cycles * self._belief.cycle
+        progress = self._progress(now)
         mask = self._shortlist.to_look_at(free, elapsed, progress, latest, k)
         slots = np.flatnonzero(mask)
         value = self._urgency(slots, elapsed[slots], now)

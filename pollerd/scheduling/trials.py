@@ -20,20 +20,16 @@ where the budget is more than the best hosts may be asked, the rest of it would 
 class Rivals:
     """The sites on trial beside the allocator's, on one scale.
 
-    worth : float64[size], urgency of each site on trial, nan for the others; `bar` and `bar_of_others`: urgencies below
+    on_trial : bool[size]; `worth` float64[size], the urgency of those; `bar` and `bar_of_others`: urgencies below
     which no site on trial, and none of the others, is polled now; `again_in`: seconds until a site that is waited for
     may be polled, inf where there is none.
     """
 
+    on_trial: NDArray[np.bool_]
     worth: NDArray[np.float64]
     bar: float
     bar_of_others: float
     again_in: float
-
-    @property
-    def on_trial(self) -> NDArray[np.bool_]:
-        """bool[size]."""
-        return ~np.isnan(self.worth)
 
 
 class Trials:
@@ -53,7 +49,8 @@ class Trials:
         what others are worth.
         """
         sites, hosts = self._sites, self._hosts
-        if math.isnan(self.worth_unit) or sites.on_trial() is None:
+        on_trial = None if math.isnan(self.worth_unit) else sites.on_trial()
+        if on_trial is None:
             return None
         worth = self.worth_unit * sites.worth[: sites.size]
         slots = np.flatnonzero(np.isfinite(worth) & ~sites.paused[: sites.size])
@@ -64,4 +61,5 @@ class Trials:
         value = BAR_SHARE * worth[slots]
         bar = float(value[soon & ~under_way].max(initial=0.0))
         later = ready[soon & ~under_way & (ready > now) & (worth[slots] >= bar)]
-        return Rivals(worth, bar, float(value[soon].max(initial=0.0)), float(later.min(initial=math.inf)) - now)
+        again_in = float(later.min(initial=math.inf)) - now
+        return Rivals(on_trial, worth, bar, float(value[soon].max(initial=0.0)), again_in)

@@ -27,6 +27,10 @@ class BatchHistogram(Collector):
         self._counts += np.bincount(np.searchsorted(self._bounds, given), minlength=len(self._bounds))
         self._sum += float(given.sum())
 
+    def describe(self) -> Iterator[HistogramMetricFamily]:
+        """What a registry knows it by."""
+        return self.collect()
+
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """What a scrape shows."""
         reached = np.cumsum(self._counts).tolist()

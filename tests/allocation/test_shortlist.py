@@ -123,9 +123,15 @@ def test_a_cleared_list_looks_at_all() -> None:
     assert shortlist.to_look_at(free, gap, 50.0, 1e9, 1).all()
 
 
-def taught_world(n: int) -> World:
-    """All of its sites polled twice; nothing is learned of all of them from now on."""
+def taught_world(n: int, rates: NDArray[np.float64] | None = None, worthless: float = 0.0) -> World:
+    """All of its sites polled twice, a share of them worth nothing."""
     world = World(Whittle(1.0), n, 5)
+    if rates is not None:
+        world.rates = rates
+    if worthless:
+        world.allocator.remove(np.arange(n))
+        weight = np.where(world.rng.random(n) < worthless, 0.0, 1.0)
+        world.allocator.add(np.arange(n), weight, np.ones(n))
     for _ in range(2):
         world.now += n
         gap = world.now - world.last
@@ -136,37 +142,85 @@ def taught_world(n: int) -> World:
     return world
 
 
+class Watched:
+    """Turns of a world with lessons held back: how much of the best urgency each choice had, how many it looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+        monkeypatch.setattr("pollerd.allocation.shortlist._PIECE", 1_000)
+        monkeypatch.setattr("pollerd.allocation.shortlist._AT_ONCE", 2_000)
+        whittle = world.allocator
+        assert isinstance(whittle, Whittle)
+        monkeypatch.setattr(whittle._belief, "_lesson_at", 10**9)
+        monkeypatch.setattr(whittle._belief.alike, "observe", lambda *_: False)
+        self.world, self.whittle = world, whittle
+        self.share: list[float] = []
+        self.looked: list[int] = []
+        select, urgency = whittle.select, whittle._urgency
+
+        def counted(*arguments: Any) -> NDArray[np.int64]:
+            self.looked.append(0)
+            with monkeypatch.context() as watched:
+                watched.setattr(whittle, "_urgency", watch)
+                return select(*arguments)
+
+        def watch(part: Any, gap: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+            self.looked[-1] += len(gap)
+            return urgency(part, gap, now)
+
+        monkeypatch.setattr(whittle, "select", counted)
+
+    def turn(self, number: int, k: int = 10) -> None:
+        for _ in range(number):
+            chosen, best = self.world.turn(k)
+            self.share.append(chosen.sum() / best.sum())
+
+
 def test_a_look_at_very_many_is_spread_over_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the start and at a lesson; a choice is among the pieces seen so far, and once all were seen it is the best."""
-    monkeypatch.setattr("pollerd.allocation.shortlist._PIECE", 1_000)
-    monkeypatch.setattr("pollerd.allocation.shortlist._AT_ONCE", 2_000)
-    n, k = 20_000, 10
-    world = taught_world(n)
-    whittle = world.allocator
-    assert isinstance(whittle, Whittle)
-    monkeypatch.setattr(whittle._belief, "_lesson_at", 10**9)
-    monkeypatch.setattr(whittle._belief.alike, "observe", lambda *_: False)
-    looked: list[int] = []
-    select, urgency = whittle.select, whittle._urgency
-
-    def counted(*arguments: Any) -> NDArray[np.int64]:
-        looked.append(0)
-        with monkeypatch.context() as watched:
-            watched.setattr(whittle, "_urgency", watch)
-            return select(*arguments)
-
-    def watch(part: Any, gap: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        looked[-1] += len(gap)
-        return urgency(part, gap, now)
-
-    monkeypatch.setattr(whittle, "select", counted)
-    share = []
-    for turn in range(120):
-        if turn == 60:
-            whittle._belief._learn()
-        chosen, best = world.turn(k)
-        share.append(chosen.sum() / best.sum())
-    assert max(looked) < n / 4
+    watched = Watched(monkeypatch, taught_world(20_000))
+    watched.turn(60)
+    watched.whittle._belief._learn()
+    watched.turn(60)
+    share = watched.share
+    assert max(watched.looked) < 20_000 / 4
     assert np.mean(share[:20]) > 0.7
     assert np.mean(share[60:80]) > 0.9
     np.testing.assert_allclose(share[25:60] + share[85:], 1.0)
+
+
+@pytest.mark.parametrize("factor", [0.01, 4.0])
+def test_all_indices_fall_or_rise_at_once(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """The level is looked for anew: it is not come down to by ever so little, and nobody stays put off by the old."""
+    watched = Watched(monkeypatch, taught_world(20_000))
+    watched.turn(40)
+    watched.whittle._roster.worth = watched.whittle._roster.worth * factor
+    watched.whittle._version += 1
+    watched.turn(120)
+    np.testing.assert_allclose(watched.share[-60:], 1.0)
+
+
+def test_a_list_with_a_rhythm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every hundredth page changes fast, as where front pages come before articles: a piece has its share of them."""
+    n = 20_000
+    rates = np.where(np.arange(n) % 100 == 0, 3.0 / n, 0.003 / n)
+    watched = Watched(monkeypatch, taught_world(n, rates))
+    watched.turn(60)
+    assert np.mean(watched.share[25:]) > 0.95
+    assert np.mean(watched.looked[25:]) < n / 8
+
+
+def test_most_are_worth_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch, taught_world(20_000, worthless=0.995))
+    watched.turn(80, k=4)
+    np.testing.assert_allclose(watched.share[-40:], 1.0)
+    assert np.mean(watched.looked[-40:]) < 20_000 / 8
+
+
+def test_all_are_past_the_starvation_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a long downtime those that waited longest come first, and nobody's index needs a look."""
+    world = taught_world(20_000)
+    world.now += 60 * 20_000
+    watched = Watched(monkeypatch, world)
+    watched.turn(20)
+    np.testing.assert_allclose(watched.share, 1.0)
+    assert max(watched.looked) == 0

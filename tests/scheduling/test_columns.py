@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from pollerd.columns import lengthened
+from pollerd.allocation.learning.belief import Belief
+from pollerd.allocation.learning.settings import LearningSettings
+from pollerd.columns import lengthen
 from pollerd.scheduling.sites import SiteTable
 
 
 def test_rows_are_kept_and_new_ones_hold_the_value() -> None:
-    rows = lengthened(np.arange(6, dtype=np.float16).reshape(3, 2), 2, 9)
-    assert rows.dtype == np.float16
-    assert rows.tolist() == [[0, 1], [2, 3], [4, 5], [9, 9], [9, 9]]
+    columns = {"rows": np.arange(6, dtype=np.float16).reshape(3, 2)}
+    lengthen(columns, "rows", 2, 9)
+    assert columns["rows"].dtype == np.float16
+    assert columns["rows"].tolist() == [[0, 1], [2, 3], [4, 5], [9, 9], [9, 9]]
 
 
-def test_what_nobody_looks_at_grows_without_a_second_copy() -> None:
-    columns = {"rows": np.ones(1_000)}
-    same = id(columns["rows"])
-    columns["rows"] = lengthened(columns.pop("rows"), 1_000_000, 0.0)
-    assert id(columns["rows"]) == same
+def test_tables_that_nobody_looks_at_grow_without_a_second_copy() -> None:
+    sites, belief = SiteTable(), Belief(100.0, LearningSettings())
+    belief.grow(10)
+    before = id(sites.site_id), id(sites.last_poll), id(belief.likelihood)
+    sites.grow(1_000_000)
+    belief.grow(100_000)
+    assert (id(sites.site_id), id(sites.last_poll), id(belief.likelihood)) == before
 
 
 def test_who_looks_at_rows_that_grow_sees_them_as_they_were() -> None:
     columns = {"rows": np.arange(1_000)}
     seen = columns["rows"][10:20]
-    columns["rows"] = lengthened(columns.pop("rows"), 1_000_000, -1)
+    lengthen(columns, "rows", 1_000_000, -1)
     assert seen.tolist() == list(range(10, 20))
     assert columns["rows"][:1_000].tolist() == list(range(1_000))
     assert columns["rows"][-1] == -1
+
+
+def test_without_room_nothing_is_lost() -> None:
+    columns = {"rows": np.arange(1_000)}
+    with pytest.raises(MemoryError):
+        lengthen(columns, "rows", 10**17, 0)
+    assert columns["rows"].tolist() == list(range(1_000))
 
 
 def test_a_table_that_grows_under_a_view_keeps_all_rows() -> None:

@@ -21,7 +21,7 @@ from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
-from pollerd.columns import lengthened
+from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
 VERSION = 4
@@ -90,7 +90,7 @@ class Belief:
         extra = capacity - len(self.observed)
         if extra > 0:
             for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
-                setattr(self, name, lengthened(vars(self).pop(name), extra, value))
+                lengthen(vars(self), name, extra, value)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior."""
