@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -18,6 +21,16 @@ def test_rows_are_kept_and_new_ones_hold_the_value() -> None:
     assert columns["rows"].tolist() == [[0, 1], [2, 3], [4, 5], [9, 9], [9, 9]]
 
 
+@pytest.fixture
+def nobody_looks() -> Iterator[None]:
+    """A tracer (that of coverage) looks at all that a function holds."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
+
+
+@pytest.mark.usefixtures("nobody_looks")
 def test_tables_that_nobody_looks_at_grow_without_a_second_copy() -> None:
     sites, belief = SiteTable(), Belief(100.0, LearningSettings())
     belief.grow(10)
