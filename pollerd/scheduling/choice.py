@@ -212,7 +212,10 @@ class _Turn:
                 return
 
     def _free(self) -> NDArray[np.bool_]:
-        """bool[size]: sites whose host was not taken yet, and can be asked for its robots.txt where that is wanted."""
+        """bool[size]: sites whose host was not taken yet, and can be asked for its robots.txt where that is wanted.
+
+        Not to be written: it is the mask itself, as long as that holds for all.
+        """
         closed = self.claimed
         if len(self.choice.robots) >= self.robots_room:
             closed = closed | self.robots_wanted

@@ -138,7 +138,7 @@ class Statements:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._lists_are_json = dialect.name == "sqlite"
+        self.is_sqlite = dialect.name == "sqlite"
         self.insert_poll = self._insert(poll, POLL)
         self.insert_change = self._insert(change, CHANGE)
         self.insert_host = self._insert(host, ["name"])
@@ -204,23 +204,18 @@ class Statements:
             ["ids"],
         )
 
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether the dialect is SQLite's."""
-        return self._lists_are_json
-
     def many(self, ids: Iterable[int]) -> Any:
         """A list of ids, numpy's too, as one parameter."""
         plain = [int(one) for one in ids]
-        return json.dumps(plain) if self._lists_are_json else plain
+        return json.dumps(plain) if self.is_sqlite else plain
 
     def texts(self, words: Iterable[str]) -> Any:
         """A list of texts as one parameter."""
-        return json.dumps(list(words)) if self._lists_are_json else list(words)
+        return json.dumps(list(words)) if self.is_sqlite else list(words)
 
     def among(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """`column` stands in the list that parameter `name` holds: one statement for lists of any length."""
-        if self._lists_are_json:
+        if self.is_sqlite:
             values = func.json_each(bindparam(name, type_=Text)).table_valued("value")
             return column.in_(select(values.c.value))
         item = Text() if isinstance(column.type, Text) else BigInteger()
@@ -228,7 +223,7 @@ class Statements:
 
     def insert_for(self, table: Table) -> Any:
         """The dialect's own insert, which knows ON CONFLICT."""
-        return sqlite.insert(table) if self._lists_are_json else postgresql.insert(table)
+        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
     def _insert(self, table: Table, columns: list[str]) -> str:
         return self.compiled(insert(table).values({c: bindparam(c) for c in columns}), columns)
@@ -265,7 +260,7 @@ class Statements:
             .join_from(site, site_state)
             .where(self.among(site.c.id, "sites"))
         )
-        if not self._lists_are_json:
+        if not self.is_sqlite:
             # Nobody may delete a site between this look and the commit.
             statement = statement.with_for_update(key_share=True, of=site, read=True)
         return self.compiled(statement, ["sites"])
