@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-import aiohttp
-from aiohttp import hdrs
+from aiohttp import StreamReader, hdrs
 
 from pollerd.fetching.decoding import DecodingError, TooLargeError, decode
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, refusal
+from pollerd.fetching.response import Response
 from pollerd.model import OutcomeKind
 
 _MAX_DISCARDED_BYTES = 64 * 1024
+_DISCARDING_SECONDS = 2.0
+"""A connection is worth no longer a wait than that for what nobody wants."""
 _DECODED_ELSEWHERE_BYTES = 64 * 1024
 _DECODED_HERE_BYTES = 512 * 1024
 """From these sizes, as sent and as meant, decompression is long enough to be worth a thread."""
 
 
-async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
+async def read_body(response: Response, limit: int) -> bytes:
     """The whole body with its content-encoding undone, at most `limit` bytes before and after.
 
     Raises `RefusedError`: too large, cut short, wrongly encoded, or too late. A body that is too large is not drained.
@@ -34,7 +36,7 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return await _decoded(body, _encoding(response), limit, partial=False)
 
 
-async def read_beginning(response: aiohttp.ClientResponse, limit: int) -> bytes:
+async def read_beginning(response: Response, limit: int) -> bytes:
     """The first `limit` bytes of the body with its content-encoding undone; what follows is ignored.
 
     Raises `RefusedError` where the connection breaks first, or the encoding is wrong.
@@ -43,24 +45,24 @@ async def read_beginning(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return await _decoded(body, _encoding(response), limit, partial=True)
 
 
-async def discard_body(response: aiohttp.ClientResponse) -> int:
-    """Read a body nobody wants, so that its connection can be used again; close that where it is long or broken.
+async def discard_body(response: Response) -> int:
+    """Read a body nobody wants, so that its connection can be used again; close that where it is long, slow or broken.
 
     Returns the bytes read, as sent.
     """
     size = 0
     try:
-        while size <= _MAX_DISCARDED_BYTES and (chunk := await response.content.readany()):
-            size += len(chunk)
+        async with asyncio.timeout(_DISCARDING_SECONDS):
+            while size <= _MAX_DISCARDED_BYTES and (chunk := await response.content.readany()):
+                size += len(chunk)
     except SITE_FAULTS:
         return size
     finally:
-        if not response.closed:
-            response.close()
+        response.close()
     return size
 
 
-async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]:
+async def _read(content: StreamReader, limit: int) -> tuple[bytes, bool]:
     """What the body holds, and whether that is all; stops soon after `limit` bytes."""
     chunks: list[bytes] = []
     size = 0
@@ -75,7 +77,7 @@ async def _read(content: aiohttp.StreamReader, limit: int) -> tuple[bytes, bool]
     return (chunks[0] if len(chunks) == 1 else b"".join(chunks)), size <= limit
 
 
-def _encoding(response: aiohttp.ClientResponse) -> str:
+def _encoding(response: Response) -> str:
     return ",".join(response.headers.getall(hdrs.CONTENT_ENCODING, ()))
 
 

@@ -1,7 +1,7 @@
 """The ways out: straight, through the daemon's proxy, through a site's own; the guard stands before each.
 
 Who dials whom differs: straight, and on the way to a site's own proxy, the guard judges the address dialled. The
-daemon's own proxy was set by the operator and is dialled wherever it is, by a session that dials nothing else. What a
+daemon's own proxy was set by the operator and is dialled wherever it is, by a client that dials nothing else. What a
 proxy dials in its turn is out of reach: the target is judged beforehand, as far as its addresses can be known here.
 """
 
@@ -9,41 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-import aiohttp
-from aiohttp import hdrs
 from yarl import URL
 
+from pollerd.fetching.client import Client
 from pollerd.fetching.failures import RefusedError
 from pollerd.fetching.guard import Guard, open_socket
 from pollerd.fetching.proxy import Proxy, normalise_proxy, parse_proxy
-from pollerd.fetching.session import new_session
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way out: the session that dials, and the proxy it dials, if any."""
+    """One way out: the client that dials, and the proxy it dials, if any."""
 
-    session: aiohttp.ClientSession
+    client: Client
     proxy: Proxy | None = None
-
-    def through(self, url: str, headers: Mapping[str, str]) -> tuple[Mapping[str, str], dict[str, Any]]:
-        """The headers of a request for `url` through the proxy, and the client's further arguments.
-
-        Of an https page the proxy sees the CONNECT only, and the page must not see who asked the proxy.
-        """
-        assert self.proxy is not None
-        if self.proxy.authorization is None:
-            return headers, {"proxy": self.proxy.url}
-        authorization: dict[str, str] = {hdrs.PROXY_AUTHORIZATION: self.proxy.authorization}
-        if url.startswith("https:"):
-            return headers, {"proxy": self.proxy.url, "proxy_headers": authorization}
-        return {**headers, **authorization}, {"proxy": self.proxy.url}
 
 
 class Egress:
@@ -58,11 +43,11 @@ class Egress:
         self._retired: Callable[[Egress], None] | None = None
         self._guard = Guard(settings.allow_private)
         self._resolving_seconds = settings.connect_timeout_seconds
-        self._guarded = new_session(settings, self._guard)
+        self._guarded = Client(settings, self._guard)
         self._usual = Way(self._guarded)
         if settings.proxy is not None:
             proxy = parse_proxy(normalise_proxy(settings.proxy))
-            self._usual = Way(new_session(settings, open_socket), proxy)
+            self._usual = Way(Client(settings, open_socket), proxy)
 
     def __enter__(self) -> Self:
         self._users += 1
@@ -112,5 +97,5 @@ class Egress:
     async def close(self) -> None:
         """Closes every connection."""
         await self._guarded.close()
-        if self._usual.session is not self._guarded:
-            await self._usual.session.close()
+        if self._usual.client is not self._guarded:
+            await self._usual.client.close()

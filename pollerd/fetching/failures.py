@@ -7,11 +7,12 @@ import errno
 import ssl
 
 import aiohttp
+from aiohttp.http import HttpProcessingError
 
 from pollerd.fetching.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
 
-SITE_FAULTS = (aiohttp.ClientError, OSError, UnicodeError, RuntimeError)
+SITE_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError, RuntimeError)
 """What a request can raise through no fault of ours: time-outs are OSErrors, a label too long for IDNA is a
 UnicodeError raised by the name lookup, and uvloop reports some failed connects as RuntimeError."""
 
@@ -49,7 +50,7 @@ def _kind_of(error: BaseException) -> OutcomeKind:
             return _kind_of_lost(error)
         case aiohttp.ClientHttpProxyError():
             return OutcomeKind.CONNECT_ERROR
-        case aiohttp.ClientError():
+        case aiohttp.ClientError() | HttpProcessingError():
             return OutcomeKind.PROTOCOL_ERROR
         case _:
             return OutcomeKind.CONNECT_ERROR
@@ -86,7 +87,7 @@ def _detail_of(kind: OutcomeKind, error: BaseException) -> str:
             return "the server closed the connection without a complete response"
         case aiohttp.ClientHttpProxyError():
             return proxy_refusal(error.status)
-        case aiohttp.ClientResponseError():
+        case aiohttp.ClientResponseError() | HttpProcessingError():
             return f"not readable as HTTP: {error.message}"
         case _:
             return str(error) or kind.value

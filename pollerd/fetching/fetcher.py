@@ -10,14 +10,11 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from functools import lru_cache
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import aiohttp
 from aiohttp import hdrs
-from yarl import URL
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
@@ -31,8 +28,8 @@ from pollerd.fetching.headers import (
     validators_of,
 )
 from pollerd.fetching.request import NO_VALIDATORS, Request
+from pollerd.fetching.response import Response
 from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsKind, RobotsResponse, robots_kind
-from pollerd.fetching.session import timeout
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
 from pollerd.urls import join_url, origin_of
@@ -42,14 +39,12 @@ MayFollow = Callable[[str], Awaitable[bool]]
 
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _EMPTY_STATUSES = frozenset({204, 205})
-_URLS_KEPT = 16_384
-"""What of an URL has been worked out is kept with it, about half a kilobyte: the sites polled most come again soon."""
 
 
 class _Journey:
     """Where one fetch has come to; known also when it fails on the way."""
 
-    __slots__ = ("endless", "redirects", "started_at", "started_mono", "status", "url", "way")
+    __slots__ = ("awaiting", "endless", "redirects", "started_at", "started_mono", "status", "url", "way")
 
     def __init__(self, url: str, way: Way, started_at: float, started_mono: float) -> None:
         self.url = url
@@ -59,6 +54,7 @@ class _Journey:
         self.status: int | None = None
         self.redirects: list[Redirect] = []
         self.endless = False
+        self.awaiting = "no complete response within the deadline"
 
 
 class Fetcher:
@@ -120,14 +116,17 @@ class Fetcher:
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
         with self._egress as egress:
-            journey = _Journey(request.url, egress.way(request.proxy), self._clock(), self._mono())
+            journey = self._journey(egress, request.url, request.proxy)
+            deadline = self._deadline(journey)
             try:
-                response = await self._get(journey, own, None)
-                if response.status in _REDIRECT_STATUSES:
-                    limit = self._settings.max_redirects
-                    response = await self._follow(journey, response, own, headers, limit, may_follow)
-                return await self._judge(journey, response, request.validators)
-            except RefusedError as refused:
+                async with deadline:
+                    response = await self._get(journey, own)
+                    if response.status in _REDIRECT_STATUSES:
+                        limit = self._settings.max_redirects
+                        response = await self._follow(journey, response, own, headers, limit, may_follow)
+                    return await self._judge(journey, response, request.validators)
+            except (RefusedError, TimeoutError) as error:
+                refused = _refused(error, deadline, journey)
                 return self._outcome(journey, refused.kind, detail=refused.detail)
 
     async def fetch_robots(self, url: str, proxy: str | None = None) -> RobotsResponse:
@@ -137,46 +136,41 @@ class Fetcher:
         one, 429, 5xx, time-outs and network errors as unreachable; any other 4xx as absent.
         """
         with self._egress as egress:
-            return await self._fetch_robots(egress, url, proxy)
+            journey = self._journey(egress, url, proxy)
+            deadline = self._deadline(journey)
+            try:
+                async with deadline:
+                    response = await self._get(journey, {})
+                    if response.status in _REDIRECT_STATUSES:
+                        response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, None)
+                    return await self._judge_robots(journey, response)
+            except (RefusedError, TimeoutError) as error:
+                refused = _refused(error, deadline, journey)
+                kind = RobotsKind.ABSENT if journey.endless else RobotsKind.UNREACHABLE
+                return RobotsResponse(
+                    kind,
+                    self._since(journey),
+                    status=journey.status,
+                    detail=refused.detail,
+                    failure=None if journey.endless else refused.kind,
+                )
 
-    async def _fetch_robots(self, egress: Egress, url: str, proxy: str | None) -> RobotsResponse:
-        journey = _Journey(url, egress.way(proxy), self._clock(), self._mono())
-        try:
-            response = await self._get(journey, {}, None)
-            if response.status in _REDIRECT_STATUSES:
-                response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, None)
-            return await self._judge_robots(journey, response)
-        except RefusedError as refused:
-            kind = RobotsKind.ABSENT if journey.endless else RobotsKind.UNREACHABLE
-            return RobotsResponse(
-                kind,
-                self._since(journey),
-                status=journey.status,
-                detail=refused.detail,
-                failure=None if journey.endless else refused.kind,
-            )
+    def _journey(self, egress: Egress, url: str, proxy: str | None) -> _Journey:
+        return _Journey(url, egress.way(proxy), self._clock(), self._mono())
 
-    async def _get(
-        self, journey: _Journey, headers: Mapping[str, str], limit: aiohttp.ClientTimeout | None
-    ) -> aiohttp.ClientResponse:
+    def _deadline(self, journey: _Journey) -> asyncio.Timeout:
+        return asyncio.timeout_at(journey.started_mono + self._settings.total_timeout_seconds)
+
+    async def _get(self, journey: _Journey, headers: Mapping[str, str]) -> Response:
         """One request, without redirects. Raises `RefusedError`."""
         journey.status = None
         way = journey.way
-        more: dict[str, Any] = {}
         try:
             if way.proxy is not None:
                 await self._egress.check(journey.url)
-                headers, more = way.through(journey.url, headers)
-            response = await way.session.request(
-                "GET",
-                _as_url(journey.url),
-                headers=headers,
-                allow_redirects=False,
-                timeout=way.session.timeout if limit is None else limit,
-                **more,
-            )
+            response = await way.client.get(journey.url, headers, way.proxy)
         except SITE_FAULTS as error:
-            if way.session.closed:
+            if way.client.closed:
                 raise
             raise refusal(error) from error
         if way.proxy is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
@@ -188,18 +182,17 @@ class Fetcher:
     async def _follow(
         self,
         journey: _Journey,
-        response: aiohttp.ClientResponse,
+        response: Response,
         own: Mapping[str, str],
         bare: Mapping[str, str],
         limit: int,
         may_follow: MayFollow | None,
-    ) -> aiohttp.ClientResponse:
+    ) -> Response:
         """The first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
 
         Validators are among both: they belong to the final page, and mean nothing to the others. Raises
         `RefusedError`.
         """
-        deadline = journey.started_mono + self._settings.total_timeout_seconds
         visited = {journey.url}
         headers = own
         while response.status in _REDIRECT_STATUSES:
@@ -210,19 +203,13 @@ class Fetcher:
             _refuse_endless(journey, visited, limit)
             if origin_of(target) != origin_of(journey.url):
                 headers = bare
-            await _ask(may_follow, target, deadline)
+            await _ask(journey, may_follow, target)
             visited.add(target)
             journey.url = target
-            response = await self._get(journey, headers, timeout(self._settings, self._left(deadline)))
+            response = await self._get(journey, headers)
         return response
 
-    def _left(self, deadline: float) -> float:
-        left = deadline - self._mono()
-        if left <= 0:
-            raise RefusedError(OutcomeKind.TIMEOUT, "no complete response within the deadline")
-        return left
-
-    async def _judge(self, journey: _Journey, response: aiohttp.ClientResponse, sent: Validators) -> Outcome:
+    async def _judge(self, journey: _Journey, response: Response, sent: Validators) -> Outcome:
         """The outcome of a response that is no redirect; leaves its connection reusable or closed."""
         try:
             status = response.status
@@ -232,17 +219,16 @@ class Fetcher:
                 return await self._body(journey, response)
             return await self._failure(journey, response)
         finally:
-            if not response.closed:
-                response.close()
+            response.close()
 
-    def _not_modified(self, journey: _Journey, response: aiohttp.ClientResponse, sent: Validators) -> Outcome:
+    def _not_modified(self, journey: _Journey, response: Response, sent: Validators) -> Outcome:
         if not sent:
             raise RefusedError(OutcomeKind.PROTOCOL_ERROR, "304 to a request without validators")
         return self._outcome(
             journey, OutcomeKind.NOT_MODIFIED, validators=_renewed(response, sent), server_date=_date(response)
         )
 
-    async def _body(self, journey: _Journey, response: aiohttp.ClientResponse) -> Outcome:
+    async def _body(self, journey: _Journey, response: Response) -> Outcome:
         if response.status in _EMPTY_STATUSES:
             await discard_body(response)
             body = b""
@@ -260,7 +246,7 @@ class Fetcher:
             robots_tags=robots_tags_of(headers.getall("X-Robots-Tag", ())),
         )
 
-    async def _failure(self, journey: _Journey, response: aiohttp.ClientResponse) -> Outcome:
+    async def _failure(self, journey: _Journey, response: Response) -> Outcome:
         size = await discard_body(response)
         retry_after = self._retry_after(response)
         kind = kind_of_status(response.status, retry_after)
@@ -268,7 +254,7 @@ class Fetcher:
         date = _date(response)
         return self._outcome(journey, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
 
-    async def _judge_robots(self, journey: _Journey, response: aiohttp.ClientResponse) -> RobotsResponse:
+    async def _judge_robots(self, journey: _Journey, response: Response) -> RobotsResponse:
         try:
             kind = robots_kind(response.status)
             if kind is RobotsKind.FOUND:
@@ -285,10 +271,9 @@ class Fetcher:
                 failure=kind_of_status(response.status, retry_after) if kind is RobotsKind.UNREACHABLE else None,
             )
         finally:
-            if not response.closed:
-                response.close()
+            response.close()
 
-    def _retry_after(self, response: aiohttp.ClientResponse) -> float | None:
+    def _retry_after(self, response: Response) -> float | None:
         text = response.headers.get(hdrs.RETRY_AFTER)
         if text is None:
             return None
@@ -329,9 +314,13 @@ class Fetcher:
         )
 
 
-@lru_cache(maxsize=_URLS_KEPT)
-def _as_url(url: str) -> URL:
-    return URL(url, encoded=True)
+def _refused(error: RefusedError | TimeoutError, deadline: asyncio.Timeout, journey: _Journey) -> RefusedError:
+    """What has ended a fetch; raises a `TimeoutError` that is not of its deadline."""
+    if isinstance(error, RefusedError):
+        return error
+    if not deadline.expired():
+        raise error
+    return RefusedError(OutcomeKind.TIMEOUT, journey.awaiting)
 
 
 def _conditional(validators: Validators) -> dict[str, str]:
@@ -343,7 +332,7 @@ def _conditional(validators: Validators) -> dict[str, str]:
     return headers
 
 
-def _renewed(response: aiohttp.ClientResponse, sent: Validators) -> Validators:
+def _renewed(response: Response, sent: Validators) -> Validators:
     """The validators after a 304: those sent, each replaced where the response brings another."""
     etag, last_modified = response.headers.get(hdrs.ETAG), response.headers.get(hdrs.LAST_MODIFIED)
     if etag in (None, sent.etag) and last_modified in (None, sent.last_modified):
@@ -352,7 +341,7 @@ def _renewed(response: aiohttp.ClientResponse, sent: Validators) -> Validators:
     return Validators(new.etag or sent.etag, new.last_modified or sent.last_modified)
 
 
-def _date(response: aiohttp.ClientResponse) -> float | None:
+def _date(response: Response) -> float | None:
     text = response.headers.get(hdrs.DATE)
     return None if text is None else http_date(text)
 
@@ -376,17 +365,12 @@ def _refuse_endless(journey: _Journey, visited: set[str], limit: int) -> None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
 
 
-async def _ask(may_follow: MayFollow | None, target: str, deadline: float) -> None:
-    """Raises `RefusedError` where the hop is not allowed, or the answer takes longer than the poll may."""
+async def _ask(journey: _Journey, may_follow: MayFollow | None, target: str) -> None:
+    """Raises `RefusedError` where the hop is not allowed."""
     if may_follow is None:
         return
-    clock = asyncio.timeout_at(deadline)
-    try:
-        async with clock:
-            allowed = await may_follow(target)
-    except TimeoutError as error:
-        if not clock.expired():
-            raise
-        raise RefusedError(OutcomeKind.TIMEOUT, f"no permission to follow to {target} in time") from error
+    awaited, journey.awaiting = journey.awaiting, f"no permission to follow to {target} in time"
+    allowed = await may_follow(target)
+    journey.awaiting = awaited
     if not allowed:
         raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")

@@ -15,7 +15,7 @@ class FetchSettings:
     contact: str | None = None
     """URL or mail address of whoever runs the daemon; sent in the User-Agent. Printable ASCII, at most 200."""
     total_timeout_seconds: float = 30.0
-    """One deadline for a whole poll, redirects included; above 5 s it is rounded up to a whole second."""
+    """One deadline for a whole poll, redirects included."""
     connect_timeout_seconds: float = 10.0
     """For one connection: waiting for a free one, name lookup, TCP and TLS."""
     max_body_bytes: int = 10 * 1024 * 1024

@@ -2,7 +2,7 @@ import pytest
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import FetchSettings
-from pollerd.fetching.session import user_agent
+from pollerd.fetching.client import user_agent
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,200 @@
+"""The HTTP client: one GET over a pooled connection, answered by the response's head and a stream of its body.
+
+aiohttp's connector (pool, name lookup, TLS, tunnels) and its parser do the work. Its `ClientSession` is left out: of a
+small response it costs more than both together, for what a poll has no use for (ADR 12).
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import aiohttp
+from aiohttp import StreamReader, hdrs
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from aiohttp.http_parser import RawResponseMessage
+from multidict import CIMultiDict
+from yarl import URL
+
+from pollerd import __version__
+from pollerd.errors import InvalidValueError
+from pollerd.fetching.decoding import ACCEPT_ENCODING
+from pollerd.fetching.proxy import Proxy
+from pollerd.fetching.response import Response
+from pollerd.fetching.settings import FetchSettings
+
+_ACCEPT = (
+    "text/html,application/xhtml+xml,application/atom+xml,application/rss+xml,application/feed+json,"
+    "application/json;q=0.9,application/xml;q=0.9,*/*;q=0.8"
+)
+_DNS_CACHE_SECONDS = 300
+_MAX_LINE_BYTES = 16 * 1024
+_MAX_FIELD_BYTES = 32 * 1024
+_MAX_HEADERS = 256
+_TARGETS_KEPT = 16_384
+"""What is sent for an URL is worked out once, and takes a third of a kilobyte: sites polled often come again soon."""
+_ORIGINS_KEPT = 4_096
+"""What the connector is told of an origin, about two kilobytes."""
+_BREAK = re.compile(r"[\r\n\0]")
+
+SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.socket]
+"""A new socket for an entry of `getaddrinfo`."""
+
+
+class _Target(NamedTuple):
+    """What an URL asks for: where to connect to, and the request up to the headers that differ from poll to poll."""
+
+    destination: aiohttp.ClientRequest
+    head: str
+
+
+def user_agent(contact: str | None) -> str:
+    """The User-Agent: name and version, and where its owner can be reached."""
+    name = f"pollerd/{__version__}"
+    return name if contact is None else f"{name} (+{contact})"
+
+
+class Client:
+    """Connections that are dialled by `dial`; made inside the running loop, and to be closed.
+
+    Decompression is left to `decoding`, redirects and the deadline to the fetcher; there are no cookies, and proxies
+    and .netrc of the environment are not used.
+    """
+
+    def __init__(self, settings: FetchSettings, dial: SocketFactory) -> None:
+        """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+        self._connector = aiohttp.TCPConnector(
+            limit=settings.max_connections,
+            limit_per_host=0,
+            ttl_dns_cache=_DNS_CACHE_SECONDS,
+            keepalive_timeout=settings.keepalive_seconds,
+            socket_factory=dial,
+            ssl=_tls(settings.ca_file),
+        )
+        self._connecting = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout_seconds)
+        self._usual = _lines(
+            (
+                (hdrs.USER_AGENT, user_agent(settings.contact)),
+                (hdrs.ACCEPT, _ACCEPT),
+                (hdrs.ACCEPT_ENCODING, ACCEPT_ENCODING),
+            )
+        )
+        self._target = lru_cache(maxsize=_TARGETS_KEPT)(self._new_target)
+        self._destination = lru_cache(maxsize=_ORIGINS_KEPT)(_new_destination)
+        self._kept: WeakSet[ResponseHandler] = WeakSet()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be asked any more."""
+        return self._connector.closed
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._connector.close()
+
+    async def get(self, url: str, headers: Mapping[str, str], proxy: Proxy | None = None) -> Response:
+        """Sends a GET and returns once the head of the response is there, whatever its status.
+
+        `url` as `normalise_url` returns it. Where a kept connection proves to be closed, another takes its place.
+        Raises `SITE_FAULTS`; `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
+        """
+        if self.closed:
+            raise RuntimeError("the client is closed")
+        target = self._target(url, proxy)
+        request = f"{target.head}{_lines(headers.items())}\r\n".encode("utf-8", "surrogateescape")
+        while True:
+            connection = await self._connect(target.destination)
+            protocol = connection.protocol
+            assert protocol is not None
+            kept = protocol in self._kept
+            try:
+                message, content = await _exchange(protocol, request)
+            except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
+                connection.close()
+                if not kept:
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                if not kept:
+                    self._kept.add(protocol)
+                return Response(message.code, message.headers, content, connection)
+
+    async def _connect(self, destination: aiohttp.ClientRequest) -> Connection:
+        try:
+            return await self._connector.connect(destination, traces=[], timeout=self._connecting)
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError from error
+
+    def _new_target(self, url: str, proxy: Proxy | None) -> _Target:
+        """Through a proxy an http page is asked for by its whole URL; of an https page the proxy sees the CONNECT
+        only, and the page must not see who asked the proxy.
+        """
+        parsed = URL(url, encoded=True)
+        in_the_open = proxy is not None and parsed.scheme == "http"
+        asked = str(parsed) if in_the_open else parsed.raw_path_qs
+        if _BREAK.search(asked):
+            raise ValueError(f"line break in the URL {url!r}")
+        headers = [(hdrs.HOST, parsed.host_port_subcomponent or "")]
+        if in_the_open and proxy is not None and proxy.authorization is not None:
+            headers.append((hdrs.PROXY_AUTHORIZATION, proxy.authorization))
+        return _Target(
+            self._destination(parsed.origin(), proxy), f"GET {asked} HTTP/1.1\r\n{_lines(headers)}{self._usual}"
+        )
+
+
+async def _exchange(protocol: ResponseHandler, request: bytes) -> tuple[RawResponseMessage, StreamReader]:
+    """The head and the stream of the final response to a request; what is said before it (1xx) is passed over."""
+    protocol.set_response_params(
+        read_until_eof=True,
+        auto_decompress=False,
+        max_line_size=_MAX_LINE_BYTES,
+        max_field_size=_MAX_FIELD_BYTES,
+        max_headers=_MAX_HEADERS,
+    )
+    assert protocol.transport is not None
+    protocol.transport.write(request)
+    while True:
+        message, content = await protocol.read()
+        if message.code >= 200 or message.code == HTTPStatus.SWITCHING_PROTOCOLS:
+            return message, content
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    lines = ""
+    for name, value in headers:
+        if _BREAK.search(name) or _BREAK.search(value):
+            raise ValueError(f"line break in the header {name!r}")
+        lines += f"{name}: {value}\r\n"
+    return lines
+
+
+def _new_destination(origin: URL, proxy: Proxy | None) -> aiohttp.ClientRequest:
+    """What the connector wants to know of where to connect to. It reads more than it writes, and one serves many."""
+    if proxy is None:
+        return aiohttp.ClientRequest(hdrs.METH_GET, origin)
+    connecting = None
+    if origin.scheme == "https" and proxy.authorization is not None:
+        # With the Host that the connector would add: what it is told of an origin tells connections apart.
+        host = origin.host_port_subcomponent or ""
+        connecting = CIMultiDict({hdrs.HOST: host, hdrs.PROXY_AUTHORIZATION: proxy.authorization})
+    return aiohttp.ClientRequest(hdrs.METH_GET, origin, proxy=URL(proxy.url), proxy_headers=connecting)
+
+
+def _tls(ca_file: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=ca_file)
+        except OSError as error:
+            raise InvalidValueError("ca_file", "a readable PEM file of certificates", ca_file) from error
+    return context
