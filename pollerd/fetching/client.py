@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ _TARGETS_KEPT = 16_384
 """What is sent for an URL is worked out once, and takes a third of a kilobyte: sites polled often come again soon."""
 _ORIGINS_KEPT = 4_096
 """What the connector is told of an origin, about two kilobytes."""
+_NEVER_USUAL = frozenset({hdrs.IF_NONE_MATCH, hdrs.IF_MODIFIED_SINCE})
 _BREAK = re.compile(r"[\r\n\0]")
 
 SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.socket]
@@ -49,10 +50,10 @@ SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.so
 
 
 class _Target(NamedTuple):
-    """What an URL asks for: where to connect to, and the request up to the headers that differ from poll to poll."""
+    """What is known of a request for an URL, whatever else it says: where it goes, and how it begins."""
 
     destination: aiohttp.ClientRequest
-    head: str
+    beginning: str
 
 
 def user_agent(contact: str | None) -> str:
@@ -79,13 +80,14 @@ class Client:
             ssl=_tls(settings.ca_file),
         )
         self._connecting = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout_seconds)
-        self._usual = _lines(
-            (
-                (hdrs.USER_AGENT, user_agent(settings.contact)),
-                (hdrs.ACCEPT, _ACCEPT),
-                (hdrs.ACCEPT_ENCODING, ACCEPT_ENCODING),
-            )
+        self._usual = CIMultiDict(
+            {
+                hdrs.USER_AGENT: user_agent(settings.contact),
+                hdrs.ACCEPT: _ACCEPT,
+                hdrs.ACCEPT_ENCODING: ACCEPT_ENCODING,
+            }
         )
+        self._usual_lines = _lines(self._usual)
         self._target = lru_cache(maxsize=_TARGETS_KEPT)(self._new_target)
         self._destination = lru_cache(maxsize=_ORIGINS_KEPT)(_new_destination)
         self._kept: WeakSet[ResponseHandler] = WeakSet()
@@ -102,13 +104,14 @@ class Client:
     async def get(self, url: str, headers: Mapping[str, str], proxy: Proxy | None = None) -> Response:
         """Sends a GET and returns once the head of the response is there, whatever its status.
 
-        `url` as `normalise_url` returns it. Where a kept connection proves to be closed, another takes its place.
-        Raises `SITE_FAULTS`; `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
+        `headers` stand in for the usual ones of the same name; `url` as `normalise_url` returns it. Where a kept
+        connection proves to be closed, another takes its place. Raises `SITE_FAULTS`; `RuntimeError` where the client
+        is closed, `ValueError` for a header with a line break.
         """
         if self.closed:
             raise RuntimeError("the client is closed")
         target = self._target(url, proxy)
-        request = f"{target.head}{_lines(headers.items())}\r\n".encode("utf-8", "surrogateescape")
+        request = f"{target.beginning}{self._merged(headers)}\r\n".encode("utf-8", "surrogateescape")
         while True:
             connection = await self._connect(target.destination)
             protocol = connection.protocol
@@ -128,6 +131,14 @@ class Client:
                     self._kept.add(protocol)
                 return Response(message.code, message.headers, content, connection)
 
+    def _merged(self, headers: Mapping[str, str]) -> str:
+        """The usual headers and these, as lines."""
+        if _NEVER_USUAL.issuperset(headers):
+            return self._usual_lines + _lines(headers)
+        merged = self._usual.copy()
+        merged.update(headers)
+        return _lines(merged)
+
     async def _connect(self, destination: aiohttp.ClientRequest) -> Connection:
         try:
             return await self._connector.connect(destination, traces=[], timeout=self._connecting)
@@ -143,12 +154,10 @@ class Client:
         asked = str(parsed) if in_the_open else parsed.raw_path_qs
         if _BREAK.search(asked):
             raise ValueError(f"line break in the URL {url!r}")
-        headers = [(hdrs.HOST, parsed.host_port_subcomponent or "")]
+        headers: dict[str, str] = {hdrs.HOST: parsed.host_port_subcomponent or ""}
         if in_the_open and proxy is not None and proxy.authorization is not None:
-            headers.append((hdrs.PROXY_AUTHORIZATION, proxy.authorization))
-        return _Target(
-            self._destination(parsed.origin(), proxy), f"GET {asked} HTTP/1.1\r\n{_lines(headers)}{self._usual}"
-        )
+            headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
+        return _Target(self._destination(parsed.origin(), proxy), f"GET {asked} HTTP/1.1\r\n{_lines(headers)}")
 
 
 async def _exchange(protocol: ResponseHandler, request: bytes) -> tuple[RawResponseMessage, StreamReader]:
@@ -168,9 +177,9 @@ async def _exchange(protocol: ResponseHandler, request: bytes) -> tuple[RawRespo
             return message, content
 
 
-def _lines(headers: Iterable[tuple[str, str]]) -> str:
+def _lines(headers: Mapping[str, str]) -> str:
     lines = ""
-    for name, value in headers:
+    for name, value in headers.items():
         if _BREAK.search(name) or _BREAK.search(value):
             raise ValueError(f"line break in the header {name!r}")
         lines += f"{name}: {value}\r\n"

@@ -1,0 +1,145 @@
+"""The client: what goes over the wire, and which connection it takes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pollerd.fetching import Fetcher, Request
+from pollerd.model import OutcomeKind, Validators
+
+from .conftest import NewFetcher, Serve
+from .sites import Handler, Seen, message, says
+
+PAGE = message("200 OK", body=b"page")
+
+
+async def _raw_request(fetcher: Fetcher, request: Request) -> list[str]:
+    """The lines of the request as they came in."""
+    lines: list[str] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines.extend((await reader.readuntil(b"\r\n\r\n")).decode("utf-8", "surrogateescape").split("\r\n"))
+        writer.write(PAGE)
+        writer.close()
+
+    async with await asyncio.start_server(connected, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        url = request.url.replace("PORT", str(port))
+        outcome = await fetcher.fetch(Request(url, request.validators, request.headers))
+    assert outcome.body == b"page"
+    return [line.replace(str(port), "PORT") for line in lines]
+
+
+async def test_what_is_sent(new_fetcher: NewFetcher) -> None:
+    fetcher = await new_fetcher(contact="mailto:me@example.org")
+    validators = Validators('"\udce9tag"', "Sun, 22 Nov 2026 10:00:00 GMT")
+    line, *headers, end, _ = await _raw_request(fetcher, Request("http://127.0.0.1:PORT/a%20b?c=d", validators))
+    assert (line, end) == ("GET /a%20b?c=d HTTP/1.1", "")
+    names = [header.partition(":")[0] for header in headers]
+    assert names == ["Host", "User-Agent", "Accept", "Accept-Encoding", "If-None-Match", "If-Modified-Since"]
+    assert headers[0] == "Host: 127.0.0.1:PORT"
+    assert "mailto:me@example.org" in headers[1]
+    assert headers[4:] == ['If-None-Match: "\udce9tag"', "If-Modified-Since: Sun, 22 Nov 2026 10:00:00 GMT"]
+
+
+@pytest.mark.parametrize("name", ["Accept", "accept", "USER-AGENT", "accept-encoding"])
+async def test_a_sites_own_header_stands_in_for_the_usual_one(fetcher: Fetcher, name: str) -> None:
+    lines = await _raw_request(fetcher, Request("http://127.0.0.1:PORT/", headers=((name, "own"), ("X-Other", "o"))))
+    found = [line for line in lines if line.lower().startswith(f"{name.lower()}:")]
+    assert [line.partition(": ")[2] for line in found] == ["own"]
+    assert "X-Other: o" in lines
+
+
+@pytest.mark.parametrize("header", [("X", "a\r\nInjected: b"), ("X\nInjected", "b"), ("X", "a\0b")])
+async def test_a_line_break_is_never_sent(serve: Serve, fetcher: Fetcher, header: tuple[str, str]) -> None:
+    site = await serve(says(PAGE))
+    with pytest.raises(ValueError, match="line break in the header"):
+        await fetcher.fetch(Request(site.url(), headers=(header,)))
+    assert site.connections == 0
+
+
+def _hangs_up_on(path: str) -> Handler:
+    """Answers, but for one path: there it takes the request and closes."""
+
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        if seen.path == path:
+            writer.close()
+        else:
+            await asyncio.sleep(0.05)
+            writer.write(PAGE)
+
+    return handler
+
+
+async def test_a_new_connection_is_asked_once(serve: Serve, fetcher: Fetcher) -> None:
+    site = await serve(_hangs_up_on("/bad"))
+    outcome = await fetcher.fetch(Request(site.url("/bad")))
+    assert outcome.kind is OutcomeKind.PROTOCOL_ERROR
+    assert (site.connections, [seen.path for seen in site.seen]) == (1, ["/bad"])
+
+
+async def test_all_kept_connections_may_have_been_closed_meanwhile(serve: Serve, fetcher: Fetcher) -> None:
+    """That is no fault of the site: the request goes over a new one."""
+    closing = asyncio.Event()
+
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        if closing.is_set() and site.connections <= 3:
+            writer.close()
+        else:
+            await asyncio.sleep(0.05)
+            writer.write(PAGE)
+
+    site = await serve(handler)
+    await asyncio.gather(*(fetcher.fetch(Request(site.url())) for _ in range(3)))
+    assert site.connections == 3
+    closing.set()
+    outcome = await fetcher.fetch(Request(site.url("/last")))
+    assert (outcome.kind, outcome.body, site.connections) == (OutcomeKind.BODY, b"page", 4)
+
+
+async def test_what_comes_before_the_response_is_passed_over(serve: Serve, fetcher: Fetcher) -> None:
+    hints = message("103 Early Hints", "Link: </style.css>; rel=preload", length=False)
+    site = await serve(says(message("100 Continue", length=False), hints, PAGE))
+    for _ in range(2):
+        assert (await fetcher.fetch(Request(site.url()))).body == b"page"
+    assert site.connections == 1
+
+
+async def test_another_protocol_is_not_spoken(serve: Serve, fetcher: Fetcher) -> None:
+    switching = message("101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade", length=False)
+    site = await serve(says(switching, b"\x81\x05hello"))
+    for _ in range(2):
+        assert (await fetcher.fetch(Request(site.url()))).kind is OutcomeKind.PROTOCOL_ERROR
+    assert site.connections == 2
+
+
+async def test_an_error_page_that_drips_is_given_up(serve: Serve, new_fetcher: NewFetcher) -> None:
+    async def drip(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n")
+        while True:
+            writer.write(b".")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    site = await serve(drip)
+    fetcher = await new_fetcher(total_timeout_seconds=30.0)
+    outcome = await fetcher.fetch(Request(site.url()))
+    assert (outcome.kind, outcome.status) == (OutcomeKind.NOT_FOUND, 404)
+    assert outcome.duration < 10
+    async with asyncio.timeout(5):
+        while site.open_connections:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_response_that_is_read_gives_its_connection_back(serve: Serve, fetcher: Fetcher) -> None:
+    answers = iter([PAGE, message("304 Not Modified", length=False), message("404 Not Found", body=b"none"), PAGE])
+
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(next(answers))
+
+    site = await serve(handler)
+    kinds = [(await fetcher.fetch(Request(site.url(), Validators('"e"')))).kind for _ in range(4)]
+    assert kinds == [OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED, OutcomeKind.NOT_FOUND, OutcomeKind.BODY]
+    assert site.connections == 1
