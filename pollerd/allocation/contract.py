@@ -62,6 +62,14 @@ class Allocator(ABC):
         half_life float64[k] in s, > 0, nan where the default holds; None: all nan.
         """
 
+    def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
+        """Tells which hosts slots int64[k] in use are on: int64[k] from 0 to 2³¹ - 1, a number for each host, -1: none.
+
+        A policy may take it that pages of one host change alike; those that do not need it let it pass. Told anew
+        after `remove` and `add`, and before `restore`.
+        """
+        return
+
     def expect(self, sites: int) -> None:
         """So many sites will be there soon: room for them may be made at once. Nothing follows where they stay away."""
         return

@@ -38,3 +38,11 @@ def column(
         allowed = f"{k} finite values {'>= 0' if zero else '> 0'}{' or nan' if missing else ''}"
         raise InvalidValueError(field, allowed, values)
     return given
+
+
+def host_numbers(host: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Numbers of hosts as int64[k], -1 for none."""
+    given = np.asarray(host, np.int64)
+    if given.shape != (k,) or (k and not -1 <= given.min() <= given.max() < 2**31):
+        raise InvalidValueError("host", f"{k} whole numbers from -1 to 2147483647", host)
+    return given

@@ -27,7 +27,7 @@ from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
 from pollerd.allocation.ties import tie_breaks
-from pollerd.allocation.validation import positive
+from pollerd.allocation.validation import host_numbers, positive
 from pollerd.errors import InvalidValueError
 
 NEVER_POLLED = 1e15
@@ -108,6 +108,11 @@ class Whittle(Allocator):
         self._shortlist.look_again(slots)
         self._belief.forget(slots)
         self._belief.set_cycle(self._cycle())
+
+    def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
+        slots = self._roster.known(slots)
+        self._belief.place(slots, host_numbers(host, len(slots)))
+        self._shortlist.look_again(slots)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._belief.forget(self._roster.remove(slots))

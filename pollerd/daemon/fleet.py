@@ -80,7 +80,19 @@ class Fleet:
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
         self.unusable |= put_right(table, slots)
         self.unusable |= faults
-        self.allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+        self.taking_in(slots)(self.allocator)
+
+    def taking_in(self, slots: NDArray[np.int64]) -> Event:
+        """The slots int64[k] come to an allocator, as they are now."""
+        table = self.sites
+        weight, cost, half_life = table.weight[slots], table.cost[slots], table.half_life[slots]
+        host = self.hosts.host_id[table.host[slots]]
+
+        def take_in(allocator: Allocator) -> None:
+            allocator.add(slots, weight, cost, half_life)
+            allocator.place(slots, host)
+
+        return take_in
 
     def _hosts_of(self, rows: ScheduleRows) -> NDArray[np.int32]:
         """The slots of the sites' hosts; sites whose host is not stored stand on one without a name."""
@@ -143,7 +155,7 @@ class Fleet:
         for name in ("min_interval", "max_interval", "half_life"):
             table.put(name, slots, [_optional(getattr(s, name)) for s in specs])
         table.paused[slots] = [s.paused for s in specs]
-        self._do(_added(slots, table.weight[slots], table.cost[slots], table.half_life[slots]))
+        self._do(self.taking_in(slots))
 
     def refusals(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
         """Index -> why, of new sites that the allocator cannot hold beside those there are and those before them."""
@@ -195,16 +207,19 @@ class Fleet:
         if not np.array_equal(new, old, equal_nan=True):
             for name, value in zip(("weight", "cost", "half_life"), new, strict=True):
                 table.put(name, slot, value)
-            one = np.array([slot])
-            self._do(partial(_reweigh, one, table.weight[one], table.cost[one], table.half_life[one]))
+            self._reweigh(slot)
         self.unusable.pop(site_id, None)
 
     def weigh(self, slot: int, weight: float) -> None:
         """Gives the site in the slot another weight; what was learned of it stays."""
-        table, one = self.sites, np.array([slot])
-        if table.weight[slot] != weight:
-            table.put("weight", slot, weight)
-            self._do(partial(_reweigh, one, table.weight[one], table.cost[one], table.half_life[one]))
+        if self.sites.weight[slot] != weight:
+            self.sites.put("weight", slot, weight)
+            self._reweigh(slot)
+
+    def _reweigh(self, slot: int) -> None:
+        """The site's settings have changed; what was learned of it stays."""
+        one = np.array([slot])
+        self._do(partial(_renew, one, self.taking_in(one)))
 
     def carry_on(self, site: Site) -> None:
         """A site that was added anew under another URL keeps its counts, and stays paused if it was."""
@@ -261,15 +276,12 @@ class Fleet:
 
     def learn_anew(self, slots: NDArray[np.int64]) -> None:
         """What the polls of the slots int64[k] told of changes was noise: it is forgotten."""
-        table = self.sites
-        added = _added(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
         self._do(lambda allocator: allocator.remove(slots))
-        self._do(added)
+        self._do(self.taking_in(slots))
 
     def begin_anew(self, allocator: Allocator) -> None:
         """Puts in charge an allocator that holds no sites yet and has learned nothing."""
-        slots, table = np.flatnonzero(self.sites.occupied()), self.sites
-        allocator.add(slots, table.weight[slots], table.cost[slots], table.half_life[slots])
+        self.taking_in(np.flatnonzero(self.sites.occupied()))(allocator)
         self.allocator = allocator
 
     def replace_allocator(self, name: str, allocator: Allocator) -> None:
@@ -309,23 +321,11 @@ class Fleet:
         return int(np.count_nonzero(np.bincount(table.host[:n][alive])))
 
 
-def _added(
-    slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64], half_life: NDArray[np.float64]
-) -> Event:
-    return lambda allocator: allocator.add(slots, weight, cost, half_life)
-
-
-def _reweigh(
-    slots: NDArray[np.int64],
-    weight: NDArray[np.float64],
-    cost: NDArray[np.float64],
-    half_life: NDArray[np.float64],
-    allocator: Allocator,
-) -> None:
-    """Other settings for sites; what was learned of them stays."""
+def _renew(slots: NDArray[np.int64], take_in: Event, allocator: Allocator) -> None:
+    """Takes the slots in anew; what was learned of them stays."""
     learned, shared = allocator.site_state(slots), allocator.shared_state()
     allocator.remove(slots)
-    allocator.add(slots, weight, cost, half_life)
+    take_in(allocator)
     allocator.restore(slots, learned, shared)
 
 

@@ -45,9 +45,7 @@ class Shadow:
         self.name, self.allocator = name, allocator
         self.replay = Replay(fleet.sites, allocator)
         self.events: list[Event] = []
-        sites = fleet.sites
-        slots = np.flatnonzero(self.replay.site_id >= 0)
-        self._first = (slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+        self._take_in = fleet.taking_in(np.flatnonzero(self.replay.site_id >= 0))
         self.through: int | None = None
         """Id of the last poll stored when it began to listen; None: it has learned the polls up to that."""
         self.value: float | None = None
@@ -63,7 +61,7 @@ class Shadow:
     async def prepare(self, store: Store) -> None:
         """Takes the sites, and learns from the stored polls, as a successor does."""
         if self.through is not None:
-            await asyncio.to_thread(self.allocator.add, *self._first)
+            await asyncio.to_thread(self._take_in, self.allocator)
             await self.replay.teach(store.recent_polls(through=self.through))
             self.through = None
 

@@ -101,6 +101,12 @@ def test_the_belief_is_a_distribution_with_the_mean_rate(name: str) -> None:
     np.testing.assert_allclose((rates * weights).sum(1), allocator.rates_of(slots), rtol=1e-5)
 
 
+def test_hosts_may_be_told(name: str) -> None:
+    allocator = made(name, 30)
+    allocator.place(np.arange(30), np.arange(30) % 4 - 1)
+    assert len(World(30).poll(allocator, 3, 60)) > 0
+
+
 def test_notes_are_words(name: str) -> None:
     allocator = made(name, 3)
     World(3).poll(allocator, 1, 9)

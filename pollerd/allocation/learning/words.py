@@ -14,16 +14,17 @@ _MARKED = 2.0
 
 def words(belief: Belief, slot: int) -> dict[str, str]:
     """As `Allocator.notes` has it, of a slot in use."""
-    told = {"prior_source": _prior_source(belief), "profile": _profile(belief)}
+    told = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
     if belief.observed[slot] > 0:
         told |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}
     return told
 
 
-def _prior_source(belief: Belief) -> str:
+def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
         return "the start: around one change per uniform cycle"
-    return f"learned from {belief.polls:,} polls of all sites"
+    of_all = f"learned from {belief.polls:,} polls of all sites"
+    return f"{of_all}, and from its host's" if belief.hosts.has_own(slot) else of_all
 
 
 def _profile(belief: Belief) -> str:
