@@ -83,6 +83,7 @@ class Daemon:
             settings = replace(settings, flush_seconds=min(settings.flush_seconds, _FLUSH_EXPLORING_SECONDS))
         self._journal = Journal(bookkeeper, store, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
+        fetcher.on_sent = lambda host: fleet.hosts.sent(host, clock())
         robots = RobotsKeeper(fleet, fetcher, self._journal, self._workshop, instruments, rng, clock)
         reader = pace = None
         if explorer is not None:

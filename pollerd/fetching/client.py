@@ -29,6 +29,7 @@ from pollerd.fetching.decoding import ACCEPT_ENCODING
 from pollerd.fetching.proxy import Proxy
 from pollerd.fetching.response import Response
 from pollerd.fetching.settings import FetchSettings
+from pollerd.urls import host_of
 
 _ACCEPT = (
     "text/html,application/xhtml+xml,application/atom+xml,application/rss+xml,application/feed+json,"
@@ -39,7 +40,7 @@ _MAX_LINE_BYTES = 16 * 1024
 _MAX_FIELD_BYTES = 32 * 1024
 _MAX_HEADERS = 256
 _TARGETS_KEPT = 16_384
-"""What is sent for an URL is worked out once, and takes a third of a kilobyte: sites polled often come again soon."""
+"""What is sent for an URL is worked out once, and takes 0.4 kilobytes: sites polled often come again soon."""
 _ORIGINS_KEPT = 4_096
 """What the connector is told of an origin, about two kilobytes."""
 _NEVER_USUAL = frozenset({hdrs.IF_NONE_MATCH, hdrs.IF_MODIFIED_SINCE})
@@ -48,10 +49,14 @@ _BREAK = re.compile(r"[\r\n\0]")
 SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.socket]
 """A new socket for an entry of `getaddrinfo`."""
 
+Sent = Callable[[str], None]
+"""Told of each request as soon as it is written to its connection: its host, as `host_of` names it."""
+
 
 class _Target(NamedTuple):
     """What is known of a request for an URL, whatever else it says: where it goes, and how it begins."""
 
+    host: str
     destination: aiohttp.ClientRequest
     beginning: str
 
@@ -101,12 +106,12 @@ class Client:
         """Closes every connection."""
         await self._connector.close()
 
-    async def get(self, url: str, headers: Mapping[str, str], proxy: Proxy | None = None) -> Response:
+    async def get(self, url: str, headers: Mapping[str, str], sent: Sent, proxy: Proxy | None = None) -> Response:
         """Sends a GET and returns once the head of the response is there, whatever its status.
 
         `headers` stand in for the usual ones of the same name; `url` as `normalise_url` returns it. Where a kept
-        connection proves to be closed, another takes its place. Raises `SITE_FAULTS`; `RuntimeError` where the client
-        is closed, `ValueError` for a header with a line break.
+        connection proves to be closed, another takes its place, and `sent` is told again. Raises `SITE_FAULTS`;
+        `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
         """
         if self.closed:
             raise RuntimeError("the client is closed")
@@ -118,7 +123,9 @@ class Client:
             assert protocol is not None
             kept = protocol in self._kept
             try:
-                message, content = await _exchange(protocol, request)
+                _send(protocol, request)
+                sent(target.host)
+                message, content = await _answer(protocol)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                 connection.close()
                 if not kept:
@@ -157,11 +164,11 @@ class Client:
         headers: dict[str, str] = {hdrs.HOST: parsed.host_port_subcomponent or ""}
         if in_the_open and proxy is not None and proxy.authorization is not None:
             headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
-        return _Target(self._destination(parsed.origin(), proxy), f"GET {asked} HTTP/1.1\r\n{_lines(headers)}")
+        beginning = f"GET {asked} HTTP/1.1\r\n{_lines(headers)}"
+        return _Target(host_of(url), self._destination(parsed.origin(), proxy), beginning)
 
 
-async def _exchange(protocol: ResponseHandler, request: bytes) -> tuple[RawResponseMessage, StreamReader]:
-    """The head and the stream of the final response to a request; what is said before it (1xx) is passed over."""
+def _send(protocol: ResponseHandler, request: bytes) -> None:
     protocol.set_response_params(
         read_until_eof=True,
         auto_decompress=False,
@@ -171,6 +178,10 @@ async def _exchange(protocol: ResponseHandler, request: bytes) -> tuple[RawRespo
     )
     assert protocol.transport is not None
     protocol.transport.write(request)
+
+
+async def _answer(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
+    """The head and the stream of the final response; what is said before it (1xx) is passed over."""
     while True:
         message, content = await protocol.read()
         if message.code >= 200 or message.code == HTTPStatus.SWITCHING_PROTOCOLS:

@@ -18,6 +18,7 @@ from aiohttp import hdrs
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
+from pollerd.fetching.client import Sent
 from pollerd.fetching.egress import Egress, Way
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
 from pollerd.fetching.headers import (
@@ -60,7 +61,8 @@ class _Journey:
 class Fetcher:
     """The daemon's way to the web; an asynchronous context manager, used inside one event loop.
 
-    `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header.
+    `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header. `on_sent` is told of
+    each request, of pages, robots.txt and redirects alike.
     """
 
     def __init__(self, settings: FetchSettings, *, clock: Callable[[], float] = time.time) -> None:
@@ -69,6 +71,7 @@ class Fetcher:
         self._egress: Egress
         self._retired: set[Egress] = set()
         self._mono: Callable[[], float]
+        self.on_sent: Sent = _nobody_counts
 
     async def __aenter__(self) -> Self:
         """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
@@ -168,7 +171,7 @@ class Fetcher:
         try:
             if way.proxy is not None:
                 await self._egress.check(journey.url)
-            response = await way.client.get(journey.url, headers, way.proxy)
+            response = await way.client.get(journey.url, headers, self.on_sent, way.proxy)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise
@@ -312,6 +315,10 @@ class Fetcher:
             detail,
             robots_tags,
         )
+
+
+def _nobody_counts(_: str) -> None:
+    """Before the daemon is there, nobody spaces requests."""
 
 
 def _refused(error: RefusedError | TimeoutError, deadline: asyncio.Timeout, journey: _Journey) -> RefusedError:

@@ -24,10 +24,11 @@ class HostTable(Columns):
     """Hosts (name and port) by slot; hosts are kept for the life of the process.
 
     Columns, each [capacity], meaningful up to `size`:
-        host_id int64 · crawl_delay float64 (s) · last_start float64 (epoch s, -inf: never) · paused_until float64
-        (epoch s) · resting_until float64 (epoch s, kept by no restart) · robots_at float64 (when robots.txt was last
-        read, epoch s, -inf: never) · robots_retry_at float64 (epoch s) · throttles, robots_failures int32 (in a row) ·
-        busy bool (a request is under way) · touched bool (changed since the last commit)
+        host_id int64 · crawl_delay float64 (s) · last_start float64 (of the last request: when it was sent, until then
+        when it was begun; epoch s, -inf: never) · paused_until float64 (epoch s) · resting_until float64 (epoch s, kept
+        by no restart) · robots_at float64 (when robots.txt was last read, epoch s, -inf: never) · robots_retry_at
+        float64 (epoch s) · throttles, robots_failures int32 (in a row) · busy bool (a request is under way) · touched
+        bool (changed since the last commit)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -152,8 +153,15 @@ class HostTable(Columns):
         """A request to the host starts."""
         self.busy[slot] = True
         self.last_start[slot] = now
-        if self.interval_of(slot) > SPACING_KEPT_SECONDS:
-            self.touched[slot] = True
+
+    def sent(self, name: str, now: float) -> None:
+        """A request to the host, where it is known, was written to its connection: its start counts as now.
+
+        That may be long after `start`: connecting takes time, and the loop may be late.
+        """
+        slot = self._slot_by_name.get(name)
+        if slot is not None:
+            self.last_start[slot] = max(float(self.last_start[slot]), now)
 
     def begin_anew(self, now: float, *, all_hosts: bool) -> None:
         """After a restart: hosts whose last start was not kept are taken to have been asked just now."""
@@ -162,8 +170,10 @@ class HostTable(Columns):
         self.last_start[:n] = np.where(unkept | all_hosts, now, self.last_start[:n])
 
     def finish(self, slot: int) -> None:
-        """The request is over."""
+        """The request is over; where its start is to be kept, it is now known for good."""
         self.busy[slot] = False
+        if self.interval_of(slot) > SPACING_KEPT_SECONDS:
+            self.touched[slot] = True
 
     def rest(self, slot: int, until: float) -> None:
         """Nothing starts at the host before `until` (epoch s): it answered slowly. Less than a pause: not kept."""

@@ -8,10 +8,13 @@ import time
 from collections.abc import AsyncIterator
 from email.utils import formatdate
 
+import numpy as np
 import pytest
-from aiohttp import web
+from aiohttp import ClientRequest, web
+from aiohttp.connector import Connection
 
 from pollerd.fetching import FetchSettings
+from pollerd.fetching.client import Client
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
 from tests.daemon.conftest import Running, Start
@@ -19,6 +22,9 @@ from tests.support.origin import Origin, Page, until
 
 TOLERANCE_SECONDS = 0.03
 """Between a start here and its arrival at the server."""
+LATE_SECONDS = 0.3
+ROUNDING_SECONDS = 1e-3
+"""Of a clock that counts from 1970."""
 
 
 def spaced(seconds: float) -> SchedulingSettings:
@@ -50,6 +56,49 @@ async def slow_origin() -> AsyncIterator[Origin]:
         server.pages.update({f"/{n}": Page(handler=slowly) for n in range(2000)})
         server.robots = Page("User-agent: *\nAllow: /\n", headers={"Content-Type": "text/plain"})
         yield server
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+    """By host, when requests were about to be sent (monotonic s). Every second one waited for its connection."""
+    times: dict[str, list[float]] = {}
+    connect = Client._connect
+
+    async def slowly(client: Client, destination: ClientRequest) -> Connection:
+        host = destination.url.host_port_subcomponent or ""
+        connection = await connect(client, destination)
+        if len(times.setdefault(host, [])) % 2 == 0:
+            await asyncio.sleep(LATE_SECONDS)
+        times[host].append(time.monotonic())
+        return connection
+
+    monkeypatch.setattr(Client, "_connect", slowly)
+    return times
+
+
+async def test_a_host_is_spaced_from_when_a_request_was_sent(
+    origin: Origin, start: Start, sent: dict[str, list[float]]
+) -> None:
+    """robots.txt is late, and every second page."""
+    origin.pages |= {f"/{n}": Page() for n in range(6)}
+    async with start(scheduling=spaced(0.4)) as running:
+        await running.add(*(origin.url(f"/{n}") for n in range(6)))
+        await until(lambda: len(origin.log) >= 6)
+    (times,) = sent.values()
+    assert np.diff(times).min() >= 0.4 - ROUNDING_SECONDS
+
+
+async def test_the_host_of_a_redirect_is_spaced_from_when_a_request_was_sent(
+    origin: Origin, start: Start, sent: dict[str, list[float]]
+) -> None:
+    for n in range(4):
+        redirecting(origin, f"/from{n}", host=7)
+    origin.pages["/target"] = Page()
+    async with start(scheduling=spaced(0.4)) as running:
+        await running.add(*(origin.url(f"/from{n}", host=n + 1) for n in range(4)))
+        await until(lambda: len(origin.hits("/target")) >= 4)
+    times = sent[origin.url("", host=7).removeprefix("http://")]
+    assert np.diff(times).min() >= 0.4 - ROUNDING_SECONDS
 
 
 @pytest.mark.parametrize("kill", [False, True])

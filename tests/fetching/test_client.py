@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import uvloop
 
-from pollerd.fetching import Fetcher, Request
+from pollerd.fetching import Fetcher, FetchSettings, Request
 from pollerd.model import OutcomeKind, Validators
 
-from .conftest import NewFetcher, Serve
-from .sites import Handler, Seen, message, says
+from .conftest import Certificate, NewFetcher, Serve
+from .sites import Handler, Seen, by_path, message, says
 
 PAGE = message("200 OK", body=b"page")
+Loop = Callable[[], asyncio.AbstractEventLoop]
 
 
 async def _raw_request(fetcher: Fetcher, request: Request) -> list[str]:
@@ -95,8 +101,11 @@ async def test_all_kept_connections_may_have_been_closed_meanwhile(serve: Serve,
     await asyncio.gather(*(fetcher.fetch(Request(site.url())) for _ in range(3)))
     assert site.connections == 3
     closing.set()
+    hosts: list[str] = []
+    fetcher.on_sent = hosts.append
     outcome = await fetcher.fetch(Request(site.url("/last")))
     assert (outcome.kind, outcome.body, site.connections) == (OutcomeKind.BODY, b"page", 4)
+    assert len(hosts) == len([seen for seen in site.seen if seen.path == "/last"]) > 1, "each attempt was sent"
 
 
 async def test_what_comes_before_the_response_is_passed_over(serve: Serve, fetcher: Fetcher) -> None:
@@ -143,3 +152,65 @@ async def test_a_response_that_is_read_gives_its_connection_back(serve: Serve, f
     kinds = [(await fetcher.fetch(Request(site.url(), Validators('"e"')))).kind for _ in range(4)]
     assert kinds == [OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED, OutcomeKind.NOT_FOUND, OutcomeKind.BODY]
     assert site.connections == 1
+
+
+async def test_who_was_asked_is_told_of_each_request(serve: Serve, fetcher: Fetcher) -> None:
+    there = await serve(says(PAGE))
+    site = await serve(by_path({"/": message("302 Found", f"Location: {there.url()}"), "/robots.txt": PAGE}))
+    hosts: list[str] = []
+    fetcher.on_sent = hosts.append
+    await fetcher.fetch(Request(site.url()))
+    await fetcher.fetch_robots(site.url("/robots.txt"))
+    own, other = f"127.0.0.1:{site.port}", f"127.0.0.1:{there.port}"
+    assert hosts == [own, other, own]
+
+
+async def test_who_could_not_be_asked_is_not_told_of(fetcher: Fetcher) -> None:
+    hosts: list[str] = []
+    fetcher.on_sent = hosts.append
+    outcome = await fetcher.fetch(Request("http://127.0.0.1:1/"))
+    assert (outcome.kind, hosts) == (OutcomeKind.CONNECT_ERROR, [])
+
+
+async def test_a_request_that_is_given_up_was_sent(serve: Serve, fetcher: Fetcher) -> None:
+    site = await serve(says())
+    hosts: list[str] = []
+    fetcher.on_sent = hosts.append
+    polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
+    async with asyncio.timeout(5):
+        while not site.seen:
+            await asyncio.sleep(0.01)
+    polling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await polling
+    assert hosts == [f"127.0.0.1:{site.port}"]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_what_is_told_of_as_sent_needs_no_turn_of_the_loop(certificate: Certificate, scheme: str, loop: Loop) -> None:
+    """However long the loop is busy from then on, the request is on its way."""
+    arrived = threading.Event()
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        if scheme == "https":
+            connection = certificate.server.wrap_socket(connection, server_side=True)
+        with connection:
+            connection.recv(65_536)
+            arrived.set()
+            connection.sendall(PAGE)
+
+    async def fetched(port: int) -> tuple[OutcomeKind, list[bool]]:
+        there: list[bool] = []
+        settings = FetchSettings(allow_private=True, ca_file=str(certificate.pem), total_timeout_seconds=30.0)
+        async with Fetcher(settings) as fetcher:
+            fetcher.on_sent = lambda _: there.append(arrived.wait(10))
+            outcome = await fetcher.fetch(Request(f"{scheme}://127.0.0.1:{port}/"))
+        return outcome.kind, there
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(answer, listener)
+        with asyncio.Runner(loop_factory=loop) as runner:
+            assert runner.run(fetched(listener.getsockname()[1])) == (OutcomeKind.BODY, [True])
+        answering.result()

@@ -9,7 +9,7 @@ import pytest
 
 from pollerd.errors import InvalidValueError
 from pollerd.scheduling import HostTable, RobotsText, SchedulingSettings, SiteTable, rules_allow, rules_delay
-from pollerd.scheduling.hosts import PASSING_ROBOTS_BYTES
+from pollerd.scheduling.hosts import PASSING_ROBOTS_BYTES, SPACING_KEPT_SECONDS
 from pollerd.scheduling.robots import LONG_BYTES
 
 NOW = 1_000_000.0
@@ -110,6 +110,33 @@ def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:
         hosts.set_rules(slot, robots, NOW, rules_delay(robots))
         assert hosts.interval_of(slot) == pytest.approx(expected), text
         assert hosts.interval()[slot] == pytest.approx(expected), text
+
+
+def test_a_host_is_spaced_from_when_the_last_request_was_sent() -> None:
+    hosts = HostTable(SchedulingSettings(host_interval_seconds=1))
+    slot, other = hosts.add(1, "a:80"), hosts.add(2, "b:80")
+    for each in (slot, other):
+        hosts.set_rules(each, None, NOW)
+        hosts.start(each, NOW)
+    hosts.sent("a:80", NOW + 0.4)
+    hosts.sent("a:80", NOW + 0.2)
+    hosts.sent("unknown:80", NOW + 5)
+    for each in (slot, other):
+        assert not hosts.may_start(each, NOW + 5), "one at a time"
+        hosts.finish(each)
+    assert [hosts.may_start(slot, NOW + wait) for wait in (1.0, 1.3, 1.4)] == [False, False, True]
+    assert hosts.may_start(other, NOW + 1.0)
+
+
+@pytest.mark.parametrize(("interval", "stored"), [(SPACING_KEPT_SECONDS, False), (SPACING_KEPT_SECONDS + 1, True)])
+def test_when_the_last_request_was_sent_is_stored_where_long_gaps_are_asked_for(interval: float, stored: bool) -> None:
+    hosts = HostTable(SchedulingSettings(host_interval_seconds=interval))
+    slot = hosts.add(1, "a:80")
+    hosts.start(slot, NOW)
+    hosts.touched[slot] = False  # a commit meanwhile
+    hosts.sent("a:80", NOW + 0.4)
+    hosts.finish(slot)
+    assert (hosts.touched[slot], hosts.last_start[slot]) == (stored, NOW + 0.4)
 
 
 def test_robots_unreachable_keeps_the_rules_that_were_known() -> None:
