@@ -48,6 +48,11 @@ def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
     return np.array([np.nan if rate is None else rate for rate in known])
 
 
+def least_rates(running: Running, ids: list[int]) -> list[float]:
+    """Lower ends of the believed intervals, changes per day: what little polls say of high rates does not hide them."""
+    return [running.control.outlook.explain(site_id).rate_low_per_day or 0.0 for site_id in ids]
+
+
 def prior_rate() -> float:
     """What whittle believes of a site it knows nothing of, per day."""
     fresh = create("whittle", budget=50.0, rng=np.random.default_rng(0))
@@ -95,6 +100,26 @@ async def test_what_was_learned_in_common_outlives_its_sites(origin: Origin, sta
             learned = rates(running, new)[0]
             assert not np.isclose(learned, prior_rate(), rtol=1e-3)
             await running.control.delete_site(new[0])
+
+
+async def test_a_new_site_is_believed_to_be_like_the_others_of_its_host(origin: Origin, start: Start) -> None:
+    """Of hosts of which one changes and one does not; after a restart too, and under an allocator that takes over."""
+    for n in range(PAGES):
+        if n % 2:
+            changing(origin, f"/{n}")
+        else:
+            origin.pages[f"/{n}"] = Page("<p>calm</p>")
+    async with start(allocator="whittle") as running:
+        await running.add(*(origin.url(f"/{n}", host=n % 2) for n in range(PAGES)))
+        await until(lambda: running.control.status().polls >= 120)
+        new = await running.add(*(origin.url("/new", host=n) for n in range(2)), paused=True)
+        calm, lively = least_rates(running, new)
+        assert calm < lively
+        assert "its host's" in running.control.outlook.explain(new[1]).notes["prior_source"]
+        await running.control.set_allocation(allocator="uniform")
+    async with start(allocator="whittle") as running:
+        calm, lively = least_rates(running, new)
+        assert calm < lively
 
 
 async def test_another_allocator_learns_from_the_stored_polls(origin: Origin, start: Start) -> None:
