@@ -36,8 +36,11 @@ class SteadyClock:
     def __call__(self) -> float:
         """Now, UTC epoch seconds."""
         steady, wall = self._steady(), self._wall()
-        passed = max(steady - self._last, 0.0)
-        self._last = max(steady, self._last)
+        passed = steady - self._last
+        if passed > 0.0:  # `max` would take as long as all the rest: this is asked several times a poll
+            self._last = steady
+        else:
+            passed = 0.0
         ahead = wall - (self._now + passed)
         if ahead < -_SET_SECONDS:
             passed -= min(passed * _SLOWED, -ahead)
