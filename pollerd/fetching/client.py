@@ -94,7 +94,7 @@ class Client:
         )
         self._usual_lines = _lines(self._usual)
         self._target = lru_cache(maxsize=_TARGETS_KEPT)(self._new_target)
-        self._destination = lru_cache(maxsize=_ORIGINS_KEPT)(_new_destination)
+        self._destination = lru_cache(maxsize=_ORIGINS_KEPT)(self._new_destination)
         self._kept: WeakSet[ResponseHandler] = WeakSet()
 
     @property
@@ -110,8 +110,9 @@ class Client:
         """Sends a GET and returns once the head of the response is there, whatever its status.
 
         `headers` stand in for the usual ones of the same name; `url` as `normalise_url` returns it. Where a kept
-        connection proves to be closed, another takes its place, and `sent` is told again. Raises `SITE_FAULTS`;
-        `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
+        connection proves to be closed, another takes its place, and `sent` is told again; likewise, untold, where
+        something unasked has come over it. Raises `SITE_FAULTS`; `RuntimeError` where the client is closed,
+        `ValueError` for a header with a line break.
         """
         if self.closed:
             raise RuntimeError("the client is closed")
@@ -122,6 +123,9 @@ class Client:
             protocol = connection.protocol
             assert protocol is not None
             kept = protocol in self._kept
+            if kept and protocol.should_close:  # what it has said unasked must not pass for the answer
+                connection.close()
+                continue
             try:
                 _send(protocol, request)
                 sent(target.host)
@@ -167,6 +171,19 @@ class Client:
         beginning = f"GET {asked} HTTP/1.1\r\n{_lines(headers)}"
         return _Target(host_of(url), self._destination(parsed.origin(), proxy), beginning)
 
+    def _new_destination(self, origin: URL, proxy: Proxy | None) -> aiohttp.ClientRequest:
+        """What the connector wants to know of where to connect to. It reads more than it writes: one serves many."""
+        if proxy is None:
+            return aiohttp.ClientRequest(hdrs.METH_GET, origin)
+        connecting = None
+        if origin.scheme == "https":
+            # With the Host that the connector would add: what it is told of an origin tells connections apart.
+            host = origin.host_port_subcomponent or ""
+            connecting = CIMultiDict({hdrs.HOST: host, hdrs.USER_AGENT: self._usual[hdrs.USER_AGENT]})
+            if proxy.authorization is not None:
+                connecting[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
+        return aiohttp.ClientRequest(hdrs.METH_GET, origin, proxy=URL(proxy.url), proxy_headers=connecting)
+
 
 def _send(protocol: ResponseHandler, request: bytes) -> None:
     protocol.set_response_params(
@@ -195,18 +212,6 @@ def _lines(headers: Mapping[str, str]) -> str:
             raise ValueError(f"line break in the header {name!r}")
         lines += f"{name}: {value}\r\n"
     return lines
-
-
-def _new_destination(origin: URL, proxy: Proxy | None) -> aiohttp.ClientRequest:
-    """What the connector wants to know of where to connect to. It reads more than it writes, and one serves many."""
-    if proxy is None:
-        return aiohttp.ClientRequest(hdrs.METH_GET, origin)
-    connecting = None
-    if origin.scheme == "https" and proxy.authorization is not None:
-        # With the Host that the connector would add: what it is told of an origin tells connections apart.
-        host = origin.host_port_subcomponent or ""
-        connecting = CIMultiDict({hdrs.HOST: host, hdrs.PROXY_AUTHORIZATION: proxy.authorization})
-    return aiohttp.ClientRequest(hdrs.METH_GET, origin, proxy=URL(proxy.url), proxy_headers=connecting)
 
 
 def _tls(ca_file: str | None) -> ssl.SSLContext:

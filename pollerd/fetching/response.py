@@ -37,4 +37,9 @@ class Response:
     def _ended(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            protocol = connection.protocol
+            if protocol is not None:
+                # Without its parser it keeps a few hundred kilobytes of what may come now, unread, and then listens no
+                # more. With it, what a site says to nobody would be kept as responses, without end.
+                protocol._parser = None
             connection.release()

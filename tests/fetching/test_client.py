@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import uvloop
+from aiohttp.client_proto import ResponseHandler
 
 from pollerd.fetching import Fetcher, FetchSettings, Request
 from pollerd.model import OutcomeKind, Validators
@@ -152,6 +154,55 @@ async def test_a_response_that_is_read_gives_its_connection_back(serve: Serve, f
     kinds = [(await fetcher.fetch(Request(site.url(), Validators('"e"')))).kind for _ in range(4)]
     assert kinds == [OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED, OutcomeKind.NOT_FOUND, OutcomeKind.BODY]
     assert site.connections == 1
+
+
+async def _until(there: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not there():
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("head", ["200 OK", "304 Not Modified"])
+async def test_what_a_site_says_unasked_is_no_answer(serve: Serve, fetcher: Fetcher, head: str) -> None:
+    """A server that repeats itself would be one answer behind from then on, with pages under each other's URLs."""
+    said: list[str] = []
+
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(message(head, f'ETag: "{seen.path}"', length=head.startswith("200")))
+        await asyncio.sleep(0.05)
+        writer.write(message("200 OK", 'ETag: "unasked"', body=b"unasked"))
+        await writer.drain()
+        said.append(seen.path)
+
+    site = await serve(handler)
+    hosts: list[str] = []
+    fetcher.on_sent = hosts.append
+    for path in ("/a", "/b", "/c"):
+        outcome = await fetcher.fetch(Request(site.url(path), Validators('"e"')))
+        assert (outcome.validators.etag, outcome.body) == (f'"{path}"', b"" if head.startswith("200") else None)
+        await _until(lambda path=path: path in said)
+        await asyncio.sleep(0.05)
+    assert [seen.path for seen in site.seen] == ["/a", "/b", "/c"]
+    assert len(hosts) == site.connections == 3
+
+
+async def test_a_site_that_talks_to_itself_fills_no_memory(serve: Serve, fetcher: Fetcher) -> None:
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        writer.write(PAGE)
+        await asyncio.sleep(0.05)
+        for _ in range(20):
+            writer.write(b"HTTP/1.1 204 No Content\r\n\r\n" * 1000)
+            await asyncio.sleep(0.01)
+        done.set()
+        await asyncio.sleep(60)
+
+    done = asyncio.Event()
+    site = await serve(handler)
+    assert (await fetcher.fetch(Request(site.url()))).body == b"page"
+    await done.wait()
+    connections = [each for each in gc.get_objects() if type(each) is ResponseHandler and each.is_connected()]
+    assert len(connections) == 1
+    assert len(connections[0]) == 0, "responses to nobody"
 
 
 async def test_who_was_asked_is_told_of_each_request(serve: Serve, fetcher: Fetcher) -> None:

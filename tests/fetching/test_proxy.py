@@ -48,8 +48,22 @@ async def test_an_https_page_goes_through_a_tunnel(
     [asked] = proxy.asked  # the tunnel is kept for the second
     assert (asked.method, asked.target) == ("CONNECT", f"127.0.0.1:{site.port}")
     assert "x-key" not in asked.headers
+    assert asked.headers["user-agent"] == site.seen[0].headers["user-agent"], "a proxy is told who asks, too"
     assert "proxy-authorization" not in site.seen[0].headers
     assert site.seen[0].headers["x-key"] == "k"
+
+
+async def test_a_tunnel_without_a_password_is_kept_too(
+    serve: Serve, new_fetcher: NewFetcher, certificate: Certificate
+) -> None:
+    site = await serve(says(BODY), certificate.server)
+    async with proxied() as proxy:
+        fetcher = await new_fetcher(ca_file=str(certificate.pem), contact="mailto:me@example.org")
+        for _ in range(2):
+            assert (await fetcher.fetch(Request(site.url(), proxy=proxy.url()))).body == b"hello"
+    [asked] = proxy.asked
+    assert "mailto:me@example.org" in asked.headers["user-agent"]
+    assert "proxy-authorization" not in asked.headers
 
 
 async def test_a_sites_own_proxy_wins_over_the_daemons(serve: Serve, new_fetcher: NewFetcher) -> None:
