@@ -89,6 +89,18 @@ def test_what_was_kept_of_hosts_comes_back() -> None:
     np.testing.assert_array_equal(again.urgency(elapsed, NOW + 1e4), policy.urgency(elapsed, NOW + 1e4))
 
 
+def test_where_no_slot_is_placed_what_was_kept_of_hosts_is_not_used() -> None:
+    policy, again = taught(whittle(HOST)), whittle()
+    slots = np.arange(PAGES)
+    again.restore(slots, policy.site_state(slots), policy.shared_state())
+    alike = of_hosts(again)
+    assert (alike == alike[0]).all()
+    assert np.isfinite(again.urgency(np.linspace(1.0, 500.0, PAGES), NOW + 1e4)).all()
+    assert again.notes(PAGES - 1)["prior_source"] == "learned from 384 polls of all sites"
+    again.place(slots, HOST)
+    np.testing.assert_array_equal(of_hosts(again), of_hosts(policy))
+
+
 def test_it_says_where_a_belief_comes_from() -> None:
     policy = taught(whittle(HOST))
     policy.place(np.array([PAGES - 1]), np.array([77]))

@@ -63,7 +63,7 @@ class HostPriors:
 
     def rows(self, part: slice | NDArray[np.int64], prior: NDArray[T]) -> NDArray[T]:
         """The priors of the k slots in `part`, [k, CELLS]; [1, CELLS] where all have that of all, `prior` [CELLS]."""
-        if not len(self.known):
+        if not len(self.known) or not len(self.host):  # restored, perhaps, and no slot placed
             return prior[None]
         host = self.host[part]
         at = np.minimum(np.searchsorted(self.known, host), len(self.known) - 1)
