@@ -6,6 +6,7 @@ small response it costs more than both together, for what a poll has no use for 
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import ssl
@@ -151,10 +152,16 @@ class Client:
         return _lines(merged)
 
     async def _connect(self, destination: aiohttp.ClientRequest) -> Connection:
+        before = _cancellations()
         try:
-            return await self._connector.connect(destination, traces=[], timeout=self._connecting)
+            connection = await self._connector.connect(destination, traces=[], timeout=self._connecting)
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError from error
+        if _cancellations() > before:
+            # aiohappyeyeballs swallows one that comes while it waits for the slower address: a deadline fires once only
+            connection.close()
+            raise asyncio.CancelledError
+        return connection
 
     def _new_target(self, url: str, proxy: Proxy | None) -> _Target:
         """Through a proxy an http page is asked for by its whole URL; of an https page the proxy sees the CONNECT
@@ -183,6 +190,12 @@ class Client:
             if proxy.authorization is not None:
                 connecting[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
         return aiohttp.ClientRequest(hdrs.METH_GET, origin, proxy=URL(proxy.url), proxy_headers=connecting)
+
+
+def _cancellations() -> int:
+    """How many cancellations of the running task have been asked for."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _send(protocol: ResponseHandler, request: bytes) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import aiohttp
 import pytest
 import uvloop
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 
 from pollerd.fetching import Fetcher, FetchSettings, Request
 from pollerd.model import OutcomeKind, Validators
@@ -203,6 +207,37 @@ async def test_a_site_that_talks_to_itself_fills_no_memory(serve: Serve, fetcher
     connections = [each for each in gc.get_objects() if type(each) is ResponseHandler and each.is_connected()]
     assert len(connections) == 1
     assert len(connections[0]) == 0, "responses to nobody"
+
+
+async def test_a_deadline_that_connecting_swallows_holds(
+    serve: Serve, new_fetcher: NewFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """aiohappyeyeballs does so, for a moment, where a host has two addresses."""
+    connect = aiohttp.TCPConnector.connect
+
+    async def swallowing(self: aiohttp.TCPConnector, *args: Any, **kwargs: Any) -> Connection:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return await connect(self, *args, **kwargs)
+
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    site = await serve(handler)
+    fetcher = await new_fetcher(total_timeout_seconds=0.1)
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", swallowing)
+    polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
+    async with asyncio.timeout(5):
+        outcome = await polling
+    assert outcome.kind is OutcomeKind.TIMEOUT
+    polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
+    await asyncio.sleep(0.01)
+    polling.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await polling
+    assert site.seen == []
+    await _until(lambda: site.open_connections == 0)
 
 
 async def test_who_was_asked_is_told_of_each_request(serve: Serve, fetcher: Fetcher) -> None:
