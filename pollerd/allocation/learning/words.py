@@ -24,7 +24,10 @@ def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
         return "the start: around one change per uniform cycle"
     of_all = f"learned from {belief.polls:,} polls of all sites"
-    return f"{of_all}, and from its host's" if belief.hosts.has_own(slot) else of_all
+    groups = belief.groups
+    if not groups.has_own(slot):
+        return of_all
+    return f"{of_all}, and from {'its host' if groups.knows_host(slot) else 'those around it in the list'}"
 
 
 def _profile(belief: Belief) -> str:
