@@ -45,10 +45,11 @@ _EMPTY_STATUSES = frozenset({204, 205})
 class _Journey:
     """Where one fetch has come to; known also when it fails on the way."""
 
-    __slots__ = ("awaiting", "endless", "redirects", "started_at", "started_mono", "status", "url", "way")
+    __slots__ = ("awaiting", "egress", "endless", "redirects", "started_at", "started_mono", "status", "url", "way")
 
-    def __init__(self, url: str, way: Way, started_at: float, started_mono: float) -> None:
+    def __init__(self, url: str, egress: Egress, way: Way, started_at: float, started_mono: float) -> None:
         self.url = url
+        self.egress = egress
         self.way = way
         self.started_at = started_at
         self.started_mono = started_mono
@@ -159,7 +160,7 @@ class Fetcher:
                 )
 
     def _journey(self, egress: Egress, url: str, proxy: str | None) -> _Journey:
-        return _Journey(url, egress.way(proxy), self._clock(), self._mono())
+        return _Journey(url, egress, egress.way(proxy), self._clock(), self._mono())
 
     def _deadline(self, journey: _Journey) -> asyncio.Timeout:
         return asyncio.timeout_at(journey.started_mono + self._settings.total_timeout_seconds)
@@ -170,7 +171,7 @@ class Fetcher:
         way = journey.way
         try:
             if way.proxy is not None:
-                await self._egress.check(journey.url)
+                await journey.egress.check(journey.url)
             response = await way.client.get(journey.url, headers, self.on_sent, way.proxy)
         except SITE_FAULTS as error:
             if way.client.closed:

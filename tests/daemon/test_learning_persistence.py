@@ -115,7 +115,7 @@ async def test_a_new_site_is_believed_to_be_like_the_others_of_its_host(origin: 
         new = await running.add(*(origin.url("/new", host=n) for n in range(2)), paused=True)
         calm, lively = least_rates(running, new)
         assert calm < lively
-        assert "its host" in running.control.outlook.explain(new[1]).notes["prior_source"]
+        assert "its host's" in running.control.outlook.explain(new[1]).notes["prior_source"]
         await running.control.set_allocation(allocator="uniform")
     async with start(allocator="whittle") as running:
         calm, lively = least_rates(running, new)

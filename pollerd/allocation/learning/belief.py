@@ -16,7 +16,7 @@ from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.alike import AllAlike
 from pollerd.allocation.learning.clock import CommonClock
 from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, SlowHazard, faded
-from pollerd.allocation.learning.groups import GroupPriors
+from pollerd.allocation.learning.hosts import HostPriors
 from pollerd.allocation.learning.likelihood import changes_of
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
@@ -70,7 +70,7 @@ class Belief:
         self.slow = SlowHazard(settings.memory_polls)
         self.clock = CommonClock(settings.memory_polls)
         self.alike = AllAlike()
-        self.groups = GroupPriors()
+        self.hosts = HostPriors()
         self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
@@ -93,15 +93,15 @@ class Belief:
         if extra > 0:
             for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
                 lengthen(vars(self), name, extra, value)
-        self.groups.grow(capacity)
+        self.hosts.grow(capacity)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
         """The slots int64[k] are on the hosts int64[k], -1: none."""
-        self.groups.place(slots, host, len(self.observed))
+        self.hosts.place(slots, host, len(self.observed))
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior, on no host."""
-        self.groups.forget(slots)
+        self.hosts.forget(slots)
         taught = slots[self.observed[slots] > 0]
         self.likelihood[taught] = 1.0
         self.occupancy[taught] = 0
@@ -136,7 +136,7 @@ class Belief:
         self.rates = grid.rates_from(self.start)
         # cells that enter must not start at 0: no evidence could ever raise them
         self._put_prior(with_trace(moved, self._start_prior()))
-        self.groups.slide(by, self._start_prior())
+        self.hosts.slide(by, self._start_prior())
         self.version += 1
 
     def _slid(self, rows: NDArray[np.float16], by: NDArray[np.int64]) -> NDArray[np.float16]:
@@ -192,7 +192,7 @@ class Belief:
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
-        prior = self.groups.rows(slots, self.prior)
+        prior = self.hosts.rows(slots, self.prior)
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
@@ -235,7 +235,7 @@ class Belief:
         row gives the same bits in any company.
         """
         rows = np.empty((len(gap), grid.CELLS), np.float32)
-        rows[:] = self.groups.rows(part, self.prior.astype(np.float32))
+        rows[:] = self.hosts.rows(part, self.prior.astype(np.float32))
         taught = np.flatnonzero(self.observed[part] > 0)
         if taught.size:
             slots = taught + part.start if isinstance(part, slice) else part[taught]
@@ -278,7 +278,7 @@ class Belief:
 
     def _joint(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, H, K] of hazards and rates."""
-        prior = self.groups.rows(slots, self.prior)
+        prior = self.hosts.rows(slots, self.prior)
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
         return np.asarray(mass / mass.sum((1, 2), keepdims=True))
 
@@ -290,7 +290,7 @@ class Belief:
         rows = self.likelihood[teachers].astype(np.float32)
         prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
         self._put_prior(prior)
-        self.groups.learn(teachers, rows, self.odds, self.prior)
+        self.hosts.learn(teachers, rows, self.odds, self.prior)
         self.slow.learn()
         self.alike.renew()
         self.version += 1
@@ -328,7 +328,7 @@ class Belief:
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""
         counters = np.array([self.polls, self._lesson_at], np.int64)
-        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.groups.state()}
+        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.hosts.state()}
         learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
         return pack(allocator, VERSION, {**learned, "odds": self.odds, **parts, **more})
 
@@ -347,7 +347,7 @@ class Belief:
         self.slow.restore(arrays)
         self.clock.restore(arrays)
         self.alike.restore(arrays)
-        self.groups.restore(arrays)
+        self.hosts.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays

@@ -24,10 +24,7 @@ def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
         return "the start: around one change per uniform cycle"
     of_all = f"learned from {belief.polls:,} polls of all sites"
-    groups = belief.groups
-    if not groups.has_own(slot):
-        return of_all
-    return f"{of_all}, and from {'its host' if groups.knows_host(slot) else 'those around it in the list'}"
+    return f"{of_all}, and from its host's" if belief.hosts.has_own(slot) else of_all
 
 
 def _profile(belief: Belief) -> str:
