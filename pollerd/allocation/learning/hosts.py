@@ -80,7 +80,7 @@ class HostPriors:
         odds: NDArray[np.float64],
         prior: NDArray[np.float64],
     ) -> None:
-        """Works them out: slots int64[n], likelihood float32[n, H, CELLS], odds [H] of hazards, prior [CELLS] of all."""
+        """From slots int64[n], likelihood float32[n, H, CELLS], odds [H] of hazards and the prior [CELLS] of all."""
         if not len(self.host):
             return
         teachers = np.flatnonzero(_many(self.host[slots]))
