@@ -117,7 +117,10 @@ class Client:
         """
         if self.closed:
             raise RuntimeError("the client is closed")
-        target = self._target(url, proxy)
+        try:
+            target = self._target(url, proxy)
+        except ValueError as error:  # damaged in the database, for it was normalised once
+            raise aiohttp.InvalidURL(url) from error
         request = f"{target.beginning}{self._merged(headers)}\r\n".encode("utf-8", "surrogateescape")
         while True:
             connection = await self._connect(target.destination)
@@ -167,9 +170,10 @@ class Client:
 
     def _new_target(self, url: str, proxy: Proxy | None) -> _Target:
         """Through a proxy an http page is asked for by its whole URL; of an https page the proxy sees the CONNECT
-        only, and the page must not see who asked the proxy.
+        only, and the page must not see who asked the proxy. Raises `ValueError` for what is no URL.
         """
         parsed = URL(url, encoded=True)
+        origin = parsed.origin()
         in_the_open = proxy is not None and parsed.scheme == "http"
         asked = str(parsed) if in_the_open else parsed.raw_path_qs
         if _BREAK.search(asked):
@@ -178,7 +182,7 @@ class Client:
         if in_the_open and proxy is not None and proxy.authorization is not None:
             headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
         beginning = f"GET {asked} HTTP/1.1\r\n{_lines(headers)}"
-        return _Target(host_of(url), self._destination(parsed.origin(), proxy), beginning)
+        return _Target(host_of(url), self._destination(origin, proxy), beginning)
 
     def _new_destination(self, origin: URL, proxy: Proxy | None) -> aiohttp.ClientRequest:
         """What the connector wants to know of where to connect to. It reads more than it writes: one serves many."""

@@ -300,3 +300,8 @@ def test_what_is_told_of_as_sent_needs_no_turn_of_the_loop(certificate: Certific
         with asyncio.Runner(loop_factory=loop) as runner:
             assert runner.run(fetched(listener.getsockname()[1])) == (OutcomeKind.BODY, [True])
         answering.result()
+
+
+@pytest.mark.parametrize("url", ["rubbish", "http://", "/path", "http://[::1/", "http://a:99999/"])
+async def test_an_url_that_is_none_is_no_fault_of_ours(fetcher: Fetcher, url: str) -> None:
+    assert (await fetcher.fetch(Request(url))).kind is OutcomeKind.PROTOCOL_ERROR

@@ -16,7 +16,7 @@ from typing import Any
 
 import uvloop
 
-from pollerd.fetching import guard, session
+from pollerd.fetching import client, guard
 
 SETTING: dict[str, Any] = json.loads(sys.argv.pop(1))
 LOG = open(SETTING["log"], "a", buffering=1)  # noqa: SIM115
@@ -73,7 +73,7 @@ if __name__ == "__main__":
     if SETTING["loopback"]:
         guard.denial = opened(guard.denial)
     uvloop.Loop.getaddrinfo = told(uvloop.Loop.getaddrinfo)  # type: ignore[method-assign]
-    session._DNS_CACHE_SECONDS = 0
+    client._DNS_CACHE_SECONDS = 0
     sys.addaudithook(watch)
     from pollerd.cli import main
 
