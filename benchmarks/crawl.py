@@ -5,7 +5,7 @@ greedy, which is told the relevance of pages before they are asked for, and of t
 know no politeness: they ask any host at any time. The server's log tells whether the daemon fired rapidly.
 
     python benchmarks/crawl.py [--pages 1000] [--kind open|gated] [--number 0] [--budget 10] [--host-interval 0.1]
-        [--requests N] [--seconds 150] [--living] [--json FILE]
+        [--min-interval S] [--requests N] [--seconds 150] [--living] [--json FILE]
 """
 
 from __future__ import annotations
@@ -114,7 +114,10 @@ async def crawl(given: argparse.Namespace, graph: TopicalGraph) -> dict[str, obj
         work = Path(folder)
         async with TopicalWeb(graph, life, steps_per_second=given.budget, seed=given.number) as web:
             topic, seeds = write_topic(web, work)
-            arguments = ("--topic", str(topic), "--seeds", str(seeds), "--host-interval", str(given.host_interval))
+            arguments = (
+                *("--topic", str(topic), "--seeds", str(seeds)),
+                *("--host-interval", str(given.host_interval), "--min-interval", str(given.min_interval)),
+            )
             async with daemon(work, "crawl", given.budget, *arguments) as (process, api):
                 began = time.monotonic()
                 try:
@@ -188,6 +191,7 @@ def main() -> None:
     parser.add_argument("--number", type=int, default=0, help="which web")
     parser.add_argument("--budget", type=float, default=10.0)
     parser.add_argument("--host-interval", type=float, default=0.1)
+    parser.add_argument("--min-interval", type=float, default=30.0, help="of a page; 30 s is the daemon's default")
     parser.add_argument("--requests", type=int, default=0, help="all pages once where left out")
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--living", action="store_true", help="pages change and go")

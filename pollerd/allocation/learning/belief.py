@@ -25,7 +25,7 @@ from pollerd.allocation.state import pack, unpack
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-VERSION = 5
+VERSION = 6
 ROW = np.dtype(
     [
         ("version", "u1"),

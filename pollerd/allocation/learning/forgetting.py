@@ -17,9 +17,9 @@ FAST = 0.3
 """The fast hazard, chances per uniform cycle."""
 START_ODDS = np.array([0.95, 0.05])
 """How likely the slow and the fast are before anything was seen."""
-SLOW = np.array([0.005, 0.02, 0.06])
+SLOW = np.array([0.0005, 0.005, 0.02, 0.06])
 """Slow hazards compared, chances per uniform cycle."""
-DOUBT = np.array([0.0, 3.0, 5.0])
+DOUBT = np.array([0.0, 0.0, 3.0, 5.0])
 """Logarithmic odds against each: a static world loses more by a rate held too loosely than a moving one by a rate held
 too tightly, and the evidence of a moving one grows quickly."""
 SAMPLE_SLOTS = 256
