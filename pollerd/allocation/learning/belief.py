@@ -16,10 +16,10 @@ from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.alike import AllAlike
 from pollerd.allocation.learning.clock import CommonClock
 from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, SlowHazard, faded
-from pollerd.allocation.learning.hosts import HostPriors
 from pollerd.allocation.learning.likelihood import changes_of
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
+from pollerd.allocation.learning.relatives import Relatives
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
 from pollerd.columns import lengthen
@@ -70,7 +70,7 @@ class Belief:
         self.slow = SlowHazard(settings.memory_polls)
         self.clock = CommonClock(settings.memory_polls)
         self.alike = AllAlike()
-        self.hosts = HostPriors()
+        self.relatives = Relatives()
         self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
@@ -93,15 +93,15 @@ class Belief:
         if extra > 0:
             for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
                 lengthen(vars(self), name, extra, value)
-        self.hosts.grow(capacity)
+        self.relatives.grow(capacity)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
         """The slots int64[k] are on the hosts int64[k], -1: none."""
-        self.hosts.place(slots, host, len(self.observed))
+        self.relatives.place(slots, host, len(self.observed))
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior, on no host."""
-        self.hosts.forget(slots)
+        self.relatives.forget(slots)
         taught = slots[self.observed[slots] > 0]
         self.likelihood[taught] = 1.0
         self.occupancy[taught] = 0
@@ -136,7 +136,7 @@ class Belief:
         self.rates = grid.rates_from(self.start)
         # cells that enter must not start at 0: no evidence could ever raise them
         self._put_prior(with_trace(moved, self._start_prior()))
-        self.hosts.slide(by, self._start_prior())
+        self.relatives.slide(by, self._start_prior())
         self.version += 1
 
     def _slid(self, rows: NDArray[np.float16], by: NDArray[np.int64]) -> NDArray[np.float16]:
@@ -192,23 +192,24 @@ class Belief:
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
-        prior = self.hosts.rows(slots, self.prior)
-        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
+        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, self.relatives.rows(slots, self.prior))
         target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
         cycles = gap / self.cycle
         self.slow.observe(slots, cycles, like, target, self.prior)
-        expected = faded(self._joint(slots), target, self.hazards, cycles)
-        unchanged = (expected.sum(1) * np.exp(-self.rates * gap[:, None])).sum(1)
-        changed = changes_of(evidence)
+        quiet, changed = np.exp(-self.rates * gap[:, None]), changes_of(evidence)
+        unchanged = (faded(self._joint(slots), target, self.hazards, cycles).sum(1) * quiet).sum(1)
+        first = np.flatnonzero(seen[:, 0] == 0)
+        self.relatives.observe(slots[first], quiet[first], changed[first], self.prior)
         self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
         self.version += self.alike.observe(self.rates[0], gap, changed, unchanged, seen[:, 0] > 0, sites)
-        joint = expected * like[:, None]
+        # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
+        joint = faded(self._joint_under(self.prior[None], slots), target, self.hazards, cycles) * like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
         pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
         self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (joint.sum(1) - own), 0.0, 1.0))
         self.observed[slots] += 1
-        rows = joint / (self.odds[:, None] * prior[:, None])
+        rows = joint / (self.odds[:, None] * self.prior)
         self.likelihood[slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
 
     def _in_common_time(
@@ -235,7 +236,7 @@ class Belief:
         row gives the same bits in any company.
         """
         rows = np.empty((len(gap), grid.CELLS), np.float32)
-        rows[:] = self.hosts.rows(part, self.prior.astype(np.float32))
+        rows[:] = self.relatives.rows(part, self.prior.astype(np.float32))
         taught = np.flatnonzero(self.observed[part] > 0)
         if taught.size:
             slots = taught + part.start if isinstance(part, slice) else part[taught]
@@ -278,7 +279,10 @@ class Belief:
 
     def _joint(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, H, K] of hazards and rates."""
-        prior = self.hosts.rows(slots, self.prior)
+        return self._joint_under(self.relatives.rows(slots, self.prior), slots)
+
+    def _joint_under(self, prior: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same under priors [k, K] or [1, K]."""
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
         return np.asarray(mass / mass.sum((1, 2), keepdims=True))
 
@@ -290,7 +294,7 @@ class Belief:
         rows = self.likelihood[teachers].astype(np.float32)
         prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
         self._put_prior(prior)
-        self.hosts.learn(teachers, rows, self.odds, self.prior)
+        self.relatives.learn(teachers, rows, self.odds, self.prior)
         self.slow.learn()
         self.alike.renew()
         self.version += 1
@@ -328,7 +332,7 @@ class Belief:
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""
         counters = np.array([self.polls, self._lesson_at], np.int64)
-        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.hosts.state()}
+        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.relatives.state()}
         learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
         return pack(allocator, VERSION, {**learned, "odds": self.odds, **parts, **more})
 
@@ -347,7 +351,7 @@ class Belief:
         self.slow.restore(arrays)
         self.clock.restore(arrays)
         self.alike.restore(arrays)
-        self.hosts.restore(arrays)
+        self.relatives.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays

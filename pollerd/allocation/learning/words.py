@@ -24,7 +24,9 @@ def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
         return "the start: around one change per uniform cycle"
     of_all = f"learned from {belief.polls:,} polls of all sites"
-    return f"{of_all}, and from its host's" if belief.hosts.has_own(slot) else of_all
+    names = ("its host's", "its neighbours' in the list")
+    more = [name for name, told in zip(names, belief.relatives.told_by(slot), strict=True) if told]
+    return ", and from ".join([of_all, *more])
 
 
 def _profile(belief: Belief) -> str:
