@@ -21,7 +21,7 @@ def test_words_follow_what_is_believed() -> None:
     now, cycle = 1.7e9, float(SITES)
     for turn in range(60):
         now += cycle
-        changed = slots < 20
+        changed = slots % 2 == 0
         changed[0] = turn >= 50
         policy.observe(slots, np.full(SITES, cycle), EvidenceBatch(changed), now)
     said = policy.notes(0)

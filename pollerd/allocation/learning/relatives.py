@@ -2,7 +2,8 @@
 
 Each page's prior is mixed of that of all, that of its host and that of its neighbours, by how well each of the three
 has predicted the first polls of pages. So nothing is lost where a list is in no order, and of one that is sorted
-nothing has to be told.
+nothing has to be told. They compare with all pages as one group, by the same rule: the prior of all is wider than
+what pages show, and whatever is narrower would pass for knowledge of the group.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ DOUBT = np.array([-2.0, 3.0])
 NEIGHBOURHOOD = 16
 """Pages that stand together, at least: more of them where else there would be too many groups."""
 _MOST_BEHIND, _MOST_AHEAD = 6.0, 30.0
-_NO_SHARE = 0.02
+_NO_SHARE = 0.05
 _TINY = 1e-9
 
 
@@ -38,6 +39,7 @@ class Relatives:
         self.share = np.zeros(2)
         self._width = NEIGHBOURHOOD
         self._groups = (Groups("host"), Groups("neighbour"))
+        self._all = Groups("whole")
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64], capacity: int) -> None:
         """The slots int64[k] below `capacity` are on the hosts int64[k]."""
@@ -91,10 +93,13 @@ class Relatives:
             quiet = (rows * unchanged).sum(1)
             return np.asarray(np.log(np.maximum(np.where(changed, 1.0 - quiet, quiet), _TINY)))
 
+        if not len(slots) or not len(self._all.known):
+            return
+        as_one = logarithm(self._all.rows(np.zeros(1, np.int64), prior))
         for kind, groups in enumerate(self._groups):
-            if len(slots) and len(groups.known):
+            if len(groups.known):
                 rows = groups.rows(self._group(kind, slots), prior)
-                self.score[kind] += float((logarithm(rows) - logarithm(prior[None])).sum())
+                self.score[kind] += float((logarithm(rows) - as_one).sum())
 
     def learn(
         self,
@@ -110,6 +115,7 @@ class Relatives:
         posterior /= posterior.sum(1, keepdims=True)
         for kind, groups in enumerate(self._groups):
             groups.learn(self._group(kind, slots), posterior, prior)
+        self._all.learn(np.zeros(len(slots), np.int64), posterior, prior)
         self.score = np.clip(self.score, DOUBT - _MOST_BEHIND, DOUBT + _MOST_AHEAD)
         self.share = _shares(self.score, np.array([len(groups.known) > 0 for groups in self._groups]))
 
@@ -123,7 +129,7 @@ class Relatives:
 
     def slide(self, by: int, start: NDArray[np.float64]) -> None:
         """Follows a slide of the rate window; `start` [CELLS] is where priors start in the new one."""
-        for groups in self._groups:
+        for groups in (*self._groups, self._all):
             groups.slide(by, start)
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -133,13 +139,13 @@ class Relatives:
             "relatives_share": self.share,
             "relatives_width": np.array([self._width]),
         }
-        return {**numbers, **self._groups[HOSTS].state(), **self._groups[NEIGHBOURS].state()}
+        return {**numbers, **self._groups[HOSTS].state(), **self._groups[NEIGHBOURS].state(), **self._all.state()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
         self.score, self.share = arrays["relatives_score"].copy(), arrays["relatives_share"]
         self._width = int(arrays["relatives_width"][0])
-        for groups in self._groups:
+        for groups in (*self._groups, self._all):
             groups.restore(arrays)
 
 
