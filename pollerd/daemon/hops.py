@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.robots import RobotsKeeper
+from pollerd.daemon.turns import WAIT_SECONDS, Turns
 from pollerd.urls import host_of
 
-_WAIT_SECONDS = 5.0
-"""How long a poll under way waits for another host; longer waits put the poll off."""
-_RETRY_SECONDS = 0.05
 _UNSTORED_HOST = -1
 
 
 class Hops:
-    """Answers, for one poll, whether a redirect to another host may be followed now.
+    """Answers, for one poll, whether a redirect may be followed now: to another host, or once more to one of its own.
 
     `put_off`: seconds until the host that could not be asked now may be; None: nothing was put off, so a refusal is
     that host's robots.txt.
     """
 
-    __slots__ = ("_clock", "_fleet", "_held", "_own", "_proxy", "_robots", "_unknown_since", "put_off")
+    __slots__ = ("_clock", "_fleet", "_proxy", "_robots", "_turns", "_unknown_since", "put_off")
 
     def __init__(
         self,
@@ -37,23 +34,27 @@ class Hops:
 
         `proxy`: the site's own, through which other hosts are asked, too.
         """
-        self._fleet, self._robots, self._own = fleet, robots, own
+        self._fleet, self._robots = fleet, robots
+        self._turns = Turns(fleet.hosts, own, clock)
         self._unknown_since, self._clock = unknown_since, clock
         self._proxy = proxy
-        self._held: list[int] = []
         self.put_off: float | None = None
 
     async def may_follow(self, url: str) -> bool:
         """Waits for the turn of the URL's host, and takes it where its robots.txt allows."""
         host = self._slot(host_of(url))
-        if host != self._own and host not in self._held and not await self._turn(host, url):
+        asked_before = self._turns.holds(host)
+        if not asked_before and not await self._turn(host, url):
             return False
-        return await self._robots.allows(host, url)
+        if not await self._robots.allows(host, url):
+            return False
+        if asked_before:
+            await self._turns.spacing(host)
+        return True
 
     def finish(self) -> None:
         """The poll is over."""
-        for host in self._held:
-            self._fleet.hosts.finish(host)
+        self._turns.finish()
 
     def _slot(self, name: str) -> int:
         hosts = self._fleet.hosts
@@ -65,13 +66,12 @@ class Hops:
 
     async def _turn(self, host: int, url: str) -> bool:
         hosts = self._fleet.hosts
-        deadline = self._clock() + _WAIT_SECONDS
+        deadline = self._clock() + WAIT_SECONDS
         while True:
-            while not hosts.may_start(host, now := self._clock()):
-                if max(hosts.ready_at_of(host), now) > deadline:
-                    self.put_off = max(hosts.ready_at_of(host) - now, 0.0)
-                    return False
-                await asyncio.sleep(_RETRY_SECONDS)
+            if not await self._turns.wait(host, deadline):
+                self.put_off = max(hosts.ready_at_of(host) - self._clock(), 0.0)
+                return False
+            now = self._clock()
             if hosts.robots_wanted(now)[host]:
                 await self._ask(host, url)
             elif (allowed := hosts.allows(host, url)) is None:
@@ -79,8 +79,7 @@ class Hops:
             else:
                 break
         if allowed:
-            hosts.start(host, now)
-            self._held.append(host)
+            self._turns.take(host, now)
         return True
 
     async def _ask(self, host: int, url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import structlog
@@ -11,13 +12,14 @@ import structlog
 from pollerd.daemon.fleet import USER_AGENT_TOKEN, Fleet
 from pollerd.daemon.gate import BUDGET_MIN, BudgetGate
 from pollerd.daemon.journal import Journal
+from pollerd.daemon.turns import WAIT_SECONDS, Turns
 from pollerd.daemon.workshop import Workshop
 from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import RobotsText, backoff_seconds, clamp_retry_after, rules_allow, rules_delay
 from pollerd.storage import HostRobots
 from pollerd.telemetry import Instruments
-from pollerd.urls import robots_url
+from pollerd.urls import host_of, robots_url
 
 PENDING_MAX = 64
 """robots.txt requests that may be waiting or under way at once."""
@@ -67,15 +69,31 @@ class RobotsKeeper:
         hosts = self._fleet.hosts
         started_at = self._clock()
         hosts.start(host, started_at)
+        turns = Turns(hosts, host, self._clock)
         try:
-            response = await self._fetcher.fetch_robots(robots_url(page_url), proxy)
+            response = await self._fetcher.fetch_robots(robots_url(page_url), proxy, partial(self._in_turn, turns))
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
             delay = 0.0 if text is None else await self._delay(text)
         finally:
+            turns.finish()
             hosts.finish(host)
         self._instruments.robots[response.kind].inc()
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
+
+    async def _in_turn(self, turns: Turns, url: str) -> bool:
+        """Waits for the turn of the host that a robots.txt is redirected to; always True.
+
+        Where the turn does not come soon it is asked all the same: without its rules nothing of a host may be.
+        """
+        host = self._fleet.hosts.slot_of(host_of(url))
+        if host is None:
+            return True
+        if turns.holds(host):
+            await turns.spacing(host)
+        elif await turns.wait(host, self._clock() + WAIT_SECONDS):
+            turns.take(host, self._clock())
+        return True
 
     async def allows(self, host: int, url: str) -> bool:
         """Whether what is known of the host slot's robots.txt lets us ask for the URL.

@@ -133,11 +133,14 @@ class Fetcher:
                 refused = _refused(error, deadline, journey)
                 return self._outcome(journey, refused.kind, detail=refused.detail)
 
-    async def fetch_robots(self, url: str, proxy: str | None = None) -> RobotsResponse:
+    async def fetch_robots(
+        self, url: str, proxy: str | None = None, may_follow: MayFollow | None = None
+    ) -> RobotsResponse:
         """Get a robots.txt, across up to five redirects to wherever they lead. Never raises for a site's fault.
 
-        `proxy`: as `Request` has it. A chain that is longer counts as absent (RFC 9309, section 2.3.1.2); a broken
-        one, 429, 5xx, time-outs and network errors as unreachable; any other 4xx as absent.
+        `proxy`: as `Request` has it; `may_follow`: asked before each redirect, as by `fetch`. A chain that is longer
+        counts as absent (RFC 9309, section 2.3.1.2); a broken one, 429, 5xx, time-outs and network errors as
+        unreachable; any other 4xx as absent.
         """
         with self._egress as egress:
             journey = self._journey(egress, url, proxy)
@@ -146,7 +149,7 @@ class Fetcher:
                 async with deadline:
                     response = await self._get(journey, {})
                     if response.status in _REDIRECT_STATUSES:
-                        response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, None)
+                        response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, may_follow)
                     return await self._judge_robots(journey, response)
             except (RefusedError, TimeoutError) as error:
                 refused = _refused(error, deadline, journey)

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import ClientRequest, web
 from aiohttp.connector import Connection
 
+from pollerd.daemon import turns
 from pollerd.fetching import FetchSettings
 from pollerd.fetching.client import Client
 from pollerd.model import OutcomeKind, SiteState
@@ -316,7 +317,59 @@ async def test_a_redirect_to_a_host_that_cannot_be_asked_is_put_off(origin: Orig
         assert not origin.hits("/target")
 
 
-async def test_a_redirect_there_and_back_waits_for_nothing(origin: Origin, start: Start) -> None:
+async def test_a_redirect_within_a_host_obeys_its_spacing(origin: Origin, start: Start) -> None:
+    origin.pages["/from"] = Page(status=302, headers={"Location": "/on"})
+    origin.pages["/on"] = Page(status=302, headers={"Location": "/target"})
+    origin.pages |= {"/target": Page(), "/other": Page()}
+    async with start(budget=1000.0, scheduling=spaced(0.3)) as running:
+        await running.add(origin.url("/from"), origin.url("/other"))
+        await until(lambda: bool(origin.hits("/target") and origin.hits("/other")))
+    assert len(origin.log) >= 5, "robots.txt and four requests"
+    assert min(gaps(origin, 1)) >= 0.3 - TOLERANCE_SECONDS
+
+
+async def test_a_redirect_there_and_back_obeys_the_spacing_of_both(origin: Origin, start: Start) -> None:
+    async def bounce(request: web.Request) -> web.Response:
+        if "back" in request.query:
+            return web.Response(text="<p>here</p>", content_type="text/html")
+        return web.Response(status=302, headers={"Location": origin.url("/login", host=7)})
+
+    origin.pages["/page"] = Page(handler=bounce)
+    origin.pages["/login"] = Page(status=302, headers={"Location": origin.url("/page?back")})
+    async with start(budget=1000.0, scheduling=spaced(0.3)) as running:
+        (site_id,) = await running.add(origin.url("/page"))
+        (poll, *_) = await running.polled(site_id, 1)
+        assert poll.outcome is OutcomeKind.FIRST
+    assert min(gaps(origin, 1)) >= 0.3 - TOLERANCE_SECONDS
+
+
+async def test_a_redirected_robots_txt_obeys_the_spacing_of_each_host(origin: Origin, start: Start) -> None:
+    origin.robots = Page(status=302, headers={"Location": "/rules"})
+    origin.pages |= {"/rules": Page(status=302, headers={"Location": origin.url("/shared", host=7)})}
+    origin.pages |= {"/shared": Page("User-agent: *\nDisallow: /no\n"), "/yes": Page()}
+    async with start(budget=1000.0, scheduling=spaced(0.3)) as running:
+        await running.add(*(origin.url("/yes", host=host) for host in (1, 2, 3, 7)))
+        await until(lambda: len(origin.hits("/yes")) >= 4)
+    assert len(origin.hits("/shared")) >= 3
+    for host in (1, 2, 3, 7):
+        assert min(gaps(origin, host)) >= 0.3 - TOLERANCE_SECONDS
+
+
+async def test_a_spacing_that_is_very_long_does_not_end_a_redirect(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "WAIT_SECONDS", 0.2)
+    origin.pages["/from"] = Page(status=302, headers={"Location": "/target"})
+    origin.pages["/target"] = Page()
+    async with start(scheduling=spaced(1.5)) as running:
+        (site_id,) = await running.add(origin.url("/from"))
+        (poll, *_) = await running.polled(site_id, 1)
+        assert poll.outcome is OutcomeKind.FIRST
+    (first,), (second, *_) = origin.hits("/from"), origin.hits("/target")
+    assert second.at - first.at < 1.5, "it waited no longer than it may"
+
+
+async def test_a_redirect_there_and_back_waits_for_no_turn(origin: Origin, start: Start) -> None:
     async def bounce(request: web.Request) -> web.Response:
         if "back" in request.query:
             return web.Response(text="<p>here</p>", content_type="text/html")
