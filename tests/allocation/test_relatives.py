@@ -139,7 +139,7 @@ LIST, ROUNDS = 256, 6
 
 
 def of_a_list(fast: NDArray[np.bool_]) -> Allocator:
-    """Every second page of a list polled once, in any order, then all of these again; fast ones change at each poll."""
+    """Every second page of a list polled, in any order, in each of some rounds; fast ones change at each poll."""
     policy = allocation.create("whittle", budget=1.0, rng=np.random.default_rng(1))
     policy.add(np.arange(LIST), np.ones(LIST), np.ones(LIST))
     polled = np.random.default_rng(2).permutation(np.arange(0, LIST, 2))
@@ -201,7 +201,7 @@ def test_who_predicts_better_has_the_larger_share(kind: int) -> None:
         assert DOUBT[kind] - 6.0 <= relatives.score[kind] <= DOUBT[kind] + 30.0
     right, wrong = shares
     assert right > 0.4
-    assert wrong == 0.0 or wrong < right / 4
+    assert wrong < right / 4
 
 
 def test_groups_that_are_alike_say_nothing() -> None:

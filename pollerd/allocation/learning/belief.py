@@ -192,19 +192,23 @@ class Belief:
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
-        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, self.relatives.rows(slots, self.prior))
+        prior = self.relatives.rows(slots, self.prior)
+        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
         cycles = gap / self.cycle
         self.slow.observe(slots, cycles, like, target, self.prior)
         quiet, changed = np.exp(-self.rates * gap[:, None]), changes_of(evidence)
-        unchanged = (faded(self._joint(slots), target, self.hazards, cycles).sum(1) * quiet).sum(1)
+        # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
+        joint = believed = faded(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
+        if self.relatives.tell:
+            believed = faded(self._joint(slots, prior), target, self.hazards, cycles)
+        unchanged = (believed.sum(1) * quiet).sum(1)
         first = np.flatnonzero(seen[:, 0] == 0)
         self.relatives.observe(slots[first], quiet[first], changed[first], self.prior)
         self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
         self.version += self.alike.observe(self.rates[0], gap, changed, unchanged, seen[:, 0] > 0, sites)
-        # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
-        joint = faded(self._joint_under(self.prior[None], slots), target, self.hazards, cycles) * like[:, None]
+        joint = joint * like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
         pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
         self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (joint.sum(1) - own), 0.0, 1.0))
@@ -277,12 +281,9 @@ class Belief:
         """Probability float64[k] that the rates of slots int64[k] drift fast."""
         return np.asarray(self._joint(slots)[:, -1].sum(1))
 
-    def _joint(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Probabilities float64[k, H, K] of hazards and rates."""
-        return self._joint_under(self.relatives.rows(slots, self.prior), slots)
-
-    def _joint_under(self, prior: NDArray[np.float64], slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same under priors [k, K] or [1, K]."""
+    def _joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: the slots' own."""
+        prior = self.relatives.rows(slots, self.prior) if prior is None else prior
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
         return np.asarray(mass / mass.sum((1, 2), keepdims=True))
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.learning.alike import MOST_AHEAD, MOST_BEHIND
 from pollerd.allocation.learning.groups import MOST_GROUPS, NONE, Groups, T
 from pollerd.columns import lengthen
 
@@ -21,7 +22,6 @@ DOUBT = np.array([-2.0, 3.0])
 """Logarithmic odds against hosts and neighbours at the start: against hosts there are none."""
 NEIGHBOURHOOD = 16
 """Pages that stand together, at least: more of them where else there would be too many groups."""
-_MOST_BEHIND, _MOST_AHEAD = 6.0, 30.0
 _NO_SHARE = 0.05
 _TINY = 1e-9
 
@@ -39,7 +39,7 @@ class Relatives:
         self.share = np.zeros(2)
         self._width = NEIGHBOURHOOD
         self._groups = (Groups("host"), Groups("neighbour"))
-        self._all = Groups("whole")
+        self._whole = Groups("whole")
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64], capacity: int) -> None:
         """The slots int64[k] below `capacity` are on the hosts int64[k]."""
@@ -68,13 +68,18 @@ class Relatives:
         )
         return host, neighbours
 
+    @property
+    def tell(self) -> bool:
+        """Whether any page's prior is another than that of all."""
+        return bool(self.share.any())
+
     def rows(self, part: slice | NDArray[np.int64], prior: NDArray[T]) -> NDArray[T]:
         """The priors of the k slots in `part`, [k, CELLS]; [1, CELLS] where all have that of all, `prior` [CELLS]."""
-        told = [(groups, kind) for kind, groups in enumerate(self._groups) if self.share[kind] and len(groups.known)]
-        rest = prior.dtype.type(1.0 - sum(self.share[kind] for _, kind in told))
-        rows = prior[None] * rest if told else prior[None]
-        for groups, kind in told:
-            rows = rows + prior.dtype.type(self.share[kind]) * groups.rows(self._group(kind, part), prior)
+        if not self.tell:
+            return prior[None]
+        rows = prior[None] * prior.dtype.type(1.0 - self.share.sum())
+        for kind in np.flatnonzero(self.share).tolist():
+            rows = rows + prior.dtype.type(self.share[kind]) * self._groups[kind].rows(self._group(kind, part), prior)
         return rows
 
     def observe(
@@ -93,9 +98,9 @@ class Relatives:
             quiet = (rows * unchanged).sum(1)
             return np.asarray(np.log(np.maximum(np.where(changed, 1.0 - quiet, quiet), _TINY)))
 
-        if not len(slots) or not len(self._all.known):
+        if not len(slots) or not len(self._whole.known):
             return
-        as_one = logarithm(self._all.rows(np.zeros(1, np.int64), prior))
+        as_one = logarithm(self._whole.rows(np.zeros(1, np.int64), prior))
         for kind, groups in enumerate(self._groups):
             if len(groups.known):
                 rows = groups.rows(self._group(kind, slots), prior)
@@ -115,8 +120,8 @@ class Relatives:
         posterior /= posterior.sum(1, keepdims=True)
         for kind, groups in enumerate(self._groups):
             groups.learn(self._group(kind, slots), posterior, prior)
-        self._all.learn(np.zeros(len(slots), np.int64), posterior, prior)
-        self.score = np.clip(self.score, DOUBT - _MOST_BEHIND, DOUBT + _MOST_AHEAD)
+        self._whole.learn(np.zeros(len(slots), np.int64), posterior, prior)
+        self.score = np.clip(self.score, DOUBT - MOST_BEHIND, DOUBT + MOST_AHEAD)
         self.share = _shares(self.score, np.array([len(groups.known) > 0 for groups in self._groups]))
 
     def _group(self, kind: int, part: slice | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -129,7 +134,7 @@ class Relatives:
 
     def slide(self, by: int, start: NDArray[np.float64]) -> None:
         """Follows a slide of the rate window; `start` [CELLS] is where priors start in the new one."""
-        for groups in (*self._groups, self._all):
+        for groups in (*self._groups, self._whole):
             groups.slide(by, start)
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -139,13 +144,13 @@ class Relatives:
             "relatives_share": self.share,
             "relatives_width": np.array([self._width]),
         }
-        return {**numbers, **self._groups[HOSTS].state(), **self._groups[NEIGHBOURS].state(), **self._all.state()}
+        return {**numbers, **self._groups[HOSTS].state(), **self._groups[NEIGHBOURS].state(), **self._whole.state()}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
         self.score, self.share = arrays["relatives_score"].copy(), arrays["relatives_share"]
         self._width = int(arrays["relatives_width"][0])
-        for groups in (*self._groups, self._all):
+        for groups in (*self._groups, self._whole):
             groups.restore(arrays)
 
 
