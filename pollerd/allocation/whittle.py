@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
-from pollerd.allocation.learning import grid
+from pollerd.allocation.learning import grid, told_rates
 from pollerd.allocation.learning.belief import Belief
 from pollerd.allocation.learning.exploration import Exploration, ahead
 from pollerd.allocation.learning.settings import LearningSettings
@@ -281,32 +281,27 @@ class Whittle(Allocator):
 
     def rates(self) -> NDArray[np.float64]:
         n = self._roster.n
-        return np.where(self._roster.used[:n], self._belief.mean_rates(slice(0, n)), np.nan)
+        return np.where(self._roster.used[:n], told_rates.mean_rates(self._belief, np.arange(n)), np.nan)
 
     def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self._belief.mean_rates(self._roster.known(slots))
+        return told_rates.mean_rates(self._belief, self._roster.known(slots))
 
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if not 0 < level < 1:
             raise InvalidValueError("level", "between 0 and 1", level)
-        below = np.cumsum(self._belief.posterior(self._roster.known(slots)), axis=1)
-        low = (below < (1 - level) / 2).sum(1)
-        high = np.minimum((below < (1 + level) / 2).sum(1), grid.CELLS - 1)
-        return self._belief.rates[low], self._belief.rates[high]
+        return told_rates.rate_interval(self._belief, self._roster.known(slots), level)
 
     def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._belief.rates[None], self._belief.posterior(self._roster.known(slots))
+        return told_rates.fine_posterior(self._belief, self._roster.known(slots))
 
     def notes(self, slot: int) -> dict[str, str]:
         return words(self._belief, slot)
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        slots, belief = self._roster.known(slots), self._belief
-        gap = belief.clock.gap(_clipped(np.asarray(elapsed, np.float64)), belief.now)
-        seen = -np.expm1(-gap[:, None] * belief.rates)
-        return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
+        gap = _clipped(np.asarray(elapsed, np.float64))
+        return told_rates.change_probability(self._belief, self._roster.known(slots), gap, self._belief.now)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         return self._belief.rows(self._roster.known(slots))

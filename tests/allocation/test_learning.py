@@ -15,6 +15,7 @@ from pollerd.allocation.learning.forgetting import SLOW, START_ODDS
 from pollerd.allocation.learning.likelihood import likelihood
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior
 from pollerd.allocation.learning.settings import LearningSettings
+from pollerd.allocation.learning.told_rates import mean_rates
 from pollerd.errors import InvalidValueError
 
 RATES = np.geomspace(1e-8, 1e1, 40)
@@ -91,10 +92,10 @@ def taught(sites: int) -> Belief:
 
 def test_a_lesson_reaches_all_sites() -> None:
     belief, slots = taught(40), np.arange(45)
-    before = belief.mean_rates(slots)
+    before = mean_rates(belief, slots)
     belief._learn()
-    np.testing.assert_allclose(belief.mean_rates(slots), belief.posterior(slots) @ belief.rates, rtol=1e-5)
-    assert (belief.mean_rates(slots) != before).all()
+    np.testing.assert_allclose(mean_rates(belief, slots), belief.posterior(slots) @ belief.rates, rtol=1e-5)
+    assert (mean_rates(belief, slots) != before).all()
     gap = np.full(3, 500.0)
     np.testing.assert_array_equal(belief.faded_rows(slice(0, 3), gap), belief.faded_rows(slots, np.full(45, 500.0))[:3])
 
@@ -125,7 +126,7 @@ def test_posterior_is_exact_bayes() -> None:
         exact /= exact.sum()
         own += max(-np.expm1(-tau / 20_000.0), 1 / (seen + 2)) * (exact.sum(0) - own)
     np.testing.assert_allclose(belief.posterior(np.array([1]))[0], exact.sum(0), rtol=3e-3, atol=1e-6)
-    assert belief.mean_rates(np.array([1]))[0] == pytest.approx(exact.sum(0) @ belief.rates, rel=2e-3)
+    assert mean_rates(belief, np.array([1]))[0] == pytest.approx(exact.sum(0) @ belief.rates, rel=2e-3)
     np.testing.assert_allclose(belief.posterior(np.array([0]))[0], belief.prior, rtol=1e-5)
 
 
@@ -192,8 +193,7 @@ def test_a_static_world_is_learned() -> None:
         gap = rng.uniform(50, 1000, n)
         allocator.observe(np.arange(n), gap, EvidenceBatch(rng.random(n) < -np.expm1(-truth * gap)), 0.0)
     low, high = allocator.rate_interval(np.arange(n))
-    step = np.exp(grid.RATIO / 2)
-    assert ((low / step <= truth) & (truth <= high * step)).sum() >= 150
+    assert ((low <= truth) & (truth <= high)).sum() >= 150
     p = allocator.change_probability(np.arange(n), np.full(n, 300.0))
     assert np.corrcoef(p, -np.expm1(-truth * 300))[0, 1] > 0.9
     with pytest.raises(InvalidValueError):

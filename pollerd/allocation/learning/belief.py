@@ -16,16 +16,17 @@ from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.alike import AllAlike
 from pollerd.allocation.learning.clock import CommonClock
 from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, SlowHazard, faded
-from pollerd.allocation.learning.likelihood import changes_of
+from pollerd.allocation.learning.likelihood import changes_of, score
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
+from pollerd.allocation.learning.refinement import Refinement
 from pollerd.allocation.learning.relatives import Relatives
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-VERSION = 6
+VERSION = 7
 ROW = np.dtype(
     [
         ("version", "u1"),
@@ -33,6 +34,8 @@ ROW = np.dtype(
         ("observed", "<f4"),
         ("likelihood", "<f2", (SPEEDS, grid.CELLS)),
         ("occupancy", "<u2", (grid.CELLS,)),
+        ("position", "<f4"),
+        ("information", "<f4"),
     ]
 )
 """A site's row as stored."""
@@ -52,7 +55,7 @@ class Belief:
 
     `rates` float64[K] the window, `prior` float64[K] over it, `odds` float64[H] over the hazards, `likelihood`
     float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls taught each site,
-    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535: 148 bytes a site.
+    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535: 156 bytes a site.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -71,6 +74,7 @@ class Belief:
         self.clock = CommonClock(settings.memory_polls)
         self.alike = AllAlike()
         self.relatives = Relatives()
+        self.refinement = Refinement()
         self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
@@ -93,6 +97,7 @@ class Belief:
         if extra > 0:
             for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
                 lengthen(vars(self), name, extra, value)
+            self.refinement.grow(extra)
         self.relatives.grow(capacity)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
@@ -106,6 +111,7 @@ class Belief:
         self.likelihood[taught] = 1.0
         self.occupancy[taught] = 0
         self.observed[taught] = 0.0
+        self.refinement.forget(taught)
         self.slow.forget(taught)
 
     def set_cycle(self, cycle: float) -> None:
@@ -129,6 +135,7 @@ class Belief:
             self.likelihood[slots] = self._slid(self.likelihood[slots], np.full(len(slots), by))
             moved = grid.slide_mass(self.occupancy[slots].astype(np.float64), by)
             self.occupancy[slots] = moved.clip(0, _WHOLE).astype(np.uint16)
+        self.refinement.slide(taught, by)
         self.slow.slide(self.prior, by)
         self.alike.slide(by)
         moved = grid.slide_mass(self.prior[None], by)[0]
@@ -208,10 +215,15 @@ class Belief:
         self.relatives.observe(slots[first], quiet[first], changed[first], self.prior)
         self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
         self.version += self.alike.observe(self.rates[0], gap, changed, unchanged, seen[:, 0] > 0, sites)
+        keep = (joint.sum(2) * np.exp(-self.hazards * cycles[:, None])).sum(1)
         joint = joint * like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
+        posterior = joint.sum(1)
+        self.refinement.observe(
+            slots, keep, posterior, lambda position: score(self.rates_at(position), gap, changed, evidence)
+        )
         pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
-        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (joint.sum(1) - own), 0.0, 1.0))
+        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
         self.observed[slots] += 1
         rows = joint / (self.odds[:, None] * self.prior)
         self.likelihood[slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
@@ -228,10 +240,6 @@ class Belief:
             age[dated] = self.clock.gap(np.minimum(age[dated], _FOREVER_S), self.now)
             evidence = EvidenceBatch(evidence.changed, age, evidence.count)
         return np.where(np.isinf(elapsed), np.inf, gap), evidence
-
-    def expected_rates(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Mean rates (1/s) of the k slots in `part` when their last polls are gap float64[k] s ago, float64[k]."""
-        return np.asarray((self.faded_rows(part, gap) * self.rates).sum(1))
 
     def faded_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
         """Probabilities float32[k, K] of the rates of the k slots in `part`, gap float64[k] s after their last polls.
@@ -263,19 +271,13 @@ class Belief:
         rows /= each.sum(1, keepdims=True)
         return rows
 
-    def mean_rates(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Mean rates (1/s) of the k slots in `part`, as they were last polled, float64[k]."""
-        n = self.observed[part].size
-        out = np.empty(n)
-        for at in range(0, n, _ROWS_AT_A_TIME):
-            some = slice(at, min(at + _ROWS_AT_A_TIME, n))
-            rows = some if isinstance(part, slice) else part[some]
-            out[some] = self.expected_rates(rows, np.zeros(some.stop - at))
-        return out
-
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
         return np.asarray(self._joint(slots).sum(1))
+
+    def rates_at(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rates (1/s) at positions on the lattice, in cells from the start of the window, of any shape."""
+        return np.asarray(np.exp(self.start + grid.RATIO * position))
 
     def fast_share(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probability float64[k] that the rates of slots int64[k] drift fast."""
@@ -309,6 +311,7 @@ class Belief:
         out["observed"] = self.observed[slots]
         out["likelihood"] = self.likelihood[slots]
         out["occupancy"] = self.occupancy[slots]
+        out["position"], out["information"] = self.refinement.of(slots)
         return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
 
     def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:
@@ -318,6 +321,7 @@ class Belief:
         rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
         good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all((1, 2))
         good &= (rows["likelihood"] >= 0).all((1, 2)) & (rows["likelihood"] > 0).any((1, 2))
+        good &= np.isfinite(rows["position"]) & np.isfinite(rows["information"]) & (rows["information"] >= 0)
         if not good.all():
             given = rows["version"][~good][:5].tolist()
             raise InvalidValueError("site_state", f"undamaged rows of version {VERSION}", f"rows of version {given}")
@@ -329,6 +333,7 @@ class Belief:
             occupancy[moved] = grid.slide_mass(occupancy[moved].astype(np.float64), int(shift)).clip(0, _WHOLE)
         self.occupancy[slots] = occupancy
         self.observed[slots] = rows["observed"]
+        self.refinement.put(slots, rows["position"] - by, rows["information"])
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""

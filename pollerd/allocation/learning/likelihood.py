@@ -23,6 +23,8 @@ from pollerd.allocation.evidence import EvidenceBatch
 
 SHORTEST_AGE = 1 / 16
 """Ages count as at least this share of the gap."""
+_FULL, _TINY = 500.0, 1e-12
+"""Expected changes beyond which more, or fewer, make no difference."""
 _LEAST = -600.0
 """Logarithm below which a likelihood is as good as 0, yet not 0."""
 
@@ -52,6 +54,31 @@ def likelihood(
     out[np.isneginf(out).all(1)] = 0.0
     scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
     return scaled
+
+
+def score(
+    rates: NDArray[np.float64], gap: NDArray[np.float64], changed: NDArray[np.bool_], evidence: EvidenceBatch
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Derivative of the log-likelihood by log λ at one rate for each poll, and the information to be expected of it.
+
+    float64[k] each, of polls that tell something; rates float64[k] (1/s), gap float64[k] s, 0 for first polls, changed
+    as `changes_of` has it. The information is that of whether it changed, with an age that of when.
+    """
+    mean = np.minimum(gap * rates, _FULL) + _TINY
+    if_changed = mean / np.expm1(mean)
+    slope, information = np.where(changed, if_changed, -mean), mean * if_changed
+    counted = evidence.count >= 0
+    if counted.any():
+        k = evidence.count
+        slope += np.where(counted & changed, mean / (1 + mean) - mean / (k + mean) - mean / (k + 1 + mean), 0.0)
+    dated = ~np.isnan(evidence.age)
+    if dated.any():
+        first = gap == 0
+        dated &= ~counted & (changed | first)
+        age = np.where(first, evidence.age, np.clip(evidence.age, SHORTEST_AGE * gap, gap))
+        slope = np.where(dated, 1.0 - rates * age, slope)
+        information = np.where(dated, np.where(first, 1.0, -np.expm1(-mean)), information)
+    return slope, information
 
 
 def changes_of(evidence: EvidenceBatch) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pollerd.allocation.learning.belief import Belief
+from pollerd.allocation.learning.told_rates import mean_rates
 
 _RECENT_CYCLES = 0.125
 """The pace of all sites is told for so long a time, in uniform cycles."""
@@ -40,7 +41,7 @@ def _profile(belief: Belief) -> str:
 def _spell(belief: Belief, slot: int) -> str:
     share = belief.occupancy[slot].astype(np.float64)
     usual = float(share @ belief.rates / share.sum())
-    ratio = float(belief.mean_rates(np.array([slot]))[0]) / usual
+    ratio = float(mean_rates(belief, np.array([slot]))[0]) / usual
     word = "active" if ratio >= _MARKED else "quiet" if ratio <= 1.0 / _MARKED else "usual"
     return f"{word}: {ratio:.2g} times its long-run rate"
 

@@ -28,7 +28,7 @@ UP_TO_30_PAGES = {"lspe": Policy("lspe")}
 TWO_PAGES = {name: Policy(name) for name in ("ucb1", "ucb1-raw", "thompson", "gp-ucb")}
 GPOKS = {"gpoks": Policy("gpoks")}
 POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
-    512: {"quick": 4, "full": 80},
+    512: {"quick": 4, "full": 40},
     30: {"quick": 40, "full": 200},
     2: {"quick": 200, "full": 500},
 }

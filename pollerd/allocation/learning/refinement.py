@@ -1,0 +1,126 @@
+"""Where between the lattice's rates the rate of a much polled site lies.
+
+A posterior over rates 1.8 apart ends on one of them, and then says that the truth is there, up to 1.35 times beside it
+and surer than it can be. So a normal estimate of the logarithm of each site's rate goes along, by the scores of its own
+polls; it speaks as far as the posterior is narrow. Choices go by the lattice alone: on a lattice twice as fine they
+found no more (docs/learning.md). What is told of rates goes by both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.learning import grid
+from pollerd.columns import lengthen
+
+_NARROW = 0.8
+"""Mass on the best cell and those beside it, from which on a posterior is narrow and its site's estimate speaks."""
+_WITHIN = 1.0 / 12.0
+"""Variance of a position within its cell."""
+_MOST_INFORMATION = 72.0
+"""Per cell²: a standard deviation of 7 % of the rate. A rate that moves a little is followed for it."""
+_FARTHEST = 0.5
+"""Cells at most by which a poll or a shift moves: beyond, another cell would be the best."""
+_APART = 1.5
+"""Cells between the estimate and the best cell, beyond which the rate has moved: it starts anew from there."""
+_START_INFORMATION = 2.0
+"""Per cell²: of the best cell alone."""
+_PER_CELL = grid.RATIO**2
+_TINY = 1e-12
+
+Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""As `likelihood.score`, of what was found, at positions float64[k] on the lattice."""
+
+
+class Refinement:
+    """Estimates by slot: `position` in cells from the start of the window, `information` per cell², float32[capacity]."""
+
+    def __init__(self) -> None:
+        self.position = np.zeros(0, np.float32)
+        self.information = np.zeros(0, np.float32)
+
+    def grow(self, extra: int) -> None:
+        """Room for so many slots more."""
+        for name in ("position", "information"):
+            lengthen(vars(self), name, extra, 0)
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """The slots int64[k] start afresh."""
+        self.position[slots] = 0.0
+        self.information[slots] = 0.0
+
+    def slide(self, slots: NDArray[np.int64], by: int) -> None:
+        """The window has moved by so many cells."""
+        self.position[slots] -= by
+
+    def of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(position, information) of slots int64[k], float32[k] each."""
+        return self.position[slots], self.information[slots]
+
+    def put(self, slots: NDArray[np.int64], position: NDArray[np.float32], information: NDArray[np.float32]) -> None:
+        """Puts back what `of` gave."""
+        self.position[slots], self.information[slots] = position, information
+
+    def observe(
+        self,
+        slots: NDArray[np.int64],
+        keep: NDArray[np.float64],
+        posterior: NDArray[np.float64],
+        score: Score,
+    ) -> None:
+        """Learns from polls of distinct slots int64[k].
+
+        keep: float64[k], probability that the rate was not drawn anew since the last poll; posterior: float64[k, K]
+        with these polls in it.
+        """
+        position, known = self.position[slots].astype(np.float64), self.information[slots] * keep
+        slope, gained = score(position)
+        known += _PER_CELL * gained + _TINY
+        position += np.clip(grid.RATIO * slope / known, -_FARTHEST, _FARTHEST)
+        best = posterior.argmax(1)
+        astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)
+        self.position[slots] = np.where(astray, best, position)
+        self.information[slots] = np.where(astray, _START_INFORMATION, np.minimum(known, _MOST_INFORMATION))
+
+    def shift(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Cells float64[k] by which the rates of posteriors float64[k, K] are to be moved, -1/2 to 1/2."""
+        peak, narrow = _peak(posterior)
+        known = self.information[slots].astype(np.float64)
+        off = (self.position[slots] - peak) * known / (known + 1.0 / _WITHIN)
+        return np.where(narrow, np.clip(off, -_FARTHEST, _FARTHEST), 0.0)
+
+    def interval(
+        self, slots: NDArray[np.int64], posterior: NDArray[np.float64], level: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Central credible interval in positions on the lattice, (low, high), float64[k] each; 0 < level < 1."""
+        tail = (1.0 - level) / 2.0
+        peak, narrow = _peak(posterior)
+        shift, known = self.shift(slots, posterior), self.information[slots].astype(np.float64)
+        reach = -NormalDist().inv_cdf(tail) / np.sqrt(np.maximum(known, 1.0 / _WITHIN))
+        sure = narrow & (known > 1.0 / _WITHIN)
+        low, high = (_quantile(posterior, of) + shift for of in (tail, 1.0 - tail))
+        return np.where(sure, peak + shift - reach, low), np.where(sure, peak + shift + reach, high)
+
+
+def _quantile(posterior: NDArray[np.float64], of: float) -> NDArray[np.float64]:
+    """Positions float64[k] below which the share `of` lies, the mass of each cell spread evenly over it."""
+    below = np.cumsum(posterior, axis=1)
+    cell = np.minimum((below < of).sum(1), posterior.shape[1] - 1)
+    rows = np.arange(len(posterior))
+    mass = posterior[rows, cell]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = (of - (below[rows, cell] - mass)) / mass
+    return cell - 0.5 + np.clip(np.nan_to_num(part, nan=0.5), 0.0, 1.0)
+
+
+def _peak(posterior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Mean in cells of the best cell and those beside it, float64[k], and whether they are all but all."""
+    rows, last = np.arange(len(posterior))[:, None], posterior.shape[1] - 1
+    cells = posterior.argmax(1)[:, None] + np.array([-1, 0, 1])
+    mass = np.where((cells >= 0) & (cells <= last), posterior[rows, np.clip(cells, 0, last)], 0.0)
+    all_of_it = mass.sum(1)
+    return (mass * cells).sum(1) / all_of_it, all_of_it >= _NARROW

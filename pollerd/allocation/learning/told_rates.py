@@ -1,0 +1,65 @@
+"""What is told of rates: the beliefs on the lattice, refined between its rates.
+
+Choices go by the lattice alone (docs/learning.md); what a person reads, and what is predicted from it, goes by these.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.learning import grid
+from pollerd.allocation.learning.belief import Belief
+
+_ROWS_AT_A_TIME = 16_384
+
+
+def mean_rates(belief: Belief, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Mean rates (1/s) of slots int64[k], as they were last polled, float64[k]."""
+    out = np.empty(len(slots))
+    for at in range(0, len(slots), _ROWS_AT_A_TIME):
+        some = slots[at : at + _ROWS_AT_A_TIME]
+        posterior = belief.posterior(some)
+        shift = belief.refinement.shift(some, posterior)
+        out[at : at + len(some)] = (posterior * belief.rates).sum(1) * np.exp(grid.RATIO * shift)
+    return out
+
+
+def rate_interval(
+    belief: Belief, slots: NDArray[np.int64], level: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Central credible interval of the rates (1/s) of slots int64[k], (low, high), float64[k] each; 0 < level < 1."""
+    low, high = belief.refinement.interval(slots, belief.posterior(slots), level)
+    return belief.rates_at(low), belief.rates_at(high)
+
+
+def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Rates float64[1, J] (1/s), two for each of the lattice's, and probabilities float64[k, J] of slots int64[k].
+
+    As they were last polled. Mass that belongs between two rates is split so that its mean stays.
+    """
+    posterior = belief.posterior(slots)
+    positions = np.arange(-1.0, grid.CELLS, 0.5)
+    halves = 2.0 * belief.refinement.shift(slots, posterior)
+    down = np.minimum(np.floor(halves), 0.0)
+    ratio = np.exp(grid.RATIO / 2.0)
+    upper = (ratio ** (halves - down) - 1.0) / (ratio - 1.0)
+    out = np.zeros((len(slots), len(positions)))
+    for by in (-1, 0):
+        here = posterior * (down == by)[:, None]
+        out[:, 2 + by : 2 + by + 2 * grid.CELLS : 2] += here * (1.0 - upper)[:, None]
+        out[:, 3 + by : 3 + by + 2 * grid.CELLS : 2] += here * upper[:, None]
+    return belief.rates_at(positions)[None], out
+
+
+def change_probability(
+    belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float
+) -> NDArray[np.float64]:
+    """Probability float64[k] that polls of slots int64[k] at now (UTC epoch s) find a change.
+
+    elapsed: float64[k] s since the last ones.
+    """
+    gap = belief.clock.gap(elapsed, now)
+    shift = belief.refinement.shift(slots, belief.posterior(slots))
+    seen = -np.expm1(-(gap * np.exp(grid.RATIO * shift))[:, None] * belief.rates)
+    return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
