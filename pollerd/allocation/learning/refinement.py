@@ -37,7 +37,7 @@ Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.fl
 
 
 class Refinement:
-    """Estimates by slot: `position` in cells from the start of the window, `information` per cell², float32[capacity]."""
+    """Estimates by slot: `position` float32[capacity] in cells from the window's start, `information` per cell²."""
 
     def __init__(self) -> None:
         self.position = np.zeros(0, np.float32)
@@ -61,7 +61,7 @@ class Refinement:
         """(position, information) of slots int64[k], float32[k] each."""
         return self.position[slots], self.information[slots]
 
-    def put(self, slots: NDArray[np.int64], position: NDArray[np.float32], information: NDArray[np.float32]) -> None:
+    def put(self, slots: NDArray[np.int64], position: NDArray[np.floating], information: NDArray[np.floating]) -> None:
         """Puts back what `of` gave."""
         self.position[slots], self.information[slots] = position, information
 
@@ -114,7 +114,7 @@ def _quantile(posterior: NDArray[np.float64], of: float) -> NDArray[np.float64]:
     mass = posterior[rows, cell]
     with np.errstate(divide="ignore", invalid="ignore"):
         part = (of - (below[rows, cell] - mass)) / mass
-    return cell - 0.5 + np.clip(np.nan_to_num(part, nan=0.5), 0.0, 1.0)
+    return np.asarray(cell - 0.5 + np.clip(np.nan_to_num(part, nan=0.5), 0.0, 1.0))
 
 
 def _peak(posterior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
