@@ -10,6 +10,7 @@ from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.belief import ROW
 from pollerd.allocation.learning.likelihood import changes_of, likelihood, score
+from pollerd.allocation.learning.refinement import Refinement
 from pollerd.errors import InvalidValueError
 
 N = 60
@@ -170,3 +171,18 @@ def test_the_information_is_what_is_to_be_expected_of_the_slopes(z: float) -> No
     quiet, found = slopes
     assert (1 - chance) * quiet + chance * found == pytest.approx(0.0, abs=1e-9)
     assert (1 - chance) * quiet**2 + chance * found**2 == pytest.approx(information[0])
+
+
+def test_what_lies_far_away_belongs_to_the_interval() -> None:
+    """A tenth of the belief eight cells up, a page that may have become active: the 90 % interval reaches there."""
+    refinement = Refinement()
+    refinement.grow(2)
+    slots = np.arange(2)
+    refinement.put(slots, np.full(2, 10.2), np.full(2, 60.0))
+    posterior = np.zeros((2, grid.CELLS))
+    posterior[:, 10] = 0.97, 0.9
+    posterior[:, 18] = 0.03, 0.1
+    low, high = refinement.interval(slots, posterior, 0.9)
+    assert (np.abs(low - 10) < 0.5).all()
+    assert 10.2 < high[0] < 11
+    assert 17.5 < high[1] < 19

@@ -88,22 +88,27 @@ class Refinement:
 
     def shift(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> NDArray[np.float64]:
         """Cells float64[k] by which the rates of posteriors float64[k, K] are to be moved, -1/2 to 1/2."""
-        peak, narrow = _peak(posterior)
+        peak, _, mass = _peak(posterior)
         known = self.information[slots].astype(np.float64)
         off = (self.position[slots] - peak) * known / (known + 1.0 / _WITHIN)
-        return np.where(narrow, np.clip(off, -_FARTHEST, _FARTHEST), 0.0)
+        return np.where(mass >= _NARROW, np.clip(off, -_FARTHEST, _FARTHEST), 0.0)
 
     def interval(
         self, slots: NDArray[np.int64], posterior: NDArray[np.float64], level: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Central credible interval in positions on the lattice, (low, high), float64[k] each; 0 < level < 1."""
-        tail = (1.0 - level) / 2.0
-        peak, narrow = _peak(posterior)
+        peak, below, mass = _peak(posterior)
         shift, known = self.shift(slots, posterior), self.information[slots].astype(np.float64)
-        reach = -NormalDist().inv_cdf(tail) / np.sqrt(np.maximum(known, 1.0 / _WITHIN))
-        sure = narrow & (known > 1.0 / _WITHIN)
-        low, high = (_quantile(posterior, of) + shift for of in (tail, 1.0 - tail))
-        return np.where(sure, peak + shift - reach, low), np.where(sure, peak + shift + reach, high)
+        sure = (mass >= _NARROW) & (known > 1.0 / _WITHIN)
+
+        def end(of: float) -> NDArray[np.float64]:
+            within = (of - below) / mass
+            normal = sure & (within > 0) & (within < 1)
+            reach = np.array([NormalDist().inv_cdf(x) for x in np.where(normal, within, 0.5).tolist()])
+            refined = peak + reach / np.sqrt(np.maximum(known, 1.0 / _WITHIN))
+            return np.where(normal, refined, _quantile(posterior, of)) + shift
+
+        return end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)
 
 
 def _quantile(posterior: NDArray[np.float64], of: float) -> NDArray[np.float64]:
@@ -117,10 +122,12 @@ def _quantile(posterior: NDArray[np.float64], of: float) -> NDArray[np.float64]:
     return np.asarray(cell - 0.5 + np.clip(np.nan_to_num(part, nan=0.5), 0.0, 1.0))
 
 
-def _peak(posterior: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Mean in cells of the best cell and those beside it, float64[k], and whether they are all but all."""
+def _peak(
+    posterior: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Of the best cell and those beside it: mean position in cells, the mass below them, theirs; float64[k] each."""
     rows, last = np.arange(len(posterior))[:, None], posterior.shape[1] - 1
     cells = posterior.argmax(1)[:, None] + np.array([-1, 0, 1])
     mass = np.where((cells >= 0) & (cells <= last), posterior[rows, np.clip(cells, 0, last)], 0.0)
-    all_of_it = mass.sum(1)
-    return (mass * cells).sum(1) / all_of_it, all_of_it >= _NARROW
+    below = (posterior * (np.arange(last + 1) < cells[:, :1])).sum(1)
+    return (mass * cells).sum(1) / mass.sum(1), below, mass.sum(1)
