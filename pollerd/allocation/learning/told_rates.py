@@ -39,7 +39,7 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     As they were last polled. Mass that belongs between two rates is split so that its mean stays.
     """
     posterior = belief.posterior(slots)
-    positions = np.arange(-1.0, grid.CELLS, 0.5)
+    positions = np.arange(-0.5, grid.CELLS, 0.5)
     halves = 2.0 * belief.refinement.shift(slots, posterior)
     down = np.minimum(np.floor(halves), 0.0)
     ratio = np.exp(grid.RATIO / 2.0)
@@ -47,8 +47,8 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     out = np.zeros((len(slots), len(positions)))
     for by in (-1, 0):
         here = posterior * (down == by)[:, None]
-        out[:, 2 + by : 2 + by + 2 * grid.CELLS : 2] += here * (1.0 - upper)[:, None]
-        out[:, 3 + by : 3 + by + 2 * grid.CELLS : 2] += here * upper[:, None]
+        out[:, 1 + by : 1 + by + 2 * grid.CELLS : 2] += here * (1.0 - upper)[:, None]
+        out[:, 2 + by : 2 + by + 2 * grid.CELLS : 2] += here * upper[:, None]
     return belief.rates_at(positions)[None], out
 
 
