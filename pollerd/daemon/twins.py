@@ -35,8 +35,8 @@ class Twins:
     ) -> None:
         self._fleet, self._store, self._workshop = fleet, store, workshop
         self._faults, self._instruments = faults, instruments
-        self._shared: deque[bytes] = deque(maxlen=_SHARED_MASKS)
-        """Masks learned lately: pages made by one program, or one host, have the same noise."""
+        self._shared: deque[tuple[int, bytes]] = deque(maxlen=_SHARED_MASKS)
+        """Hosts, and masks learned there lately: pages made by one program, or one host, have the same noise."""
         self._tried: dict[int, tuple[bytes, ...]] = {}
         """Site id -> which of them were tried there, so that each is tried once."""
 
@@ -80,28 +80,46 @@ class Twins:
         self._instruments.masks_learned.inc()
         if not same:
             return replace(detection, baseline=baseline)
-        self._shared.append(baseline.mask)
+        self._share(finding.slot, baseline.mask)
         return _quiet(detection, baseline)
 
     async def _recognised(
         self, finding: Finding, detection: Detection, first: bytes, second: bytes
     ) -> Detection | None:
-        """The detection of a site that changes always, where a mask learned at others lately explains its change."""
-        if not self._shared or not self._fleet.sites.changes_always(np.array([finding.slot]))[0]:
-            return None
-        tried = self._tried.setdefault(finding.site_id, ())
-        masks = tuple(mask for mask in self._shared if mask not in tried)
+        """The detection of a site without a mask, where one learned at others lately explains its change.
+
+        Of sites that change always all masks are tried, each once; of those that have changed so far, and few polls
+        told of, those of their host.
+        """
+        masks = self._to_try(finding.site_id, finding.slot)
         if not masks:
             return None
-        self._tried[finding.site_id] = (*tried, *masks)[-_SHARED_MASKS:]
-        while len(self._tried) > _TRIED_MOST:
-            del self._tried[next(iter(self._tried))]
         size = (len(first) + len(second)) * len(masks)
         baseline = await self._do(size, under_known_noise, first, second, detection.baseline, masks)
         if baseline is None:
             return None
         self._instruments.masks_learned.inc()
+        self._share(finding.slot, baseline.mask)
         return _quiet(detection, baseline)
+
+    def _to_try(self, site_id: int, slot: int) -> tuple[bytes, ...]:
+        sites, here = self._fleet.sites, np.array([slot])
+        if not self._shared or not sites.changes_always(here, after=0)[0]:
+            return ()
+        if not sites.changes_always(here)[0]:
+            return tuple(mask for host, mask in self._shared if host == sites.host[slot])
+        tried = self._tried.setdefault(site_id, ())
+        masks = tuple(dict.fromkeys(mask for _, mask in self._shared if mask not in tried))
+        self._tried[site_id] = (*tried, *masks)[-_SHARED_MASKS:]
+        while len(self._tried) > _TRIED_MOST:
+            del self._tried[next(iter(self._tried))]
+        return masks
+
+    def _share(self, slot: int, mask: bytes) -> None:
+        """Others may have this noise, too."""
+        learned = (int(self._fleet.sites.host[slot]), mask)
+        if learned not in self._shared:
+            self._shared.append(learned)
 
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
         """Where it may take long, beside the loop."""

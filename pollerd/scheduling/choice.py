@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.scheduling.hosts import HostTable
-from pollerd.scheduling.noise import NoiseCap
+from pollerd.scheduling.noise import SUSPECT_AFTER, NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.trials import Rivals, Trials
@@ -91,17 +91,18 @@ class Chooser:
         return mask
 
     def _twin(
-        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], changing: NDArray[np.int64]
+        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], suspects: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """The slot to ask a second time in a row, int64[0 or 1]: as soon as its host allows."""
-        askable = changing[self.sites.askable(now, changing)]
+        askable = suspects[self.sites.askable(now, suspects)]
         return self.noise.twin(askable[open_hosts[self.sites.host[askable]]], now, uniform_period)
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
-        open_hosts, changing = self.hosts.ready(now), np.flatnonzero(self.sites.changes_always())
+        open_hosts, suspects = self.hosts.ready(now), np.flatnonzero(self.sites.changes_always(after=SUSPECT_AFTER))
+        changing = suspects[self.sites.changes_always(suspects)]
         mask = self._eligible(now, uniform_period, open_hosts, changing)
-        twin = self._twin(now, uniform_period, open_hosts, changing)
+        twin = self._twin(now, uniform_period, open_hosts, suspects)
         choice = Choice(sites_due=bool(mask.any() or len(twin)))
         if not choice.sites_due:
             return choice

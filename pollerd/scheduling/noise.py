@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from pollerd.scheduling.sites import SiteTable
 
+SUSPECT_AFTER = 2
+"""Informative polls, all of which found a change, after which a site may be asked twice."""
 TWIN_SHARE = 1 / 50
 """At most one twin in so many polls."""
 _CREDIT_MOST = 16.0
@@ -43,17 +45,21 @@ class NoiseCap:
         """So many polls were chosen: they earn the allowance."""
         self._credit = min(self._credit + polls * TWIN_SHARE, _CREDIT_MOST)
 
-    def twin(self, held: NDArray[np.int64], now: float, period: float) -> NDArray[np.int64]:
-        """The slot to ask a second time, int64[0 or 1], of those int64[k] that change always and may be asked now."""
+    def twin(self, suspects: NDArray[np.int64], now: float, period: float) -> NDArray[np.int64]:
+        """The slot to ask a second time, int64[0 or 1], of those int64[k] that changed always and may be asked now.
+
+        The one whose last twin is longest ago, of several without any the one with the longest history.
+        """
         sites = self._sites
         if self._credit < 1.0:
             return np.empty(0, np.int64)
-        fresh = now - sites.last_poll[held] < _longest_gap(period)
-        rested = now - sites.twin_at[held] >= _TWIN_PAUSE_PERIODS * period
-        slots = held[fresh & rested]
+        fresh = now - sites.last_poll[suspects] < _longest_gap(period)
+        rested = now - sites.twin_at[suspects] >= _TWIN_PAUSE_PERIODS * period
+        slots = suspects[fresh & rested]
         if not len(slots):
             return slots
-        slot = slots[np.argmin(sites.twin_at[slots])]
+        length = sites.history_length[slots].astype(np.int64)
+        slot = slots[np.lexsort((-length, sites.twin_at[slots]))[0]]
         sites.twin_at[slot] = now
         self._credit -= 1.0
         return np.array([slot], np.int64)

@@ -195,7 +195,7 @@ class SiteTable(Columns):
         """
         still = ~changed & (self.twin_at[slots] > self.last_poll[slots])
         kept = self.history[slots]
-        self.history[slots] = np.where(still, kept, kept << 1 | changed)
+        self.history[slots] = np.where(still, 0, kept << 1 | changed)
         longer = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
         self.history_length[slots] = np.where(still, 0, longer)
         trusted = self.trusted[slots]
@@ -203,21 +203,22 @@ class SiteTable(Columns):
 
     def forget_history(self, slots: NDArray[np.int64]) -> None:
         """What the polls of the slots int64[k] found was noise, known from now on: it says nothing of what comes."""
-        self.history_length[slots] = self.trusted[slots] = 0
+        self.history[slots] = self.history_length[slots] = self.trusted[slots] = 0
 
     def suspect(self, slot: int) -> None:
         """The slot counts as one that changes always, and its next twin is due, until a twin says otherwise."""
         self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0
         self.twin_at[slot] = -math.inf
 
-    def changes_always(self, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+    def changes_always(self, slots: NDArray[np.int64] | None = None, after: int = _HISTORY_KNOWN) -> NDArray[np.bool_]:
         """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
 
-        At most one in 16 did not.
+        At most one in 16 did not. after: so many informative polls at least there must have been; after fewer than 4
+        it is a suspicion.
         """
         part = slice(0, self.size) if slots is None else slots
         length = self.history_length[part]
-        always: NDArray[np.bool_] = (length >= _HISTORY_KNOWN) & (self.trusted[part] == 0)
+        always: NDArray[np.bool_] = (length >= after) & (self.trusted[part] == 0)
         known = np.flatnonzero(always)  # few of many, as long as many were polled seldom
         length = length[known]
         found = np.bitwise_count(self.history[part][known])

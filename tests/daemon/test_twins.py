@@ -17,13 +17,13 @@ STEADY = 3
 PATIENCE_SECONDS = 60.0
 
 
-def noisy(origin: Origin, path: str, news: list[str]) -> None:
-    """A page with a token that is another at each request, and the news."""
+def noisy(origin: Origin, path: str, news: list[str], word: str = "Request") -> None:
+    """A page with a token after the word that is another at each request, and the news."""
 
     async def answer(_: web.Request) -> web.Response:
         items = "".join(f"<li>{item}</li>" for item in news)
         token = secrets.token_hex(8)
-        html = f"<html><body><h1>News</h1><ul>{items}</ul><p>Request {token} served</p><p>The end</p></body></html>"
+        html = f"<html><body><h1>News</h1><ul>{items}</ul><p>{word} {token} served</p><p>The end</p></body></html>"
         return web.Response(text=html, content_type="text/html")
 
     origin.pages[path] = Page(handler=answer)
@@ -96,11 +96,30 @@ async def test_what_noise_taught_is_forgotten_and_not_replayed(start: Start, ori
 async def test_another_url_begins_without_the_mask(start: Start, origin: Origin) -> None:
     async with start(budget=40.0) as running:
         site = await start_with_noise(running, origin, ["one"])
-        noisy(origin, "/moved", ["one"])
+        noisy(origin, "/moved", ["one"], word="Answer number")
         await running.control.update_site(site, {"url": origin.url("/moved")})
         polls = len(await running.polls(site))
         later = (await running.polled(site, polls + 4))[polls + 1 :]
     assert all(poll.changed for poll in later[:2])
+
+
+async def test_noise_known_at_its_host_is_known_at_a_new_page(start: Start, origin: Origin) -> None:
+    """From its first change on, and on that host alone; news beside it are found."""
+    news = ["two"]
+    async with start(budget=40.0) as running:
+        await start_with_noise(running, origin, ["one"])
+        noisy(origin, "/sibling", news)
+        sibling, elsewhere = await running.add(origin.url("/sibling"), origin.url("/sibling", host=STEADY + 2))
+        quiet = await running.polled(sibling, 4)
+        first = await running.polled(elsewhere, 2)
+        before = len(await running.changes())
+        news.append("three")
+        await running.polled(sibling, len(await running.polls(sibling)) + 4)
+        found = [change for change in (await running.changes())[before:] if change.site_id == sibling]
+    assert not any(poll.changed for poll in quiet)
+    assert first[1].changed
+    assert len(found) == 1
+    assert "three" in found[0].summary
 
 
 async def test_a_page_that_is_rebuilt_is_asked_twice_anew(start: Start, origin: Origin) -> None:

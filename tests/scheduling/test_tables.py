@@ -101,6 +101,28 @@ def test_a_twin_that_differed_in_noise_alone_is_not_believed_for_64_polls() -> N
     assert table.changes_always()[0]
 
 
+@pytest.mark.parametrize("after", [2, 4])
+def test_what_was_forgotten_counts_no_more(after: int) -> None:
+    """Ten changes that were noise, then polls that find nothing: it does not change always."""
+    table = SiteTable()
+    table.add([1])
+    for _ in range(10):
+        table.note_history(np.array([0]), np.array([True]))
+    table.forget_history(np.array([0]))
+    for _ in range(6):
+        table.note_history(np.array([0]), np.array([False]))
+        assert not table.changes_always(after=after)[0]
+
+
+def test_two_polls_that_found_a_change_are_a_suspicion() -> None:
+    table = SiteTable()
+    table.add([1, 2])
+    for found in ([True, True], [True, False]):
+        table.note_history(np.array([0, 1]), np.array(found))
+    assert table.changes_always(after=2).tolist() == [True, False]
+    assert not table.changes_always().any()
+
+
 def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:
     hosts = HostTable(SchedulingSettings(host_interval_seconds=1, crawl_delay_cap_seconds=100))
     slot = hosts.add(1, "a:80")
