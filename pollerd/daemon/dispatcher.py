@@ -73,10 +73,11 @@ class Dispatcher:
         self._asking: set[int] = set()
         self._chosen: dict[int, int] = {}
         self._tick = settings.tick_seconds
-        self._choose_again_at = -math.inf
+        self._choose_again_at = self._rested_at = -math.inf
         self._again_in = math.inf
         self._room = asyncio.Semaphore(settings.max_inflight)
         self._wake = asyncio.Event()
+        self._idling = False
         self._loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Gets the exception of a poll that raised: a fault of ours, which must take the daemon down."""
@@ -171,13 +172,24 @@ class Dispatcher:
         await self._room.acquire()
 
     async def _idle(self, seconds: float) -> None:
+        """Waits so long, or until something may be polled; choosing takes its share of the time then, too."""
+        until = time.monotonic() + seconds
+        self._idling = True
         try:
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
             return
         finally:
+            self._idling = False
             self._wake.clear()
+        await self._turning_sleep(min(self._rested_at, until) - time.monotonic())
+
+    def _free(self, host: int) -> None:
+        """A request to the host is over: where nothing could be asked meanwhile, and it may be, it is chosen anew."""
+        self._fleet.hosts.finish(host)
+        if self._idling and self._fleet.hosts.may_start(host, self._clock()):
+            self._wake.set()
 
     async def _round(self) -> bool:
         """Chooses for one tick and starts what was chosen; False where there was nothing to start."""
@@ -189,6 +201,7 @@ class Dispatcher:
         self._instruments.tick.observe(took)
         self._tick = min(max(self._settings.tick_seconds, took / _CHOOSING_SHARE), _TICK_CAP_SECONDS)
         self._choose_again_at = time.monotonic() + took * (1 / _CHOOSING_MOST - 1)
+        self._rested_at = time.monotonic() + took * (1 / _CHOOSING_SHARE - 1)
         self._again_in = choice.again_in
         if not choice.sites_due:
             self._meter.note_idle()
@@ -318,7 +331,7 @@ class Dispatcher:
         try:
             finding = await self._poller.poll(slot, memory)
         finally:
-            self._fleet.hosts.finish(host)
+            self._free(host)
             self._room.release()
             if finding is None:
                 self._unreserve({slot: memory.site_id})
@@ -340,7 +353,7 @@ class Dispatcher:
             aside = self._faults.set_aside(slot, memory, error)
         finally:
             self._asking.discard(slot)
-            self._fleet.hosts.finish(host)
+            self._free(host)
             if outcome is None and aside is None:
                 self._unreserve({slot: memory.site_id})
         if aside is not None:
@@ -361,7 +374,7 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001
             aside = self._faults.set_aside(slot, memory, error)
         finally:
-            self._fleet.hosts.finish(host)
+            self._free(host)
             if aside is None:
                 self._unreserve({slot: memory.site_id})
         if aside is not None:

@@ -387,3 +387,18 @@ async def test_a_poll_that_raises_takes_the_daemon_down_with_its_cause(
         with contextlib.suppress(ExceptionGroup):
             await running.task
         running.task = asyncio.create_task(asyncio.sleep(0))
+
+
+async def test_a_lone_host_is_asked_again_as_soon_as_it_has_answered(start: Start, origin: Origin) -> None:
+    """And not a tick later, of which these would take forty."""
+
+    async def slowly(_: web.Request) -> web.Response:
+        await asyncio.sleep(0.05)
+        return web.Response(text="slow")
+
+    paths = [f"/slow{i}" for i in range(40)]
+    for path in paths:
+        origin.pages[path] = Page(handler=slowly)
+    async with start(budget=200.0, tick_seconds=1.0) as running:
+        *_, last = await running.add(*(origin.url(path) for path in paths))
+        await running.polled(last, 1)
