@@ -219,10 +219,12 @@ class SiteTable(Columns):
         part = slice(0, self.size) if slots is None else slots
         length = self.history_length[part]
         always: NDArray[np.bool_] = (length >= after) & (self.trusted[part] == 0)
+        if 8 * np.count_nonzero(always) > len(always):
+            always &= np.bitwise_count(self.history[part]) + (length >= HISTORY_POLLS) >= length
+            return always
         known = np.flatnonzero(always)  # few of many, as long as many were polled seldom
         length = length[known]
-        found = np.bitwise_count(self.history[part][known])
-        always[known] = found + (length >= HISTORY_POLLS) >= length
+        always[known] = np.bitwise_count(self.history[part][known]) + (length >= HISTORY_POLLS) >= length
         return always
 
     def _index(self, ids: NDArray[np.int64], slots: NDArray[np.int64]) -> None:

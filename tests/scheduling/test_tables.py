@@ -63,6 +63,19 @@ def test_changes_always_needs_four_polls_and_forgives_one_in_sixteen() -> None:
     assert not table.changes_always()[0]
 
 
+@pytest.mark.parametrize("others", [0, 40])
+def test_who_changes_always_is_found_among_few_and_many(others: int) -> None:
+    """Among many that were hardly polled, too, where it is looked for otherwise."""
+    table = SiteTable()
+    table.add(range(1, others + 3))
+    for found in ([True, True], [True, False], [True, True], [True, True]):
+        table.note_history(np.array([0, 1]), np.array(found))
+    assert np.flatnonzero(table.changes_always()).tolist() == [0]
+    for _ in range(14):
+        table.note_history(np.array([1]), np.array([True]))
+    assert np.flatnonzero(table.changes_always()).tolist() == [0, 1]
+
+
 def test_a_suspect_changes_always_until_a_twin_holds_still() -> None:
     table = SiteTable()
     table.add([1])
