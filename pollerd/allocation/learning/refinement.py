@@ -88,7 +88,7 @@ class Refinement:
 
     def shift(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> NDArray[np.float64]:
         """Cells float64[k] by which the rates of posteriors float64[k, K] are to be moved, -1/2 to 1/2."""
-        peak, _, mass = _peak(posterior)
+        peak, mass, _ = _peak(posterior)
         known = self.information[slots].astype(np.float64)
         off = (self.position[slots] - peak) * known / (known + 1.0 / _WITHIN)
         return np.where(mass >= _NARROW, np.clip(off, -_FARTHEST, _FARTHEST), 0.0)
@@ -97,7 +97,8 @@ class Refinement:
         self, slots: NDArray[np.int64], posterior: NDArray[np.float64], level: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Central credible interval in positions on the lattice, (low, high), float64[k] each; 0 < level < 1."""
-        peak, below, mass = _peak(posterior)
+        peak, mass, lowest = _peak(posterior)
+        below = (posterior * (np.arange(posterior.shape[1]) < lowest[:, None])).sum(1)
         shift, known = self.shift(slots, posterior), self.information[slots].astype(np.float64)
         sure = (mass >= _NARROW) & (known > 1.0 / _WITHIN)
 
@@ -124,10 +125,10 @@ def _quantile(posterior: NDArray[np.float64], of: float) -> NDArray[np.float64]:
 
 def _peak(
     posterior: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Of the best cell and those beside it: mean position in cells, the mass below them, theirs; float64[k] each."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Of the best cell and those beside it: mean position in cells and mass, float64[k], and the lowest, int64[k]."""
     rows, last = np.arange(len(posterior))[:, None], posterior.shape[1] - 1
     cells = posterior.argmax(1)[:, None] + np.array([-1, 0, 1])
     mass = np.where((cells >= 0) & (cells <= last), posterior[rows, np.clip(cells, 0, last)], 0.0)
-    below = (posterior * (np.arange(last + 1) < cells[:, :1])).sum(1)
-    return (mass * cells).sum(1) / mass.sum(1), below, mass.sum(1)
+    all_of_it = mass.sum(1)
+    return (mass * cells).sum(1) / all_of_it, all_of_it, cells[:, 0]

@@ -44,11 +44,13 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     down = np.minimum(np.floor(halves), 0.0)
     ratio = np.exp(grid.RATIO / 2.0)
     upper = (ratio ** (halves - down) - 1.0) / (ratio - 1.0)
+    above = posterior * upper[:, None]
+    below = posterior - above
+    moved_down = (down < 0)[:, None]
     out = np.zeros((len(slots), len(positions)))
-    for by in (-1, 0):
-        here = posterior * (down == by)[:, None]
-        out[:, 1 + by : 1 + by + 2 * grid.CELLS : 2] += here * (1.0 - upper)[:, None]
-        out[:, 2 + by : 2 + by + 2 * grid.CELLS : 2] += here * upper[:, None]
+    out[:, 1::2] = np.where(moved_down, above, below)
+    out[:, 2::2] = np.where(moved_down, 0.0, above)
+    out[:, :-1:2] += np.where(moved_down, below, 0.0)
     return belief.rates_at(positions)[None], out
 
 
