@@ -19,7 +19,7 @@ _ROUNDS = 6
 """How often the allocator is asked again when it named several sites of one host."""
 
 _SUSPECTS_LOOKED_AT = 16_384
-"""Of so many sites that changed always one is found that may be asked twice."""
+"""So many of the sites that changed always are looked at for one that may be asked twice."""
 
 _ENOUGH_SHARE = 0.1
 """Places that may stay empty until the next tick: with many sites, asking again costs more than they are worth."""

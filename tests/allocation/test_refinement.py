@@ -155,9 +155,8 @@ def test_the_score_is_the_derivative_of_the_log_likelihood(
     for rate in (1e-6, 1e-3, 3e-2):
         around = rate * np.exp([-step, step])
         low, high = np.log(likelihood(around, np.array([elapsed]), evidence))[0]
-        slope, information = score(np.array([rate]), gap, changes_of(evidence), evidence)
+        slope, _ = score(np.array([rate]), gap, changes_of(evidence), evidence)
         assert slope[0] == pytest.approx((high - low) / (2 * step), rel=1e-4, abs=1e-8)
-        assert information[0] >= 0
 
 
 @pytest.mark.parametrize("z", [0.01, 0.5, 3.0])

@@ -2,8 +2,8 @@
 
 A posterior over rates 1.8 apart ends on one of them, and then says that the truth is there, up to 1.35 times beside it
 and surer than it can be. So a normal estimate of the logarithm of each site's rate goes along, by the scores of its own
-polls; it speaks as far as the posterior is narrow. Choices go by the lattice alone: on a lattice twice as fine they
-found no more (docs/learning.md). What is told of rates goes by both.
+polls; it speaks as far as the posterior is narrow. Choices go by the lattice alone: on one twice as fine they found
+little more (docs/learning.md). What is told of rates goes by both.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ _APART = 1.5
 _START_INFORMATION = 2.0
 """Per cell²: of the best cell alone."""
 _PER_CELL = grid.RATIO**2
-_TINY = 1e-12
 
 Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""As `likelihood.score`, of what was found, at positions float64[k] on the lattice."""
+"""As `likelihood.score`, of what was found, at positions float64[k] on the lattice; the information is above 0."""
 
 
 class Refinement:
@@ -79,7 +78,7 @@ class Refinement:
         """
         position, known = self.position[slots].astype(np.float64), self.information[slots] * keep
         slope, gained = score(position)
-        known += _PER_CELL * gained + _TINY
+        known += _PER_CELL * gained
         position += np.clip(grid.RATIO * slope / known, -_FARTHEST, _FARTHEST)
         best = posterior.argmax(1)
         astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)

@@ -54,14 +54,12 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     return belief.rates_at(positions)[None], out
 
 
-def change_probability(
-    belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float
-) -> NDArray[np.float64]:
-    """Probability float64[k] that polls of slots int64[k] at now (UTC epoch s) find a change.
+def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probability float64[k] that polls of slots int64[k] find a change, elapsed float64[k] s after the last ones.
 
-    elapsed: float64[k] s since the last ones.
+    On the common clock as it stood at the last poll of any site.
     """
-    gap = belief.clock.gap(elapsed, now)
+    gap = belief.clock.gap(elapsed, belief.now)
     shift = belief.refinement.shift(slots, belief.posterior(slots))
     seen = -np.expm1(-(gap * np.exp(grid.RATIO * shift))[:, None] * belief.rates)
     return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
