@@ -15,7 +15,7 @@ from pollerd.allocation.gaussian.sampling import VARIANTS, value_functions
 from pollerd.allocation.knapsack import water_filling
 from pollerd.allocation.periodic import Periodic
 from pollerd.allocation.stream import halves, put_back, stream
-from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, Tally
+from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, Tally, rate_without_polls
 from pollerd.allocation.validation import positive
 from pollerd.errors import InvalidValueError
 
@@ -24,8 +24,14 @@ _SHORTEST_S = 2.0**-10
 """Gaps are told apart from a millisecond to two years; others count as the nearest of these."""
 _LONGEST_CYCLES = 16.0
 """Every site is polled at least as often as this many times the gap of an even split."""
-_DOUBLINGS_A_POLL = 2
+_DOUBLINGS_A_POLL = 3
 """A site's next gap is at least its last one, halved so often."""
+_KERNEL = Kernel(signal=0.1, noise=0.02)
+"""Chances lie between 0 and 1, and one poll has to tell of a site among thousands. [B] has 1 and .1."""
+_DEVIATIONS_WITHOUT_POLLS = 2.0
+"""A site without polls is worth the prior's mean and so many deviations."""
+_LESSONS_A_CYCLE = 16
+"""The prior is learned anew so often in as many polls as there are sites."""
 
 
 @dataclass(frozen=True)
@@ -60,20 +66,21 @@ class Gpoks(Periodic):
 
     It differs from [B]'s program, made for 2 to 8 pages and simulated feedback. The index is the logarithm of the real
     gap before the poll, in decades, and not the amount on [0, 1], on which all amounts of 1,000 sites would be one. The
-    prior's mean is a page that changes once in an even cycle, `1 - exp(-τ / cycle)`, and not 0. A site without polls
-    goes before all others, by its prior's mean and a deviation. No gap is shorter than a quarter of the site's last:
-    far from all polls a drawn function is the prior's, and without that bound sites of which little is known get the
-    whole budget in turn. And of a site's polls the last 64 to 128 count. Kernel and noise are [B]'s (l² = σ_f² = 1,
-    σ_n² = .1). For [B]'s tables, step by step as [B] has it, see pollerd/simulation/experiments/gpoks.
+    prior's mean is what the estimated rates of all sites make, and not 0. A site without polls goes by the prior's mean
+    and two deviations. No gap is shorter than an eighth of the site's last: far from all polls a drawn function is the
+    prior's, and without that bound sites of which little is known get the whole budget in turn. Of a site's polls the
+    last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 in place of 1 and .1 (l² = 1 as in [B]).
+    For [B]'s tables, step by step as [B] has it, see pollerd/simulation/experiments/gpoks.
 
-    The variants "ts" and "ips" do little here: a draw that is neither optimistic nor falling may hold a site back for a
-    long gap. After 30 to 60 polls a page they find .70 and .73 of the optimum, the others .95, an even split .64.
+    The variants "ts" and "ips" do less here: a draw that is neither optimistic nor falling may hold a site back for a
+    long gap. After 20 to 40 polls a page they find .85 and .83 of the optimum, the others .95, an even split .79.
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. No site waits
     longer than 16 times the gap of an even split.
     """
 
     NAME = "gpoks"
+    VERSION = 2
 
     def __init__(self, budget: float, settings: GpoksSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
@@ -82,6 +89,10 @@ class Gpoks(Periodic):
         self._FIELDS = len(FIELDS) + 3 * self._bins + 1  # type: ignore[misc]
         self._bits, self._rng = stream(rng)
         self._tally = Tally()
+        self._population = np.zeros(self._bins)
+        """How many sites, of those polled, change once in the gap of each bin, as their polls have it."""
+        self._polls = 0
+        """Since the population was counted."""
         self._resize_rows(np.zeros((0, self._FIELDS)))
         self._every: NDArray[np.float64] | None = None
         """Periods of slots 0..n-1, for the budget beside them; None: to be worked out."""
@@ -122,6 +133,10 @@ class Gpoks(Periodic):
         octave = np.log2(np.maximum(gap, _SHORTEST_S)) - np.log2(_SHORTEST_S)
         return np.clip(np.rint(octave * self._settings.points), 0, self._bins - 1).astype(np.int64)
 
+    def _every_gap(self) -> NDArray[np.float64]:
+        """Gaps in s of all bins, rising."""
+        return np.asarray(_SHORTEST_S * 2.0 ** (np.arange(self._bins) / self._settings.points))
+
     def _window(self) -> tuple[int, int]:
         """First and last bin in use: of one step (all of the budget for one site) and of the longest gap allowed."""
         first = int(self._bin(self._step()))
@@ -131,11 +146,21 @@ class Gpoks(Periodic):
     def _gaps(self) -> NDArray[np.float64]:
         """Gaps in s of the index set, float64[m], falling, as the amounts rise."""
         first, last = self._window()
-        return np.asarray(_SHORTEST_S * 2.0 ** (np.arange(last, first - 1, -1) / self._settings.points))
+        return self._every_gap()[first : last + 1][::-1]
 
     def _prior(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The prior's mean at gaps in s: a page that changes once a cycle."""
-        return np.asarray(-np.expm1(-gaps / self._cycle()))
+        """The prior's mean at gaps in s: the mean chance of the population, and of one site without polls."""
+        rates = np.append(1.0 / self._every_gap(), rate_without_polls(self._cycle()))
+        number = np.append(self._population, 1.0)
+        return np.asarray(-np.expm1(-np.multiply.outer(gaps, rates)) @ number / number.sum())
+
+    def _count(self) -> None:
+        """The population anew."""
+        n = self._roster.n
+        polled = self._roster.used[:n] & (self._learned[:n, 0] > 0)
+        rates = self._tally.rates(n, self._cycle())[polled]
+        self._population = np.bincount(self._bin(1.0 / rates), minlength=self._bins).astype(np.float64)
+        self._polls = 0
 
     def _belief(self, slots: NDArray[np.int64]) -> Belief:
         """Of slots int64[k], at `_gaps`; polls beyond its ends count at its ends."""
@@ -158,12 +183,15 @@ class Gpoks(Periodic):
         if len(slots):
             first, last = self._window()
             worth = self._held[slots, first : last + 1][:, ::-1]
-            worth = np.where(self._learned[slots, :1] > 0, worth, 1.0 + self._prior(gaps))
+            unknown = self._learned[slots, 0] == 0
+            worth[unknown] = _DEVIATIONS_WITHOUT_POLLS * _KERNEL.signal**0.5 + self._prior(gaps)
             amounts = np.minimum(self._step() / gaps, 1.0)
             rest = 1.0 - len(slots) * float(amounts[0])
             worth = np.where(np.arange(len(gaps)) > self._most_steps(slots)[:, None], -1.0, worth)
             steps = water_filling(worth[None, :, 1:], np.diff(amounts), rest)[0]
             chosen = amounts[steps]
+            if unknown.any():  # the last step may be one of many alike
+                chosen[unknown] = chosen[unknown].mean()
             every[slots] = self._step() * chosen.sum() / chosen
         return every
 
@@ -186,6 +214,9 @@ class Gpoks(Periodic):
             self._counts[polled[full]] /= 2
             self._sums[polled[full]] /= 2
         self._learned[slots, -1] = elapsed
+        self._polls += len(slots)
+        if self._polls * _LESSONS_A_CYCLE >= self._roster.size:
+            self._count()
         self._draw(polled)
         self._every = None
 
@@ -210,19 +241,20 @@ class Gpoks(Periodic):
 
     def _shared(self) -> dict[str, NDArray[Any]]:
         form = np.array([VARIANTS.index(self._settings.variant), self._settings.points])
-        return {"form": form, "random": halves(self._bits)}
+        return {"form": form, "population": np.append(self._population, self._polls), "random": halves(self._bits)}
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
-        form = self._shared()["form"]
+        form, population = self._shared()["form"], kept["population"]
         if not np.array_equal(kept["form"], form):
             raise InvalidValueError("variant and points of the state", f"{form}", kept["form"])
+        self._population, self._polls = population[:-1], int(population[-1])
         put_back(self._bits, kept["random"])
 
 
 @lru_cache(maxsize=64)
 def _index(size: int, points: int) -> IndexSet:
     """The index set of `size` points, `points` of them to a doubling of the gap; in decades, amounts rising."""
-    return index_set(np.arange(size) * (np.log10(2.0) / points), Kernel())
+    return index_set(np.arange(size) * (np.log10(2.0) / points), _KERNEL)
 
 
 def _folded(rows: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:

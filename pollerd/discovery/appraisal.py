@@ -18,7 +18,7 @@ from pollerd.discovery.local_states import DEEP, FRINGE, MANY
 from pollerd.discovery.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
-_VERSION = b"appraiser 2\n"
+_VERSION = b"appraiser 3\n"
 _MEMORY = 20_000.0
 _FITTED_EVERY = 8
 _LEAST_SHARE = 0.1
@@ -109,14 +109,14 @@ class Appraiser:
 
     Q(x, 1) is the sum of two: the relevance of the page itself, believed to be that of its siblings and of the texts of
     links to it until lessons tell how far that is off, and what it leads to, believed to be nothing. Learned apart, the
-    first is no worse for the second, which is known much less surely.
+    first is no worse for the second, which is known much less surely: of it only what is linear is learned.
     """
 
     def __init__(self, settings: RequestSettings) -> None:
         self._discount = settings.discount
         self._off = Approximation(len(FRINGE), _MEMORY, ridge=2.0, every=_FITTED_EVERY)
         self._ahead, self._leave = (
-            Approximation(len(FRINGE), _MEMORY, ridge=20.0, every=_FITTED_EVERY) for _ in range(2)
+            Approximation(len(FRINGE), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _ in range(2)
         )
         self._learned = (self._off, self._ahead, self._leave)
 
@@ -152,11 +152,13 @@ class Appraiser:
     def restore(self, packed: bytes) -> None:
         """Puts back what `pack` gave. Raises InvalidValueError where the bytes are another version's, or damaged."""
         rest = packed.removeprefix(_VERSION)
-        part, beyond = divmod(len(rest), len(self._learned))
-        if rest == packed or beyond:
+        if rest == packed:
             raise InvalidValueError("learned", f"bytes that begin with {_VERSION!r}", packed[: len(_VERSION)])
-        for place, each in enumerate(self._learned):
-            each.restore(rest[place * part : (place + 1) * part])
+        for each in self._learned:
+            each.restore(rest[: each.packed_bytes])
+            rest = rest[each.packed_bytes :]
+        if rest:
+            raise InvalidValueError("learned", "bytes of three approximations", f"{len(rest)} bytes more")
 
     @property
     def _most(self) -> float:

@@ -1,4 +1,4 @@
-"""Q(x, u) as a function of features: least squares over their products, with a fading memory."""
+"""Q(x, u) as a function of features: least squares over them or their products, with a fading memory."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ _REFITTED_SHARE = 0.02
 
 
 class Approximation:
-    """A quadratic function of F features, fitted to the lessons so far; 0 before the first.
+    """A quadratic or linear function of F features, fitted to the lessons so far; 0 before the first.
 
-    With ten features it has 66 weights. It is fitted anew after `every` lessons, later after each 2 % more.
-    memory > 0: after so many lessons an old one counts 1/e. ridge > 0: so many lessons count as much as the belief that
-    a weight is 0. every: lessons between two fits at first.
+    With ten features it has 66 weights, 11 where it is linear. It is fitted anew after `every` lessons, later after
+    each 2 % more. memory > 0: after so many lessons an old one counts 1/e. ridge > 0: so many lessons count as much as
+    the belief that a weight is 0. every: lessons between two fits at first. linear: without products of features.
     """
 
-    def __init__(self, features: int, memory: float, ridge: float = 1.0, every: int = 64) -> None:
-        self._left, self._right = np.triu_indices(features + 1)
+    def __init__(
+        self, features: int, memory: float, ridge: float = 1.0, every: int = 64, *, linear: bool = False
+    ) -> None:
+        # Column 0 is 1: the first products are the features themselves.
+        self._left, self._right = (at[: features + 1] if linear else at for at in np.triu_indices(features + 1))
         size = len(self._left)
         self._fade = np.exp(-1.0 / memory)
         self._moments, self._products = np.zeros((size, size)), np.zeros(size)
@@ -56,13 +59,18 @@ class Approximation:
         counts = np.array([self._lessons, self._next_fit], np.float64)
         return np.concatenate([counts, self._weights, self._products, self._moments[upper]]).astype("<f8").tobytes()
 
+    @property
+    def packed_bytes(self) -> int:
+        """Length of what `pack` gives."""
+        size = len(self._weights)
+        return 8 * (2 + 2 * size + size * (size + 1) // 2)
+
     def restore(self, packed: bytes) -> None:
         """Puts back what `pack` gave; raises InvalidValueError where it does not fit."""
+        if len(packed) != self.packed_bytes:
+            raise InvalidValueError("learned", f"{self.packed_bytes} bytes of an approximation", f"{len(packed)} bytes")
         size = len(self._weights)
         upper = np.triu_indices(size)
-        expected = 8 * (2 + 2 * size + len(upper[0]))
-        if len(packed) != expected:
-            raise InvalidValueError("learned", f"{expected} bytes of an approximation", f"{len(packed)} bytes")
         values = np.frombuffer(packed, "<f8")
         if not np.isfinite(values).all():
             raise InvalidValueError("learned", "finite numbers", values[~np.isfinite(values)][0])

@@ -106,7 +106,10 @@ def test_what_was_learned_comes_back() -> None:
     assert first.pack() == second.pack()
 
 
-@pytest.mark.parametrize("spoil", [lambda b: b"", lambda b: b[:-8], lambda b: b"x" + b, lambda b: b[:-8] + b"\xff" * 8])
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda b: b"", lambda b: b[:-8], lambda b: b"x" + b, lambda b: b[:-8] + b"\xff" * 8, lambda b: b + bytes(8)],
+)
 def test_other_bytes_are_refused(spoil: object) -> None:
     packed = Appraiser(SETTINGS).pack()
     with pytest.raises(InvalidValueError, match="learned"):
