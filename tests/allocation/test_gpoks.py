@@ -73,7 +73,7 @@ def test_pages_without_polls_are_worth_a_look_and_are_alike() -> None:
 
 
 def test_what_all_pages_show_is_expected_of_the_next() -> None:
-    """99 pages that stood still for 20 cycles: a poll of the hundredth is not expected to find what one at first was."""
+    """99 pages stood still for 20 cycles: a poll of the hundredth is not expected to find what one at first was."""
     n = 100
     allocator = made(n)
     fresh = allocator.change_probability(np.array([99]), np.array([1000.0]))[0]
