@@ -42,6 +42,7 @@ class TopicFile(BaseModel):
     example_files: list[str] = []
     background: list[str] = []
     background_files: list[str] = []
+    language: str = TopicSettings.language
     allow_domains: list[Domain] = []
     deny_domains: list[Domain] = []
     max_depth: int = TopicSettings.max_depth
@@ -76,6 +77,7 @@ def read_topic(path: Path) -> TopicSettings:
             examples=examples,
             keywords=tuple(told.keywords),
             background=background,
+            language=told.language,
             allow_domains=tuple(told.allow_domains),
             deny_domains=tuple(told.deny_domains),
             max_depth=told.max_depth,

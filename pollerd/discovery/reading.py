@@ -50,17 +50,18 @@ class Reading(Struct, frozen=True, gc=False):
     listing: bool = False
 
 
-class Recipe(Struct, frozen=True, gc=False):
-    """What a `Topic` is made from."""
+class Recipe(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a `Topic` is made from; its bytes leave out a language that is not set."""
 
     examples: tuple[str, ...]
     keywords: tuple[str, ...]
     background: tuple[str, ...]
+    language: str = ""
 
 
 def recipe_of(settings: TopicSettings) -> bytes:
     """The topic as bytes, which go to other processes."""
-    return msgspec.msgpack.encode(Recipe(settings.examples, settings.keywords, settings.background))
+    return msgspec.msgpack.encode(Recipe(settings.examples, settings.keywords, settings.background, settings.language))
 
 
 def words_of(settings: TopicSettings) -> str:
@@ -72,7 +73,7 @@ def words_of(settings: TopicSettings) -> str:
 def topic_of(recipe: bytes) -> Topic:
     """The topic made by a recipe. Raises InvalidValueError where no text of it holds a word."""
     made_of = msgspec.msgpack.decode(recipe, type=Recipe)
-    vocabulary = Vocabulary()
+    vocabulary = Vocabulary(made_of.language)
     for text in (*made_of.examples, *made_of.background):
         vocabulary.add(text)
     return Topic(made_of.examples, made_of.keywords, vocabulary)

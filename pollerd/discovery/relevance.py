@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from pollerd.discovery.stems import stems_of
 from pollerd.errors import InvalidValueError
 
 TERMS = 1 << 18
@@ -22,16 +23,16 @@ _SHORTEST, _LONGEST = 2, 30
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 
 
-def terms(text: str) -> Counter[str]:
+def terms(text: str, stems: Mapping[str, str] | None = None) -> Counter[str]:
     """The terms of a text and how often each occurs: words in lower case, pairs of signs where there are no spaces.
 
-    A word has 2 to 30 letters.
+    A word has 2 to 30 letters. stems: what to take words for, all of them; None: as they are.
     """
     text = text.lower()
     if text.isascii():
         # Half the time that a pattern takes.
-        return _words(text.translate(_TO_SPACES).split())
-    found = _words(_LETTERS.findall(_UNSPACED.sub(" ", text)))
+        return _stemmed(_words(text.translate(_TO_SPACES).split()), stems)
+    found = _stemmed(_words(_LETTERS.findall(_UNSPACED.sub(" ", text))), stems)
     found.update(run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(max(len(run) - 1, 1)))
     return found
 
@@ -46,21 +47,32 @@ def _words(runs: list[str]) -> Counter[str]:
     return counted
 
 
+def _stemmed(words: Counter[str], stems: Mapping[str, str] | None) -> Counter[str]:
+    if stems is None:
+        return words
+    found = Counter[str]()
+    for word, count in words.items():
+        found[stems[word]] += count
+    return found
+
+
 class Vocabulary:
     """In how many of the texts seen so far each term occurs: what is common says little.
 
     Takes 1 MiB, whatever it has seen. A topic is told apart from a background, so a few hundred pages of any kind
-    (the seeds, and what they link to) should be in it.
+    (the seeds, and what they link to) should be in it. language: one of `stems.LANGUAGES`, whose words count by their
+    stems, also those of topics made with it; "": as they are written.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, language: str = "") -> None:
+        self.stems = stems_of(language)
         self._texts = 0
         self._holding = np.zeros(TERMS, np.int32)
 
     def add(self, text: str) -> None:
         """Counts the terms of one more text."""
         self._texts += 1
-        self._holding[np.unique(_places(terms(text)))] += 1
+        self._holding[np.unique(_places(terms(text, self.stems)))] += 1
 
     def weights(self) -> NDArray[np.float64]:
         """Inverse document frequency of all terms, `1 + ln((1 + N) / (1 + N_t))`, float64[2^18]."""
@@ -75,7 +87,7 @@ class Topic:
     """
 
     def __init__(self, examples: Sequence[str], keywords: Iterable[str], vocabulary: Vocabulary) -> None:
-        self._idf = vocabulary.weights()
+        self._idf, self.stems = vocabulary.weights(), vocabulary.stems
         self._axis = np.zeros(TERMS)
         for texts in (examples, [" ".join(keywords)]):
             self._lean(texts)
@@ -106,7 +118,7 @@ class Topic:
 
     def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Row, term and TF-IDF weight `(1 + ln n) idf` of each term of each text."""
-        counted = [terms(text) for text in texts]
+        counted = [terms(text, self.stems) for text in texts]
         rows = np.repeat(np.arange(len(texts)), [len(each) for each in counted])
         places = _places(chain.from_iterable(counted))
         counts = np.fromiter(chain.from_iterable(each.values() for each in counted), np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pollerd.discovery.stems import LANGUAGES
 from pollerd.errors import InvalidValueError
 from pollerd.urls import host_of
 
@@ -16,7 +17,8 @@ class TopicSettings:
     """A topic and its limits.
 
     name: of the collection. examples, keywords: texts and words on the topic, at least one of either. background:
-    texts on other things, to tell common words from telling ones. allow_domains: only these and their subdomains (all
+    texts on other things, to tell common words from telling ones. language: of those in `stems.LANGUAGES`, whose words
+    count by their stems; "": words count as they are written. allow_domains: only these and their subdomains (all
     where empty), deny_domains: never these. max_depth: links from the nearest seed, >= 0. pages_per_host: pages of
     one host asked for at most, >= 1. collection_size: pages kept at most, >= 1. relevance_min, above 0, at most 1:
     pages at least so relevant are collected.
@@ -26,6 +28,7 @@ class TopicSettings:
     examples: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     background: tuple[str, ...] = ()
+    language: str = ""
     allow_domains: tuple[str, ...] = ()
     deny_domains: tuple[str, ...] = ()
     max_depth: int = 10
@@ -38,6 +41,8 @@ class TopicSettings:
             raise InvalidValueError("name", "a name", self.name)
         if not any(text.strip() for text in (*self.examples, *self.keywords)):
             raise InvalidValueError("keywords", "some words, or examples some texts", self.keywords)
+        if self.language and self.language not in LANGUAGES:
+            raise InvalidValueError("language", f"one of {', '.join(LANGUAGES)}", self.language)
         for name, least in (("max_depth", 0), ("pages_per_host", 1), ("collection_size", 1)):
             if getattr(self, name) < least:
                 raise InvalidValueError(name, f"at least {least}", getattr(self, name))

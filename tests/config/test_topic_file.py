@@ -24,7 +24,7 @@ def test_all_that_may_be_said(tmp_path: Path) -> None:
     found = topic(
         tmp_path,
         'name = "hats"\nkeywords = ["hat"]\nexamples = ["a brim"]\nexample_files = ["hat.html"]\n'
-        'background = ["a dog"]\nbackground_files = ["cat.txt"]\nallow_domains = ["*.Example.org", "bücher.de"]\n'
+        'background = ["a dog"]\nbackground_files = ["cat.txt"]\nallow_domains = ["*.Example.org", "bücher.de"]\nlanguage = "english"\n'
         'deny_domains = ["ads.example.org"]\nmax_depth = 3\npages_per_host = 4\ncollection_size = 5\n'
         "relevance_min = 0.2\n",
     )
@@ -33,6 +33,7 @@ def test_all_that_may_be_said(tmp_path: Path) -> None:
         keywords=("hat",),
         examples=("a brim", "Hats\nA felt hat"),
         background=("a dog", "A cat"),
+        language="english",
         allow_domains=("example.org", "xn--bcher-kva.de"),
         deny_domains=("ads.example.org",),
         max_depth=3,
@@ -59,6 +60,10 @@ def test_a_name_and_some_words_are_enough(tmp_path: Path) -> None:
         (
             'name = "hats"\nkeywords = ["hat"]\nallow_domains = ["http://a/"]',
             "topic: allow_domains.0: must be a domain",
+        ),
+        (
+            'name = "hats"\nkeywords = ["hat"]\nlanguage = "klingon"',
+            "topic: language: must be one of arabic, .*'klingon'",
         ),
         ('name = "hats"\nkeyword = ["hat"]', "topic: unknown keyword; known: name, keywords, "),
         ('name = "hats"\nexample_files = ["none.txt"]', "example_files: .*none.txt cannot be read: No such file"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.discovery.reading import MOST_LISTED, Lead, Reading, read, recipe_of
+from pollerd.discovery.reading import MOST_LISTED, Lead, Reading, read, recipe_of, topic_of, words_of
 from pollerd.discovery.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Media, Outcome, OutcomeKind
@@ -88,3 +88,14 @@ def test_domains_hold_with_their_subdomains() -> None:
 def test_settings_are_checked(field: str, value: object) -> None:
     with pytest.raises(InvalidValueError, match=field):
         TopicSettings(**{"name": "t", "keywords": ("a",), field: value})  # type: ignore[arg-type]
+
+
+def test_a_language_is_part_of_the_words_and_one_that_is_not_set_changes_nothing() -> None:
+    """Collections from before topics had a language are not read anew."""
+    without, english = (
+        TopicSettings("x", keywords=("mills",)),
+        TopicSettings("x", keywords=("mills",), language="english"),
+    )
+    assert b"language" not in recipe_of(without)
+    assert words_of(without) != words_of(english)
+    assert topic_of(recipe_of(without)).score("mill") == 0.0 < topic_of(recipe_of(english)).score("mill")

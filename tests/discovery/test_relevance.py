@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pollerd.discovery.relevance import Topic, Vocabulary, terms
+from pollerd.discovery.stems import Stems
 from pollerd.errors import InvalidValueError
 
 BACKGROUND = [
@@ -89,3 +90,25 @@ def test_terms_of_any_script() -> None:
     assert terms("天文学 telescope") == {"天文": 1, "文学": 1, "telescope": 1}
     japanese = Topic(["天文学の本"], (), Vocabulary())
     assert japanese.score("天文台") > 0.1 > japanese.score("料理の店")
+
+
+def test_words_of_a_language_count_by_their_stems() -> None:
+    mills = Topic(["A water mill mills flour"], ["milling"], Vocabulary("english"))
+    assert terms("Mills, milling and the MILL", mills.stems) == {"mill": 3, "and": 1, "the": 1}
+    assert mills.score("Milling, mills") == mills.score("mill mill") > 0
+    plain = Topic(["A water mill mills flour"], ["milling"], Vocabulary())
+    assert plain.score("milled") == 0 < mills.score("milled")
+
+
+def test_other_scripts_have_no_stems_and_german_has_others() -> None:
+    german = Vocabulary("german").stems
+    assert terms("Mühlen, die Mühle 天文学", german) == {"muhl": 2, "die": 1, "天文": 1, "文学": 1}
+
+
+def test_stems_are_kept_for_words_met_lately_alone() -> None:
+    stems = Stems("english")
+    for number in range(70_000):
+        word = "".join(chr(97 + number // 26**place % 26) for place in range(4))
+        assert stems[word] == stems[word]
+    assert 0 < len(stems) <= 65_536
+    assert stems["running"] == "run"

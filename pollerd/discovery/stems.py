@@ -1,0 +1,33 @@
+"""Words by their stems, "mills" and "milling" as "mill": Snowball's algorithms, by the language of a topic."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import Stemmer
+
+LANGUAGES = tuple(sorted(Stemmer.algorithms()))
+"""Those with an algorithm."""
+_KEPT = 1 << 16
+
+
+class Stems(dict[str, str]):
+    """Stems of words in lower case, of one of `LANGUAGES`; of words met lately, at most 65,536, they are kept."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        # It keeps words of its own, more slowly.
+        self._of = Stemmer.Stemmer(language, 0)
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _KEPT:
+            self.clear()
+        stem: str = self._of.stemWord(word)
+        self[word] = stem
+        return stem
+
+
+@lru_cache(maxsize=4)
+def stems_of(language: str) -> Stems | None:
+    """Those of a language; None for "": words count as they are written."""
+    return Stems(language) if language else None
