@@ -24,9 +24,9 @@ def test_all_that_may_be_said(tmp_path: Path) -> None:
     found = topic(
         tmp_path,
         'name = "hats"\nkeywords = ["hat"]\nexamples = ["a brim"]\nexample_files = ["hat.html"]\n'
-        'background = ["a dog"]\nbackground_files = ["cat.txt"]\nallow_domains = ["*.Example.org", "bücher.de"]\nlanguage = "english"\n'
+        'background = ["a dog"]\nbackground_files = ["cat.txt"]\nallow_domains = ["*.Example.org", "bücher.de"]\n'
         'deny_domains = ["ads.example.org"]\nmax_depth = 3\npages_per_host = 4\ncollection_size = 5\n'
-        "relevance_min = 0.2\n",
+        'relevance_min = 0.2\nlanguage = "english"\n',
     )
     assert found == TopicSettings(
         name="hats",
