@@ -161,16 +161,25 @@ class TopicalWeb:
         html = self._html(page, version, relevance)
         return web.Response(text=html, content_type="text/html", charset="utf-8", headers={"ETag": tag})
 
-    def _html(self, page: int, version: int, relevance: float) -> str:
+    def texts(self, page: int, version: int = 0, relevance: float | None = None) -> tuple[str, list[str]]:
+        """What a page says, title and paragraphs a line each, and the texts of its links, in the order of the graph's.
+
+        relevance: as it is now; None: as the graph says.
+        """
+        relevance = float(self.graph.relevance[page]) if relevance is None else relevance
         rng = np.random.default_rng([self._seed, page, version])
-        title = self._language.text(relevance, 4, rng)
-        paragraphs = [self._language.text(relevance, TEXT_WORDS // 5, rng) for _ in range(5)]
+        lines = [self._language.text(relevance, words, rng) for words in (4, *(TEXT_WORDS // 5,) * 5)]
         scored = zip(self.graph.links(page).tolist(), self.graph.anchors(page).tolist(), strict=True)
+        return "\n".join(lines), [self._anchor(page, target, score) for target, score in scored]
+
+    def _html(self, page: int, version: int, relevance: float) -> str:
+        text, anchors = self.texts(page, version, relevance)
+        title, *paragraphs = text.split("\n")
         links = [
-            f'<li><a href="{escape(self._reference(page, target))}">{self._anchor(page, target, score)}</a></li>\n'
-            for target, score in scored
+            f'<li><a href="{escape(self._reference(page, target))}">{anchor}</a></li>\n'
+            for target, anchor in zip(self.graph.links(page).tolist(), anchors, strict=True)
         ]
-        body = "".join(f"<p>{text}</p>\n" for text in paragraphs)
+        body = "".join(f"<p>{paragraph}</p>\n" for paragraph in paragraphs)
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title></head>\n'
             f"<body><h1>{title}</h1>\n{body}<ul>\n{''.join(links)}</ul></body></html>\n"

@@ -1,0 +1,130 @@
+"""What the topic robot asks for first, on many unseen webs in a minute: its learner by itself, without a daemon.
+
+Recall of relevance after so many requests of the live robot's learner (`discovery/appraisal.py`), with the scores that
+it gives to the texts of the pages and links, one request at a time, no host to wait for and nothing refreshed; beside
+parent-greedy by true relevance and by the robot's own scores, fringe-greedy, which is told, and breadth-first. Of each
+the mean over the webs, and the mean lead of each over parent-greedy with its standard error.
+
+    python benchmarks/first_sight.py [--kind open|gated] [--webs 24] [--pages 1000] [--requests 500] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.discovery.appraisal import Appraiser
+from pollerd.discovery.local_states import LocalStates, Page
+from pollerd.discovery.quality import recall_by_request
+from pollerd.discovery.relevance import Topic, Vocabulary
+from pollerd.discovery.requests import RequestSettings
+from pollerd.simulation.environments import traversals
+from pollerd.simulation.environments.topical_graph import GATED, TopicalGraph, generate
+from pollerd.simulation.web.topical import TopicalWeb
+
+SEED = 52_711
+"""Webs of this benchmark, which are none of the other experiments'."""
+POINTS = (50, 100, 200, 300, 500, 750)
+BASE = "parent-greedy"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A web with the robot's scores: of pages float64[n], of the links of each page float64[k]."""
+
+    graph: TopicalGraph
+    page: NDArray[np.float64]
+    anchors: list[NDArray[np.float64]]
+
+
+def scored(web: TopicalWeb) -> Scored:
+    """The scores of all texts of a web."""
+    vocabulary = Vocabulary()
+    for text in (*web.examples(), *web.background()):
+        vocabulary.add(text)
+    topic = Topic(web.examples(), web.keywords(), vocabulary)
+    texts = [web.texts(page) for page in range(len(web.graph))]
+    pages = [topic.score(" ".join((text, *anchors))) for text, anchors in texts]
+    told = [web.graph.anchors(page) > 0 for page in range(len(web.graph))]
+    anchors = [topic.scores(of_links) * says for (_, of_links), says in zip(texts, told, strict=True)]
+    return Scored(web.graph, np.array(pages), anchors)
+
+
+def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Pages in the order in which the learner asks for them, int64[m]."""
+    graph, settings = web.graph, RequestSettings()
+    appraiser, states = Appraiser(settings), LocalStates(len(graph), patience=float(len(graph)))
+    states.start(0)
+    fringe, since, price = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.int64), 0.0
+    fringe[0] = True
+    then: dict[int, NDArray[np.float64]] = {}
+    order = list[int]()
+    while len(order) < requests and fringe.any():
+        waiting = np.flatnonzero(fringe)
+        known = states.fringe(waiting)
+        worth = appraiser.worth(known)
+        at = int(rng.integers(len(waiting)) if rng.random() < settings.exploration else worth.argmax())
+        page, step = int(waiting[at]), len(order)
+        if page in then:
+            appraiser.learn_waiting(then.pop(page), known[at], step - int(since[page]))
+        found = states.take_in(page, _shown(web, page), step, changed=True)
+        heirs = states.fringe(found)
+        appraiser.learn(known[at], float(web.page[page]), heirs, price)
+        then |= dict(zip(found.tolist(), heirs, strict=True))
+        fringe[page], fringe[found], since[found] = False, True, step
+        price = float(worth[at])
+        order.append(page)
+    return np.array(order, np.int64)
+
+
+def _shown(web: Scored, page: int) -> Page:
+    graph, links = web.graph, web.graph.links(page)
+    same_host = graph.host[links] == graph.host[page]
+    return Page(float(web.page[page]), links, web.anchors[page], graph.hub_hint[links], same_host, graph.depth[links])
+
+
+def schedules(web: Scored, requests: int, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
+    """The learner's order and those beside it."""
+    own = web.page.tolist()
+    return {
+        BASE: traversals.parent_greedy(web.graph),
+        "parent-greedy by own scores": traversals.best_first(web.graph, lambda page, parent: own[parent]),
+        "fringe-greedy, told": traversals.fringe_greedy(web.graph),
+        "breadth-first": traversals.breadth_first(web.graph),
+        "robot": first_sight(web, requests, rng),
+    }
+
+
+def main() -> None:
+    """Prints what came."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=("open", "gated"), default="open")
+    parser.add_argument("--webs", type=int, default=24)
+    parser.add_argument("--pages", type=int, default=1_000)
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    points = [point for point in POINTS if point <= given.requests]
+    found: dict[str, list[list[float]]] = {}
+    for number in range(given.webs):
+        seed = np.random.SeedSequence((SEED, given.seed, number))
+        graph = generate(given.pages, seed, GATED if given.kind == "gated" else None)
+        web = scored(TopicalWeb(graph, seed=number))
+        for name, order in schedules(web, given.requests, np.random.default_rng(number)).items():
+            recall = recall_by_request(graph.relevance, order)
+            found.setdefault(name, []).append([float(recall[min(point, len(recall)) - 1]) for point in points])
+    base = np.array(found[BASE])
+    print(f"{given.webs} {given.kind} webs of {given.pages} pages: recall, and what it is ahead of {BASE} by")
+    print(f"{'requests':28}" + "".join(f"{point:>22}" for point in points))
+    for name, recalls in found.items():
+        each = np.array(recalls)
+        ahead, error = each.mean(0) - base.mean(0), (each - base).std(0, ddof=1) / len(base) ** 0.5
+        cells = (f"{a:8.3f} {b:+.3f} ± {c:.3f}" for a, b, c in zip(each.mean(0), ahead, error, strict=True))
+        print(f"{name:28}" + "".join(cells))
+
+
+if __name__ == "__main__":
+    main()
