@@ -35,7 +35,7 @@ class Scalability(LearningCurves):
 
     def __init__(self, number: int, scheme: Scheme, polls: Mapping[Size, int], beside: Sequence[Scheme] = ()) -> None:
         schemes = (*beside, *(_with_pages(scheme, n) for n in PAGES))
-        super().__init__(Learning(Zipf(512, 0.9, 1.5, switch_every=80_000), schemes, polls, {"quick": 2, "full": 4}))
+        super().__init__(Learning(Zipf(512, 0.9, 1.5, switch_every=80_000), schemes, polls, {"quick": 2, "full": 30}))
         self._beside = len(beside)
         self.name = f"htraa-fig-{number}"
         self.title = f"{scheme.name} with 512 to 32,768 pages"
