@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -333,6 +334,21 @@ async def test_another_topic_and_no_seeds_are_refused(origin: Origin, start: Sta
     async with start(topic=TOPIC) as running:
         seed = await page_in_state(running, origin.url("/seed"), PageState.REJECTED)
     assert seed.reason == "not found"
+
+
+async def test_what_an_older_version_had_learned_is_learned_anew(origin: Origin, start: Start, tmp_path: Path) -> None:
+    small = SmallWeb(origin, 12)
+    async with start(topic=TOPIC, seeds=[small.seed]) as running:
+        await explored(running)
+    with sqlite3.connect(tmp_path / "poll.db") as database:
+        (kept,) = database.execute("SELECT learned FROM collection").fetchone()
+        database.execute("UPDATE collection SET learned = ?", (kept.replace(b"appraiser 3", b"appraiser 2"),))
+    origin.pages["/more"] = Page(f"<p>{ON_TOPIC}</p>")
+    async with start(topic=TOPIC, seeds=[origin.url("/more")]) as running:
+        await page_in_state(running, origin.url("/more"), PageState.COLLECTED)
+    with sqlite3.connect(tmp_path / "poll.db") as database:
+        (kept,) = database.execute("SELECT learned FROM collection").fetchone()
+    assert kept.startswith(b"appraiser 3\n")
 
 
 async def test_an_allocator_that_knows_no_weights_is_refused(origin: Origin, start: Start) -> None:

@@ -155,6 +155,19 @@ def test_an_approximation_finds_a_quadratic() -> None:
     assert np.abs(function(unseen) - truth(unseen)).max() < 0.02
 
 
+def test_a_linear_approximation_finds_a_plane_and_of_a_product_no_more_than_that() -> None:
+    rng = np.random.default_rng(2)
+    plane, product = Approximation(3, memory=1e6, linear=True), Approximation(3, memory=1e6, linear=True)
+    for state in rng.random((3_200, 3)):
+        plane.learn(state, float(0.2 + 0.5 * state[0] - 0.3 * state[2]))
+        product.learn(state, float(state[0] * state[1]))
+    unseen = rng.random((100, 3))
+    assert np.abs(plane(unseen) - (0.2 + 0.5 * unseen[:, 0] - 0.3 * unseen[:, 2])).max() < 0.02
+    # Least squares over the unit square: x y is nearest to (x + y) / 2 - 1 / 4, a quarter off at the corners.
+    assert np.abs(product(unseen) - (unseen[:, 0] + unseen[:, 1]) / 2 + 0.25).max() < 0.02
+    assert len(plane.pack()) == plane.packed_bytes < Approximation(3, memory=1e6).packed_bytes
+
+
 def leaf(relevance: float) -> Page:
     """A page without links."""
     none = np.empty(0, np.int64)
