@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 
 import numpy as np
 
@@ -19,11 +20,13 @@ from pollerd.telemetry import Instruments
 
 _EVERY_SECONDS = 1.0
 _OUTLOOK_EVERY = 15
-_COLLECTION_EVERY = 60
+_COLLECTION_EVERY = 5
+_COLLECTION_SHARE = 0.05
+"""Of the time at most: counting millions of pages takes a second or more."""
 
 
 class Gauges:
-    """Looks at the daemon once a second; at the forecast every fifteenth time, at the collection once a minute."""
+    """Looks at the daemon once a second, at the forecast every fifteenth time, at the collection each fifth or fewer."""
 
     def __init__(
         self,
@@ -41,13 +44,14 @@ class Gauges:
 
     async def run(self) -> None:
         """Until cancelled."""
-        turn = 0
+        turn, next_count = 0, 0.0
         while True:
             self._look()
             if turn % _OUTLOOK_EVERY == 0:
                 await self._look_ahead()
-            if turn % _COLLECTION_EVERY == 0:
+            if turn % _COLLECTION_EVERY == 0 and (began := time.monotonic()) >= next_count:
                 await self._look_at_collection()
+                next_count = began + (time.monotonic() - began) / _COLLECTION_SHARE
             turn += 1
             await asyncio.sleep(_EVERY_SECONDS)
 

@@ -336,6 +336,15 @@ async def test_another_topic_and_no_seeds_are_refused(origin: Origin, start: Sta
     assert seed.reason == "not found"
 
 
+async def test_the_first_minute_is_seen_in_the_metrics(origin: Origin, start: Start) -> None:
+    small = SmallWeb(origin, 12)
+    async with start(topic=TOPIC, seeds=[small.seed]) as running:
+        status = await explored(running)
+        assert status.pages[PageState.COLLECTED] == 4
+        await until(lambda: running.metric("pollerd_collection_pages", state="collected") == 4, PATIENCE_SECONDS)
+        await until(lambda: running.metric("pollerd_collection_requests") == status.requests, PATIENCE_SECONDS)
+
+
 async def test_what_an_older_version_had_learned_is_learned_anew(origin: Origin, start: Start, tmp_path: Path) -> None:
     small = SmallWeb(origin, 12)
     async with start(topic=TOPIC, seeds=[small.seed]) as running:
