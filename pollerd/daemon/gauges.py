@@ -26,7 +26,7 @@ _COLLECTION_SHARE = 0.05
 
 
 class Gauges:
-    """Looks at the daemon once a second, at the forecast every fifteenth time, at the collection each fifth or fewer."""
+    """Looks at the daemon each second, at the forecast each fifteenth, at the collection each fifth or more rarely."""
 
     def __init__(
         self,
