@@ -27,6 +27,8 @@ from pollerd.simulation.web.topical import TopicalWeb
 
 SEED = 52_711
 """Webs of this benchmark, which are none of the other experiments'."""
+EXPLORATION = 0.01
+"""The live robot's; it goes to some host then, this one to some page."""
 POINTS = (50, 100, 200, 300, 500, 750)
 BASE = "parent-greedy"
 
@@ -55,7 +57,7 @@ def scored(web: TopicalWeb) -> Scored:
 
 def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Pages in the order in which the learner asks for them, int64[m]."""
-    graph, settings = web.graph, RequestSettings()
+    graph, settings = web.graph, RequestSettings(exploration=EXPLORATION)
     appraiser, states = Appraiser(settings), LocalStates(len(graph), patience=float(len(graph)))
     states.start(0)
     fringe, since, price = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.int64), 0.0
@@ -74,7 +76,7 @@ def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray
         heirs = states.fringe(found)
         appraiser.learn(known[at], float(web.page[page]), heirs, price)
         then |= dict(zip(found.tolist(), heirs, strict=True))
-        fringe[page], fringe[found], since[found] = False, True, step
+        fringe[page], fringe[found], since[found] = False, True, step + 1
         price = float(worth[at])
         order.append(page)
     return np.array(order, np.int64)

@@ -103,7 +103,6 @@ class Explorer:
             try:
                 self._appraiser.restore(row.learned)
             except InvalidValueError as error:
-                self._appraiser = Appraiser(self._settings)
                 self._log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
         async for trial in self._store.held_pages():
             self._hold(trial)

@@ -150,15 +150,22 @@ class Appraiser:
         return _VERSION + b"".join(each.pack() for each in self._learned)
 
     def restore(self, packed: bytes) -> None:
-        """Puts back what `pack` gave. Raises InvalidValueError where the bytes are another version's, or damaged."""
+        """Puts back what `pack` gave.
+
+        Raises InvalidValueError, and changes nothing, where the bytes are another version's, or damaged.
+        """
         rest = packed.removeprefix(_VERSION)
         if rest == packed:
             raise InvalidValueError("learned", f"bytes that begin with {_VERSION!r}", packed[: len(_VERSION)])
+        parts = list[bytes]()
         for each in self._learned:
-            each.restore(rest[: each.packed_bytes])
+            parts.append(rest[: each.packed_bytes])
             rest = rest[each.packed_bytes :]
+            each.check(parts[-1])
         if rest:
             raise InvalidValueError("learned", "bytes of three approximations", f"{len(rest)} bytes more")
+        for each, part in zip(self._learned, parts, strict=True):
+            each.restore(part)
 
     @property
     def _most(self) -> float:

@@ -65,15 +65,19 @@ class Approximation:
         size = len(self._weights)
         return 8 * (2 + 2 * size + size * (size + 1) // 2)
 
-    def restore(self, packed: bytes) -> None:
-        """Puts back what `pack` gave; raises InvalidValueError where it does not fit."""
+    def check(self, packed: bytes) -> NDArray[np.float64]:
+        """The numbers of what `pack` gave; raises InvalidValueError where it does not fit."""
         if len(packed) != self.packed_bytes:
             raise InvalidValueError("learned", f"{self.packed_bytes} bytes of an approximation", f"{len(packed)} bytes")
-        size = len(self._weights)
-        upper = np.triu_indices(size)
         values = np.frombuffer(packed, "<f8")
         if not np.isfinite(values).all():
             raise InvalidValueError("learned", "finite numbers", values[~np.isfinite(values)][0])
+        return values
+
+    def restore(self, packed: bytes) -> None:
+        """Puts back what `pack` gave; raises InvalidValueError, and changes nothing, where it does not fit."""
+        values, size = self.check(packed), len(self._weights)
+        upper = np.triu_indices(size)
         self._lessons, self._next_fit = int(values[0]), int(values[1])
         self._weights[:], self._products[:] = values[2 : 2 + size], values[2 + size : 2 + 2 * size]
         self._moments[upper] = self._moments.T[upper] = values[2 + 2 * size :]

@@ -6,8 +6,11 @@ from functools import lru_cache
 
 import Stemmer
 
-LANGUAGES = tuple(sorted(Stemmer.algorithms()))
-"""Those with an algorithm."""
+_NOT_CUT = {"hindi", "nepali", "tamil", "yiddish"}
+"""Written with signs that stand apart from letters: `relevance.terms` would cut words at them."""
+_OLDER = {"porter", "dutch_porter"}
+LANGUAGES = tuple(sorted({*Stemmer.algorithms()} - _NOT_CUT - _OLDER))
+"""Those with an algorithm, whose words are told apart."""
 _KEPT = 1 << 16
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.gaussian.sampling import VARIANTS
+from pollerd.allocation.state import pack, unpack
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web
@@ -99,6 +103,41 @@ def test_no_gap_is_shorter_than_an_eighth_of_the_last() -> None:
         gap = every
         taught(allocator, 7, gap, [True])
     assert gap < 500.0
+
+
+@pytest.mark.parametrize(("cycles", "faster"), [(100, 1.0), (1, 100.0)])
+def test_after_a_standstill_or_with_more_budget_nobody_gets_it_all(cycles: float, faster: float) -> None:
+    """All sites may take no more than eight times what they had, and what is left goes to all."""
+    n = 50
+    allocator = made(n)
+    gap = cycles * n / 0.1
+    for _ in range(6):
+        allocator.observe(np.arange(n), np.full(n, gap), EvidenceBatch(np.arange(n) < 5), NOW)
+    allocator.budget = 0.1 * faster
+    often = allocator.shares(np.arange(n))
+    assert often.sum() == pytest.approx(allocator.budget)
+    assert often.max() <= 16 * often.min() * (8 if cycles == 1 else 1)
+    assert often.max() < 0.2 * allocator.budget
+
+
+def test_who_is_gone_counts_no_more() -> None:
+    allocator = made(50)
+    for _ in range(20):
+        allocator.observe(np.arange(50), np.full(50, 500.0), EvidenceBatch(np.zeros(50, bool)), NOW)
+    allocator.remove(np.arange(50))
+    allocator.add(np.arange(4), np.ones(4), np.ones(4))
+    taught(allocator, 0, 40.0, [True])
+    assert allocator.change_probability(np.array([3]), np.array([40.0]))[0] > 0.4
+
+
+@pytest.mark.parametrize("spoil", [lambda p: p[:-2], lambda p: p * np.nan, lambda p: p - 1.0, lambda p: p[:0]])
+def test_a_damaged_population_is_refused(spoil: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+    allocator = made(3)
+    taught(allocator, 0, 20.0, [True] * 3)
+    parts = unpack("gpoks", 2, allocator.shared_state())
+    damaged = pack("gpoks", 2, {**parts, "population": spoil(parts["population"])})
+    with pytest.raises(InvalidValueError, match="shared_state"):
+        made(3).restore(np.arange(3), allocator.site_state(np.arange(3)), damaged)
 
 
 def test_the_probability_of_a_change_is_what_polls_found() -> None:

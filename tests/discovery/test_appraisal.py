@@ -111,9 +111,14 @@ def test_what_was_learned_comes_back() -> None:
     [lambda b: b"", lambda b: b[:-8], lambda b: b"x" + b, lambda b: b[:-8] + b"\xff" * 8, lambda b: b + bytes(8)],
 )
 def test_other_bytes_are_refused(spoil: object) -> None:
-    packed = Appraiser(SETTINGS).pack()
+    learned, fresh, states = Appraiser(SETTINGS), Appraiser(SETTINGS), np.random.default_rng(3).uniform(size=(64, 10))
+    for state in states:
+        learned.learn(state, 1.0, states[:2], 0.1)
+    assert (learned.worth(states) != fresh.worth(states)).all()
+    before = fresh.pack()
     with pytest.raises(InvalidValueError, match="learned"):
-        Appraiser(SETTINGS).restore(spoil(packed))  # type: ignore[operator]
+        fresh.restore(spoil(learned.pack()))  # type: ignore[operator]
+    assert fresh.pack() == before
 
 
 @pytest.mark.parametrize(

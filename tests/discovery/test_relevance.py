@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from pollerd.discovery.relevance import Topic, Vocabulary, terms
-from pollerd.discovery.stems import Stems
+from pollerd.discovery.stems import LANGUAGES, Stems
+from pollerd.discovery.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 
 BACKGROUND = [
@@ -98,6 +99,14 @@ def test_words_of_a_language_count_by_their_stems() -> None:
     assert mills.score("Milling, mills") == mills.score("mill mill") > 0
     plain = Topic(["A water mill mills flour"], ["milling"], Vocabulary())
     assert plain.score("milled") == 0 < mills.score("milled")
+
+
+def test_languages_whose_words_would_be_cut_are_not_offered() -> None:
+    assert {"hindi", "porter"}.isdisjoint(LANGUAGES)
+    assert {"arabic", "english", "russian"} <= set(LANGUAGES)
+    assert len(terms("कथा", None)) != 1
+    with pytest.raises(InvalidValueError, match="language"):
+        TopicSettings("x", keywords=("mills",), language="hindi")
 
 
 def test_other_scripts_have_no_stems_and_german_has_others() -> None:
