@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -87,7 +89,7 @@ def any_database(request: pytest.FixtureRequest, database: str) -> Iterator[str]
 
 
 @pytest.fixture
-def start(database: str) -> Start:
+def start(database: str, tmp_path: Path) -> Start:
     """`async with start(budget=50, ...) as running`: starts a daemon, stops it at the end."""
 
     @contextlib.asynccontextmanager
@@ -122,5 +124,19 @@ def start(database: str) -> Start:
                         await running.task
         finally:
             await store.close()
+            if kill:
+                await _let_go(tmp_path / "poll.db")
 
     return starter
+
+
+async def _let_go(path: Path) -> None:
+    """Waits until nobody holds SQLite's lock: a killed process gives it back, a task's thread may be at work."""
+    for _ in range(100 if path.exists() else 0):
+        try:
+            with contextlib.closing(sqlite3.connect(path, timeout=0)) as database:
+                database.execute("BEGIN IMMEDIATE")
+                return
+        except sqlite3.OperationalError:
+            gc.collect()
+            await asyncio.sleep(0.1)
