@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from pollerd.discovery.appraisal import Appraiser
 from pollerd.discovery.local_states import LocalStates, Page
 from pollerd.discovery.quality import recall_by_request
-from pollerd.discovery.relevance import Topic, Vocabulary
+from pollerd.discovery.reading import recipe_of, topic_of
 from pollerd.discovery.requests import RequestSettings
+from pollerd.discovery.topics import TopicSettings
 from pollerd.simulation.environments import traversals
 from pollerd.simulation.environments.topical_graph import GATED, TopicalGraph, generate
 from pollerd.simulation.web.topical import TopicalWeb
@@ -44,14 +45,12 @@ class Scored:
 
 def scored(web: TopicalWeb) -> Scored:
     """The scores of all texts of a web."""
-    vocabulary = Vocabulary()
-    for text in (*web.examples(), *web.background()):
-        vocabulary.add(text)
-    topic = Topic(web.examples(), web.keywords(), vocabulary)
+    examples, keywords, background = map(tuple, (web.examples(), web.keywords(), web.background()))
+    topic = topic_of(recipe_of(TopicSettings("first sight", examples, keywords, background)))
     texts = [web.texts(page) for page in range(len(web.graph))]
     pages = [topic.score(" ".join((text, *anchors))) for text, anchors in texts]
-    told = [web.graph.anchors(page) > 0 for page in range(len(web.graph))]
-    anchors = [topic.scores(of_links) * says for (_, of_links), says in zip(texts, told, strict=True)]
+    says = [web.graph.anchors(page) > 0 for page in range(len(web.graph))]
+    anchors = [topic.scores(of_links) * tells for (_, of_links), tells in zip(texts, says, strict=True)]
     return Scored(web.graph, np.array(pages), anchors)
 
 

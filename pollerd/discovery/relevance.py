@@ -11,6 +11,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from pollerd.discovery.lately import Lately
 from pollerd.discovery.stems import stems_of
 from pollerd.errors import InvalidValueError
 
@@ -87,7 +88,7 @@ class Topic:
     """
 
     def __init__(self, examples: Sequence[str], keywords: Iterable[str], vocabulary: Vocabulary) -> None:
-        self._idf, self.stems = vocabulary.weights(), vocabulary.stems
+        self._idf, self._stems = vocabulary.weights(), vocabulary.stems
         self._axis = np.zeros(TERMS)
         for texts in (examples, [" ".join(keywords)]):
             self._lean(texts)
@@ -118,24 +119,18 @@ class Topic:
 
     def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Row, term and TF-IDF weight `(1 + ln n) idf` of each term of each text."""
-        counted = [terms(text, self.stems) for text in texts]
+        counted = [terms(text, self._stems) for text in texts]
         rows = np.repeat(np.arange(len(texts)), [len(each) for each in counted])
         places = _places(chain.from_iterable(counted))
         counts = np.fromiter(chain.from_iterable(each.values() for each in counted), np.float64)
         return rows, places, (1.0 + np.log(counts)) * self._idf[places]
 
 
-class _Places(dict[str, int]):
-    """Places of terms met lately, at most 65,536. A look-up costs a quarter of what it does with `lru_cache`."""
-
-    def __missing__(self, term: str) -> int:
-        if len(self) >= 65_536:
-            self.clear()
-        place = self[term] = xxhash.xxh3_64_intdigest(term.encode("utf-8", "replace")) % TERMS
-        return place
+def _place(term: str) -> int:
+    return xxhash.xxh3_64_intdigest(term.encode("utf-8", "replace")) % TERMS
 
 
-_PLACES = _Places()
+_PLACES = Lately(_place)
 
 
 def _places(found: Iterable[str]) -> NDArray[np.int64]:
