@@ -24,10 +24,12 @@ class EarliestDeadlineFirst:
     """Deadlines by slot. Between polls periods may change as they like: a deadline is its last one and the new period.
 
     `credit` float64[capacity]: seconds that each site's last poll came after its deadline (before it: < 0), within one
-    period (`credit_after`).
+    period (`credit_after`). jumps: whether periods may jump; credit then counts within the period that a site has now:
+    one that was polled early under a long period would be held back by that for many of its new ones.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, jumps: bool = False) -> None:
+        self._jumps = jumps
         self.credit = np.zeros(0)
 
     def grow(self, capacity: int) -> None:
@@ -45,8 +47,9 @@ class EarliestDeadlineFirst:
         Where the next poll is not released yet, 10^12 less. elapsed float64[n] s since the last poll, inf where never
         polled, anything else that is no gap counts as 0; period float64[n] s > 0.
         """
-        since_release = finite(elapsed) + self.credit[: len(elapsed)]
-        late = since_release - np.minimum(period, LONGEST_PERIOD_S)
+        period, credit = np.minimum(period, LONGEST_PERIOD_S), self.credit[: len(elapsed)]
+        since_release = finite(elapsed) + (np.clip(credit, -period, period) if self._jumps else credit)
+        late = since_release - period
         return np.where(since_release > SAME_S, late, late - _UNRELEASED_S)
 
     def polled(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], period: NDArray[np.float64]) -> None:

@@ -28,8 +28,8 @@ _DOUBLINGS_A_POLL = 3
 """A site's next gap is at least its last one, halved so often."""
 _KERNEL = Kernel(signal=0.1, noise=0.02)
 """Chances lie between 0 and 1, and one poll has to tell of a site among thousands. [B] has 1 and .1."""
-_DEVIATIONS_WITHOUT_POLLS = 2.0
-"""A site without polls is worth the prior's mean and so many deviations."""
+_DEVIATIONS_WITHOUT_POLLS = 1.25
+"""A site without polls is worth the prior's mean and so many deviations: fewer than who was seen to change."""
 _LESSONS_A_CYCLE = 16
 """The prior is learned anew so often in as many polls as there are sites."""
 
@@ -67,7 +67,8 @@ class Gpoks(Periodic):
     It differs from [B]'s program, made for 2 to 8 pages and simulated feedback. The index is the logarithm of the real
     gap before the poll, in decades, and not the amount on [0, 1], on which all amounts of 1,000 sites would be one. The
     prior's mean is what the estimated rates of all sites make, and not 0. A site without polls goes by the prior's mean
-    and two deviations. No gap is shorter than an eighth of the site's last: far from all polls a drawn function is the
+    and 1.25 deviations, and who was polled early under a long period does not wait for its end when its new period is a
+    short one. No gap is shorter than an eighth of the site's last: far from all polls a drawn function is the
     prior's, and without that bound sites of which little is known get the whole budget in turn. Of a site's polls the
     last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 in place of 1 and .1 (l² = 1 as in [B]).
     For [B]'s tables, step by step as [B] has it, see pollerd/simulation/experiments/gpoks.
@@ -82,6 +83,7 @@ class Gpoks(Periodic):
 
     NAME = "gpoks"
     VERSION = 2
+    _PERIODS_JUMP = True
 
     def __init__(self, budget: float, settings: GpoksSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)

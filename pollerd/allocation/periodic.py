@@ -27,10 +27,12 @@ class Periodic(Allocator):
     """Numbers that are kept of each site."""
     _EQUAL_ONLY: ClassVar[bool] = True
     """Whether all sites must have the same weight and cost."""
+    _PERIODS_JUMP: ClassVar[bool] = False
+    """Whether one poll may change a site's period many times over."""
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster, self._edf = Roster(), EarliestDeadlineFirst()
+        self._roster, self._edf = Roster(), EarliestDeadlineFirst(jumps=self._PERIODS_JUMP)
 
     # --- what a subclass says ------------------------------------------------------------------------------------
 

@@ -67,13 +67,27 @@ def test_a_page_that_changes_at_each_poll_is_polled_more_often_than_one_that_nev
 
 
 def test_pages_without_polls_are_worth_a_look_and_are_alike() -> None:
-    """By the prior's mean and two deviations: three of them share most of the budget with two that were found still."""
+    """By the prior's mean and 1.25 deviations: three of them have most of what they share with two still ones."""
     allocator = made(5)
     taught(allocator, 0, 40.0, [False])
     taught(allocator, 1, 40.0, [False])
     often = allocator.shares(np.arange(5))
     assert often[2] == often[3] == often[4]
     assert often[2] > 2 * often[:2].max()
+
+
+def test_who_was_seen_to_change_is_polled_again_before_all_have_been_seen_once() -> None:
+    """The page that always changes comes 31st of 200 and has 80 of 200 polls; by its old deadline it would have one."""
+    n, always = 200, 30
+    allocator, last, polls = made(n), np.full(n, NOW), np.zeros(n)
+    for step in range(1, n + 1):
+        now = NOW + 10.0 * step
+        slots = allocator.select(now - last, now, np.ones(n, np.bool_), 1)
+        allocator.observe(slots, now - last[slots], EvidenceBatch(slots == always), now)
+        last[slots] = now
+        polls[slots] += 1
+    assert polls[always] > 5
+    assert polls.max() == polls[always]
 
 
 def test_what_all_pages_show_is_expected_of_the_next() -> None:

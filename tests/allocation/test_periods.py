@@ -81,6 +81,17 @@ def test_a_site_that_had_to_wait_does_not_make_up_for_all_of_it() -> None:
     assert late[1] < -1e11, "not released"
 
 
+def test_who_was_polled_early_under_a_long_period_does_not_wait_for_it_where_periods_jump() -> None:
+    late = []
+    for jumps in (False, True):
+        scheduler = EarliestDeadlineFirst(jumps=jumps)
+        scheduler.grow(1)
+        scheduler.polled(np.array([0]), np.array([40.0]), np.array([1_000.0]))  # 960 s before its deadline
+        late.append([float(scheduler.lateness(np.array([gap]), np.array([20.0]))[0]) for gap in (30.0, 41.0)])
+    assert max(late[0]) < -1e11, "released at its old deadline"
+    assert late[1] == [30.0 - 20.0 - 20.0, 41.0 - 20.0 - 20.0]
+
+
 # --- LAKG ------------------------------------------------------------------------------------------------------------
 
 
