@@ -52,7 +52,7 @@ def test_the_rate_of_all_is_found() -> None:
     rates = slowest * np.exp(grid.RATIO * np.arange(grid.CELLS))
     assert alike.cells.sum() == pytest.approx(1.0)
     assert np.exp(alike.cells @ np.log(rates)) == pytest.approx(rate, rel=0.2)
-    assert alike.lead == -DOUBT
+    assert alike.lead == 0.0, "no page was polled before"
 
 
 @pytest.mark.parametrize("sites", [SITES, 3000])
@@ -73,11 +73,23 @@ def test_however_far_behind_beliefs_can_catch_up() -> None:
     alike, gap = AllAlike(), np.full(200, 1000.0)
     everyone = np.ones(200, np.bool_)
     wrong = np.full(200, 0.999)
-    alike.observe(2e-6, gap, everyone, wrong, everyone, 1)
-    assert alike.lead == -MOST_BEHIND
+    alike.observe(2e-6, gap, everyone, wrong, everyone, SITES)
+    assert alike.lead == DOUBT - MOST_BEHIND
     half = np.arange(200) % 2 == 0
-    alike.observe(2e-6, gap, half, np.where(half, 0.1, 0.9), everyone, 1)
+    alike.observe(2e-6, gap, half, np.where(half, 0.1, 0.9), everyone, SITES)
     assert alike.weight == 1.0
+
+
+def test_the_fewer_sites_the_less_doubt() -> None:
+    def weight_with(sites: int) -> float:
+        alike = AllAlike()
+        nothing = np.zeros(0, np.bool_)
+        alike.observe(2e-6, np.zeros(0), nothing, np.zeros(0), nothing, sites)
+        return alike.weight
+
+    assert [weight_with(sites) for sites in (10, SITES, 10_000)] == pytest.approx(
+        [1 / (1 + np.exp(0.1 * DOUBT)), 1 / (1 + np.exp(DOUBT)), 1 / (1 + np.exp(DOUBT))]
+    )
 
 
 def test_the_window_slides_under_it() -> None:

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from pollerd.allocation.learning.grid import CELLS, RATIO, SLOWEST_PER_CYCLE
 
 DOUBT = 3.0
-"""Logarithmic odds at the start against beliefs of single pages."""
+"""Logarithmic odds at the start against beliefs of single pages, where there are `MANY_SITES`."""
+MANY_SITES = 100
+"""With fewer the doubt is as much less: to dispel it takes as many polls, so more of each page."""
 MOST_BEHIND, MOST_AHEAD = 6.0, 30.0
 """They never fall further behind, nor get further ahead."""
 _TELLING_SITES = 1024
@@ -34,15 +36,15 @@ _FLOOR = -600.0
 class AllAlike:
     """One rate for all, and the weight of its rivals.
 
-    `log_posterior` float64[_RATES] over finer rates of the window; `lead` logarithmic odds for the beliefs of single
-    pages. What the index goes by moves in steps: `weight` (0 to 1) of those beliefs, and `cells` float64[CELLS], the
-    posterior over the window's rates.
+    `log_posterior` float64[_RATES] over finer rates of the window; `lead` logarithmic odds that polls have given the
+    beliefs of single pages, against the doubt. What the index goes by moves in steps: `weight` (0 to 1) of those
+    beliefs, and `cells` float64[CELLS], the posterior over the window's rates.
     """
 
     def __init__(self) -> None:
         x = np.linspace(0.0, RATIO * (CELLS - 1), _RATES) + math.log(SLOWEST_PER_CYCLE)
         self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
-        self.lead = -DOUBT
+        self.lead, self._doubt = 0.0, DOUBT
         self.weight = self._weight()
         self.polls = 0
         self.renew()
@@ -62,11 +64,14 @@ class AllAlike:
         pages' beliefs gave for no change; known bool[k]: polled before. Only those compare: of the others a belief is
         what all have in common. `sites`: how many there are.
         """
+        before = self.weight
+        self._doubt = DOUBT * min(1.0, sites / MANY_SITES)
+        self._reweigh()
         every = -(-sites // _TELLING_SITES)
         some = np.arange(-self.polls % every, len(gap), every)
         self.polls += len(gap)
         if not some.size:
-            return False
+            return self.weight != before
         gap, changed, unchanged, known = gap[some], changed[some], unchanged[some], known[some]
         mean = gap[:, None] * (slowest * np.exp(RATIO / _PER_CELL * np.arange(_RATES)))
         with np.errstate(divide="ignore"):
@@ -76,20 +81,19 @@ class AllAlike:
         total = np.logaddexp.reduce(np.concatenate([self.log_posterior[None], after]), axis=1)
         self.log_posterior = after[-1] - total[-1]
         believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
-        return self._compare((believed - np.diff(total))[known & (gap > 0)])
-
-    def _compare(self, gains: NDArray[np.float64]) -> bool:
-        """Poll by poll, so that batches end where single polls do."""
-        before = self.weight
-        for gain in gains.tolist():
-            self.lead = min(max(self.lead + gain, -MOST_BEHIND), MOST_AHEAD)
-            weight = self._weight()
-            if abs(weight - self.weight) > _SAME_WEIGHT or weight == 1.0:
-                self.weight = weight
+        gains = (believed - np.diff(total))[known & (gap > 0)]
+        for gain in gains.tolist():  # poll by poll, so that batches end where single polls do
+            self.lead = min(max(self.lead + gain, self._doubt - MOST_BEHIND), self._doubt + MOST_AHEAD)
+            self._reweigh()
         return self.weight != before
 
+    def _reweigh(self) -> None:
+        weight = self._weight()
+        if abs(weight - self.weight) > _SAME_WEIGHT or weight == 1.0:
+            self.weight = weight
+
     def _weight(self) -> float:
-        weight = 1.0 / (1.0 + math.exp(-self.lead))
+        weight = 1.0 / (1.0 + math.exp(self._doubt - self.lead))
         return weight if weight < _CERTAIN else 1.0
 
     def renew(self) -> None:

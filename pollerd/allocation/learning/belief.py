@@ -26,7 +26,7 @@ from pollerd.allocation.state import pack, unpack
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-VERSION = 7
+VERSION = 8
 ROW = np.dtype(
     [
         ("version", "u1"),
