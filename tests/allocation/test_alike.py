@@ -8,6 +8,9 @@ import pytest
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.alike import DOUBT, MOST_BEHIND, AllAlike
+from pollerd.simulation.environments.web import Policy
+from pollerd.simulation.environments.worlds import Web
+from pollerd.simulation.environments.zipf import Zipf
 
 SITES = 100
 
@@ -32,6 +35,13 @@ def test_pages_that_differ_are_told_apart(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rates = rng.permutation(np.geomspace(1e-4, 1.0, SITES))
     assert learned(rates, rng, 4).weight > 0.5
+
+
+def test_few_pages_that_differ_are_told_apart_within_some_polls_of_each() -> None:
+    """Eight Zipf pages, polls 16 to 48: .877 of the optimum, .773 with the doubt of many sites; standard errors .02."""
+    web = Web(Zipf(pages=8, alpha=0.9, beta=1.5, order="shuffled"))
+    shares = [web.shares(Policy("whittle"), (16, 48), np.random.SeedSequence(seed))[1] for seed in range(20)]
+    assert np.mean(shares) > 0.825
 
 
 @pytest.mark.parametrize("seed", range(3))
