@@ -44,8 +44,8 @@ class AllAlike:
     def __init__(self) -> None:
         x = np.linspace(0.0, RATIO * (CELLS - 1), _RATES) + math.log(SLOWEST_PER_CYCLE)
         self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
-        self.lead, self._doubt = 0.0, DOUBT
-        self.weight = self._weight()
+        self.lead = 0.0
+        self.weight = _weight(-DOUBT)
         self.polls = 0
         self.renew()
 
@@ -65,8 +65,8 @@ class AllAlike:
         what all have in common. `sites`: how many there are.
         """
         before = self.weight
-        self._doubt = DOUBT * min(1.0, sites / MANY_SITES)
-        self._reweigh()
+        doubt = DOUBT * min(1.0, sites / MANY_SITES)
+        self._weigh(self.lead - doubt)
         every = -(-sites // _TELLING_SITES)
         some = np.arange(-self.polls % every, len(gap), every)
         self.polls += len(gap)
@@ -83,18 +83,15 @@ class AllAlike:
         believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
         gains = (believed - np.diff(total))[known & (gap > 0)]
         for gain in gains.tolist():  # poll by poll, so that batches end where single polls do
-            self.lead = min(max(self.lead + gain, self._doubt - MOST_BEHIND), self._doubt + MOST_AHEAD)
-            self._reweigh()
+            self.lead = min(max(self.lead + gain, doubt - MOST_BEHIND), doubt + MOST_AHEAD)
+            self._weigh(self.lead - doubt)
         return self.weight != before
 
-    def _reweigh(self) -> None:
-        weight = self._weight()
+    def _weigh(self, odds: float) -> None:
+        """Moves `weight` to what these logarithmic odds make, if that is a step."""
+        weight = _weight(odds)
         if abs(weight - self.weight) > _SAME_WEIGHT or weight == 1.0:
             self.weight = weight
-
-    def _weight(self) -> float:
-        weight = 1.0 / (1.0 + math.exp(self._doubt - self.lead))
-        return weight if weight < _CERTAIN else 1.0
 
     def renew(self) -> None:
         """Brings `cells` up to date: each finer rate's share goes to its two neighbours in the window."""
@@ -121,3 +118,9 @@ class AllAlike:
         self.log_posterior, self.cells = arrays["alike_posterior"], arrays["alike_cells"]
         self.lead, self.weight = (float(x) for x in arrays["alike"])
         self.polls = int(arrays["alike_polls"][0])
+
+
+def _weight(odds: float) -> float:
+    """The weight that beliefs of single pages have by logarithmic odds; nearly certain is certain."""
+    weight = 1.0 / (1.0 + math.exp(-odds))
+    return weight if weight < _CERTAIN else 1.0
