@@ -200,11 +200,11 @@ class Whittle(Allocator):
         """The index of the slots in `part` for weight and cost 1, float64[k]."""
         if self._objective != "interest":
             return self._integrated(part, gap)
-        index, decay, rows = self._interest(part, gap)
+        index, rows, decay, scale = self._interest(part, gap)
         longer = 1.0 + _LONGER * gap / self._belief.cycle
         if not self._exploration.price:
             return index * longer
-        amplitudes = self._belief.rates / decay[:, None]
+        amplitudes = self._belief.rates * scale[:, None]
         worth = self._roster.worth[part]
         with np.errstate(divide="ignore"):
             better = np.maximum(amplitudes - (self._exploration.price / worth)[:, None], 0.0)
@@ -215,15 +215,18 @@ class Whittle(Allocator):
 
     def _interest(
         self, part: Part, gap: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
-        """Indices without claims float64[k], decays float64[k] in 1/s and probabilities of the rates float32[k, K]."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+        """Indices without claims float64[k], probabilities of the rates float32[k, K], decays float64[k] in 1/s, and
+        the amplitudes per rate of the lattice float64[k] in s.
+        """
         rows, alike = self._belief.faded_rows(part, gap), self._belief.alike
         if alike.weight < 1.0:
             rows = np.float32(alike.weight) * rows + np.float32(1.0 - alike.weight) * alike.cells.astype(np.float32)
         life = self._roster.half_life[part]
         decay = math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
+        scale = np.exp(grid.RATIO * self._belief.shift(part)) / decay
         mean = np.einsum("ij,j->i", rows, self._belief.rates)
-        return np.asarray(mean / decay * g(decay * gap)), decay, rows
+        return np.asarray(mean * scale * g(decay * gap)), rows, decay, scale
 
     def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Expectation of `A(λ) g(λτ)` over the beliefs of the slots in `part`, float64[k], from the table.
@@ -234,13 +237,17 @@ class Whittle(Allocator):
         out = np.empty(len(gap))
         for at in range(0, len(gap), _ROWS_AT_A_TIME):
             some = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
-            row, beyond = grid.locate(belief.rates[0], gap[some])
-            rows = belief.faded_rows(some if isinstance(part, slice) else part[some], gap[some])
+            slots = some if isinstance(part, slice) else part[some]
+            shift = belief.shift(slots)
+            row, beyond = grid.locate(belief.rates[0], gap[some], shift)
+            rows = belief.faded_rows(slots, gap[some])
             low = np.einsum("ij,ij->i", rows, table.take(row, 0))
             high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
             own = low + beyond * (high - low)
             out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, row, beyond)
-        return out / belief.rates[0] if self._objective == "freshness" else grid.g_of_hope(out)
+            if self._objective == "freshness":
+                out[some] /= belief.rates[0] * np.exp(grid.RATIO * shift)
+        return out if self._objective == "freshness" else grid.g_of_hope(out)
 
     def _with_all_alike(
         self, own: NDArray[np.float32], row: NDArray[np.int64], beyond: NDArray[np.float32]

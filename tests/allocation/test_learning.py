@@ -146,8 +146,9 @@ def test_integrated_index_matches_direct_summation(objective: str) -> None:
     rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * own[:, None]).sum(1)
     rows = belief.alike.weight * rows + (1 - belief.alike.weight) * belief.alike.cells
     assert 0 < belief.alike.weight < 1
-    z = belief.rates * gap[:, None]
-    direct = (rows * g(z) / belief.rates).sum(1)
+    rates = belief.rates * np.exp(grid.RATIO * belief.shift(np.arange(n)))[:, None]
+    z = rates * gap[:, None]
+    direct = (rows * g(z) / rates).sum(1)
     if objective == "changes":
         direct = g(10 * np.expm1((rows * np.log1p(z / 10)).sum(1)))
     direct *= np.linspace(0.5, 2, n) / np.linspace(1, 3, n)

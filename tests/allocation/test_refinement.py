@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.index import amplitude_and_rate, index
 from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.belief import ROW
 from pollerd.allocation.learning.likelihood import changes_of, likelihood, score
@@ -61,6 +62,28 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(
     assert np.mean(width) < 1.5 * grid.RATIO
 
 
+@pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
+def test_choices_go_by_the_told_rates(objective: str) -> None:
+    """The index of a well known page is that of the rate it is told to have, not of the lattice's nearest."""
+    slots, gap, life = np.arange(N), np.full(N, 0.2 * CYCLE), np.full(N, CYCLE)
+    allocator = create("whittle", budget=N / CYCLE, objective=objective, rng=np.random.default_rng(0))
+    allocator.add(slots, np.ones(N), np.ones(N), life)
+    polled(spread_rates(2), POLLS, 17, allocator)
+    low, high = allocator.rate_interval(slots)
+    known = high / low < 2.5
+    assert known.sum() > N / 2
+
+    def index_at(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        amplitude, rate = amplitude_and_rate(objective, rates, np.ones(N), life)
+        return np.log(index(gap, amplitude, rate, np.ones(N)))[known]
+
+    told, lattice = allocator.rates(), grid.rates_from(grid.start_for(CYCLE))
+    nearest = lattice[np.abs(np.log(told[:, None] / lattice)).argmin(1)]
+    assert np.median(np.abs(index_at(nearest) - index_at(told))) > 0.08
+    more = np.log(allocator.urgency_of(slots, gap, 0.0))[known] - index_at(told)
+    assert np.median(np.abs(more - np.median(more))) < 0.04  # under `interest` claims lift all of them alike
+
+
 def test_a_rate_that_moves_is_followed() -> None:
     slow, fast = np.full(N, 0.2 / CYCLE), np.full(N, 0.9 / CYCLE)
     allocator = polled(fast, 100, 4, polled(slow, POLLS, 3))
@@ -104,7 +127,10 @@ def test_it_is_stored_with_the_site() -> None:
     np.testing.assert_array_equal(again.rate_interval(slots), allocator.rate_interval(slots))
 
 
-@pytest.mark.parametrize(("name", "value"), [("position", np.nan), ("information", np.inf), ("information", -1.0)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("position", np.nan), ("information", np.inf), ("information", -1.0), ("shift", np.nan), ("shift", -0.75)],
+)
 def test_damaged_estimates_are_refused(name: str, value: float) -> None:
     slots = np.arange(N)
     allocator = polled(spread_rates(13), 5, 14)
@@ -177,7 +203,7 @@ def test_what_lies_far_away_belongs_to_the_interval() -> None:
     refinement = Refinement()
     refinement.grow(2)
     slots = np.arange(2)
-    refinement.put(slots, np.full(2, 10.2), np.full(2, 60.0))
+    refinement.put(slots, np.full(2, 10.2), np.full(2, 60.0), np.full(2, 0.2))
     posterior = np.zeros((2, grid.CELLS))
     posterior[:, 10] = 0.97, 0.9
     posterior[:, 18] = 0.03, 0.1

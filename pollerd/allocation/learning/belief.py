@@ -19,14 +19,14 @@ from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, Slo
 from pollerd.allocation.learning.likelihood import changes_of, score
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
-from pollerd.allocation.learning.refinement import Refinement
+from pollerd.allocation.learning.refinement import FARTHEST, Refinement
 from pollerd.allocation.learning.relatives import Relatives
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import pack, unpack
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-VERSION = 8
+VERSION = 9
 ROW = np.dtype(
     [
         ("version", "u1"),
@@ -36,6 +36,7 @@ ROW = np.dtype(
         ("occupancy", "<u2", (grid.CELLS,)),
         ("position", "<f4"),
         ("information", "<f4"),
+        ("shift", "<f2"),
     ]
 )
 """A site's row as stored."""
@@ -205,7 +206,8 @@ class Belief:
         target /= target.sum(1, keepdims=True)
         cycles = gap / self.cycle
         self.slow.observe(slots, cycles, like, target, self.prior)
-        quiet, changed = np.exp(-self.rates * gap[:, None]), changes_of(evidence)
+        quiet = np.exp(-self.rates * (gap * self.refinement.factor(slots))[:, None])
+        changed = changes_of(evidence)
         # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
         joint = believed = faded(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
         if self.relatives.tell:
@@ -271,6 +273,10 @@ class Belief:
         rows /= each.sum(1, keepdims=True)
         return rows
 
+    def shift(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """Cells float64[k] by which rates of the slots in `part` are to be moved, as far as single beliefs count."""
+        return np.asarray(self.alike.weight * self.refinement.shift[part].astype(np.float64))
+
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
         return np.asarray(self._joint(slots).sum(1))
@@ -311,7 +317,8 @@ class Belief:
         out["observed"] = self.observed[slots]
         out["likelihood"] = self.likelihood[slots]
         out["occupancy"] = self.occupancy[slots]
-        out["position"], out["information"] = self.refinement.of(slots)
+        for name in ("position", "information", "shift"):
+            out[name] = getattr(self.refinement, name)[slots]
         return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
 
     def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:
@@ -322,6 +329,7 @@ class Belief:
         good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all((1, 2))
         good &= (rows["likelihood"] >= 0).all((1, 2)) & (rows["likelihood"] > 0).any((1, 2))
         good &= np.isfinite(rows["position"]) & np.isfinite(rows["information"]) & (rows["information"] >= 0)
+        good &= np.abs(rows["shift"]) <= FARTHEST
         if not good.all():
             given = rows["version"][~good][:5].tolist()
             raise InvalidValueError("site_state", f"undamaged rows of version {VERSION}", f"rows of version {given}")
@@ -333,7 +341,7 @@ class Belief:
             occupancy[moved] = grid.slide_mass(occupancy[moved].astype(np.float64), int(shift)).clip(0, _WHOLE)
         self.occupancy[slots] = occupancy
         self.observed[slots] = rows["observed"]
-        self.refinement.put(slots, rows["position"] - by, rows["information"])
+        self.refinement.put(slots, rows["position"] - by, rows["information"], rows["shift"])
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""

@@ -104,10 +104,12 @@ HOPE_TABLE = hope(_products()).astype(np.float32)
 """The same of `hope`."""
 
 
-def locate(slowest: float, elapsed: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Rows of TABLE and the fraction towards the next row, for elapsed float64[n] s."""
+def locate(
+    slowest: float, elapsed: NDArray[np.float64], shift: NDArray[np.floating]
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Rows of TABLE, the fraction towards the next: elapsed float64[n] s, rates moved by `shift` float[n] cells."""
     with np.errstate(divide="ignore"):
-        x = (np.log(slowest * elapsed) - _LOWEST) * (FINE / RATIO)
+        x = (np.log(slowest * elapsed) - _LOWEST) * (FINE / RATIO) + FINE * shift
     x = np.clip(x, 0.0, len(TABLE) - 1.001)
     row = x.astype(np.int64)
     return row, (x - row).astype(np.float32)

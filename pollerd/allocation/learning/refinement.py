@@ -2,8 +2,7 @@
 
 A posterior over rates 1.8 apart ends on one of them, and then says that the truth is there, up to 1.35 times beside it
 and surer than it can be. So a normal estimate of the logarithm of each site's rate goes along, by the scores of its own
-polls; it speaks as far as the posterior is narrow. Choices go by the lattice alone: on one twice as fine they found
-little more (docs/learning.md). What is told of rates goes by both.
+polls; it speaks as far as the posterior is narrow. Choices and what is told of rates go by both.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _WITHIN = 1.0 / 12.0
 """Variance of a position within its cell."""
 _MOST_INFORMATION = 72.0
 """Per cell²: a standard deviation of 7 % of the rate. A rate that moves a little is followed for it."""
-_FARTHEST = 0.5
+FARTHEST = 0.5
 """Cells at most by which a poll or a shift moves: beyond, another cell would be the best."""
 _APART = 1.5
 """Cells between the estimate and the best cell, beyond which the rate has moved: it starts anew from there."""
@@ -36,33 +35,45 @@ Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.fl
 
 
 class Refinement:
-    """Estimates by slot: `position` float32[capacity] in cells from the window's start, `information` per cell²."""
+    """Estimates by slot: `position` float32[capacity] in cells from the window's start, `information` per cell².
+
+    `shift` float16[capacity], cells by which the rates of a site's posterior are to be moved, -1/2 to 1/2, as of its
+    last poll.
+    """
 
     def __init__(self) -> None:
         self.position = np.zeros(0, np.float32)
         self.information = np.zeros(0, np.float32)
+        self.shift = np.zeros(0, np.float16)
 
     def grow(self, extra: int) -> None:
         """Room for so many slots more."""
-        for name in ("position", "information"):
+        for name in ("position", "information", "shift"):
             lengthen(vars(self), name, extra, 0)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh."""
         self.position[slots] = 0.0
         self.information[slots] = 0.0
+        self.shift[slots] = 0.0
 
     def slide(self, slots: NDArray[np.int64], by: int) -> None:
         """The window has moved by so many cells."""
         self.position[slots] -= by
 
-    def of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(position, information) of slots int64[k], float32[k] each."""
-        return self.position[slots], self.information[slots]
+    def factor(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the lattice's rates are to be multiplied by for slots int64[k], float64[k]."""
+        return np.asarray(np.exp(grid.RATIO * self.shift[slots].astype(np.float64)))
 
-    def put(self, slots: NDArray[np.int64], position: NDArray[np.floating], information: NDArray[np.floating]) -> None:
-        """Puts back what `of` gave."""
-        self.position[slots], self.information[slots] = position, information
+    def put(
+        self,
+        slots: NDArray[np.int64],
+        position: NDArray[np.floating],
+        information: NDArray[np.floating],
+        shift: NDArray[np.floating],
+    ) -> None:
+        """Puts back the three, float[k] each, of slots int64[k]."""
+        self.position[slots], self.information[slots], self.shift[slots] = position, information, shift
 
     def observe(
         self,
@@ -79,18 +90,12 @@ class Refinement:
         position, known = self.position[slots].astype(np.float64), self.information[slots] * keep
         slope, gained = score(position)
         known += _PER_CELL * gained
-        position += np.clip(grid.RATIO * slope / known, -_FARTHEST, _FARTHEST)
+        position += np.clip(grid.RATIO * slope / known, -FARTHEST, FARTHEST)
         best = posterior.argmax(1)
         astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)
-        self.position[slots] = np.where(astray, best, position)
-        self.information[slots] = np.where(astray, _START_INFORMATION, np.minimum(known, _MOST_INFORMATION))
-
-    def shift(self, slots: NDArray[np.int64], posterior: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Cells float64[k] by which the rates of posteriors float64[k, K] are to be moved, -1/2 to 1/2."""
-        peak, mass, _ = _peak(posterior)
-        known = self.information[slots].astype(np.float64)
-        off = (self.position[slots] - peak) * known / (known + 1.0 / _WITHIN)
-        return np.where(mass >= _NARROW, np.clip(off, -_FARTHEST, _FARTHEST), 0.0)
+        position = np.where(astray, best, position)
+        known = np.where(astray, _START_INFORMATION, np.minimum(known, _MOST_INFORMATION))
+        self.put(slots, position, known, _shift(position, known, posterior))
 
     def interval(
         self, slots: NDArray[np.int64], posterior: NDArray[np.float64], level: float
@@ -98,7 +103,7 @@ class Refinement:
         """Central credible interval in positions on the lattice, (low, high), float64[k] each; 0 < level < 1."""
         peak, mass, lowest = _peak(posterior)
         below = (posterior * (np.arange(posterior.shape[1]) < lowest[:, None])).sum(1)
-        shift, known = self.shift(slots, posterior), self.information[slots].astype(np.float64)
+        shift, known = self.shift[slots].astype(np.float64), self.information[slots].astype(np.float64)
         sure = (mass >= _NARROW) & (known > 1.0 / _WITHIN)
 
         def end(of: float) -> NDArray[np.float64]:
@@ -109,6 +114,15 @@ class Refinement:
             return np.where(normal, refined, _quantile(posterior, of)) + shift
 
         return end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)
+
+
+def _shift(
+    position: NDArray[np.float64], information: NDArray[np.float64], posterior: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Cells float64[k] from the peaks of posteriors float64[k, K] to the estimates, as far as these can be believed."""
+    peak, mass, _ = _peak(posterior)
+    off = (position - peak) * information / (information + 1.0 / _WITHIN)
+    return np.where(mass >= _NARROW, np.clip(off, -FARTHEST, FARTHEST), 0.0)
 
 
 def _quantile(posterior: NDArray[np.float64], of: float) -> NDArray[np.float64]:

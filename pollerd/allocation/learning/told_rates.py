@@ -1,7 +1,4 @@
-"""What is told of rates: the beliefs on the lattice, refined between its rates.
-
-Choices go by the lattice alone (docs/learning.md); what a person reads, and what is predicted from it, goes by these.
-"""
+"""What is told of rates: the beliefs on the lattice, refined between its rates."""
 
 from __future__ import annotations
 
@@ -19,9 +16,7 @@ def mean_rates(belief: Belief, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     out = np.empty(len(slots))
     for at in range(0, len(slots), _ROWS_AT_A_TIME):
         some = slots[at : at + _ROWS_AT_A_TIME]
-        posterior = belief.posterior(some)
-        shift = belief.refinement.shift(some, posterior)
-        out[at : at + len(some)] = (posterior * belief.rates).sum(1) * np.exp(grid.RATIO * shift)
+        out[at : at + len(some)] = (belief.posterior(some) * belief.rates).sum(1) * belief.refinement.factor(some)
     return out
 
 
@@ -40,7 +35,7 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     """
     posterior = belief.posterior(slots)
     positions = np.arange(-0.5, grid.CELLS, 0.5)
-    halves = 2.0 * belief.refinement.shift(slots, posterior)
+    halves = 2.0 * belief.refinement.shift[slots].astype(np.float64)
     down = np.minimum(np.floor(halves), 0.0)
     ratio = np.exp(grid.RATIO / 2.0)
     upper = (ratio ** (halves - down) - 1.0) / (ratio - 1.0)
@@ -60,6 +55,5 @@ def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArra
     On the common clock as it stood at the last poll of any site.
     """
     gap = belief.clock.gap(elapsed, belief.now)
-    shift = belief.refinement.shift(slots, belief.posterior(slots))
-    seen = -np.expm1(-(gap * np.exp(grid.RATIO * shift))[:, None] * belief.rates)
+    seen = -np.expm1(-(gap * belief.refinement.factor(slots))[:, None] * belief.rates)
     return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
