@@ -56,7 +56,8 @@ class Belief:
 
     `rates` float64[K] the window, `prior` float64[K] over it, `odds` float64[H] over the hazards, `likelihood`
     float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls taught each site,
-    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535: 156 bytes a site.
+    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535: 148 bytes a site,
+    beside what `refinement` and `relatives` keep.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
