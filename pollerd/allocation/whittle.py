@@ -1,16 +1,17 @@
 """The learned Whittle index: poll where one more poll is believed to be worth most (theory.md 1 to 2b; [E] theorem 1).
 
-The belief about a site is a posterior over a grid of rates, faded by the gap since its last poll, and as far as such
-beliefs have not yet proved themselves the one rate of all pages. The index is integrated over it: with a plugged-in
-mean, under `freshness`, a page thought too fast would never be polled again and never corrected. Under `changes` the
-rate stands in g only, and the number of changes since the last poll is replaced by its certainty equivalent
-(`grid.hope`), between the integral and the mean. For `interest` the rate stands in the amplitude only, and its mean is
-the integral; pages that may turn out better have a claim beside it (`learning/exploration.py`).
+The belief about a site is a posterior over a grid of rates, refined between them, faded by the gap since its last
+poll, and as far as such beliefs have not yet proved themselves the one rate of all pages. The index is integrated over
+it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and never corrected.
+Under `changes` the rate stands in g only, and the number of changes since the last poll is replaced by its certainty
+equivalent (`grid.hope`), between the integral and the mean. For `interest` the rate stands in the amplitude only, and
+its mean is the integral; pages that may turn out better have a claim beside it (`learning/exploration.py`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -200,36 +201,44 @@ class Whittle(Allocator):
         """The index of the slots in `part` for weight and cost 1, float64[k]."""
         if self._objective != "interest":
             return self._integrated(part, gap)
-        index, rows, decay, scale = self._interest(part, gap)
+        rows, decay = self._belief.faded_rows(part, gap), self._decay(part)
+        index = self._fading(part, gap, rows)
         longer = 1.0 + _LONGER * gap / self._belief.cycle
         if not self._exploration.price:
             return index * longer
-        amplitudes = self._belief.rates * scale[:, None]
         worth = self._roster.worth[part]
         with np.errstate(divide="ignore"):
-            better = np.maximum(amplitudes - (self._exploration.price / worth)[:, None], 0.0)
-        better = np.einsum("ij,ij->i", rows, better)
+            price = (self._exploration.price / worth)[:, None]
+        better = self._mean(part, rows, lambda rates: np.maximum(rates / decay[:, None] - price, 0.0))
         often = np.minimum(self._budget / self._roster.cost[part], decay)
         polls = often * ahead(self._belief.observed[part]) * gap
         return longer * self._exploration.with_claims(index, better, polls, worth)
 
-    def _interest(
-        self, part: Part, gap: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-        """Indices without claims float64[k], probabilities of the rates float32[k, K], decays float64[k] in 1/s, and
-        the amplitudes per rate of the lattice float64[k] in s.
-        """
-        rows, alike = self._belief.faded_rows(part, gap), self._belief.alike
-        if alike.weight < 1.0:
-            rows = np.float32(alike.weight) * rows + np.float32(1.0 - alike.weight) * alike.cells.astype(np.float32)
+    def _decay(self, part: Part) -> NDArray[np.float64]:
+        """By how much per second news of the slots in `part` fades, float64[k]."""
         life = self._roster.half_life[part]
-        decay = math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
-        scale = np.exp(grid.RATIO * self._belief.shift(part)) / decay
-        mean = np.einsum("ij,j->i", rows, self._belief.rates)
-        return np.asarray(mean * scale * g(decay * gap)), rows, decay, scale
+        return math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
+
+    def _fading(self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The index under `interest` without claims, float64[k], of beliefs float32[k, K]."""
+        decay = self._decay(part)
+        return np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
+
+    def _mean(
+        self, part: Part, rows: NDArray[np.float32], value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Expectation float64[k] of the value of the rate, by beliefs float32[k, K] and one rate for all together.
+
+        value: of rates in 1/s, float64[k, K] or [1, K].
+        """
+        belief, alike = self._belief, self._belief.alike
+        own = np.einsum("ij,ij->i", rows, value(belief.rates * belief.refinement.factor(part)[:, None]))
+        if alike.weight == 1.0:
+            return np.asarray(own)
+        return np.asarray(alike.weight * own + (1.0 - alike.weight) * (value(belief.rates[None]) @ alike.cells))
 
     def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expectation of `A(λ) g(λτ)` over the beliefs of the slots in `part`, float64[k], from the table.
+        """Expectation of `A(λ) g(λτ)` over the refined beliefs of the slots in `part`, float64[k], from the table.
 
         For `changes` g of the certainty equivalent of λτ.
         """
@@ -238,22 +247,20 @@ class Whittle(Allocator):
         for at in range(0, len(gap), _ROWS_AT_A_TIME):
             some = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
             slots = some if isinstance(part, slice) else part[some]
-            shift = belief.shift(slots)
-            row, beyond = grid.locate(belief.rates[0], gap[some], shift)
+            row, beyond = grid.locate(belief.rates[0], gap[some], belief.refinement.offset[slots])
             rows = belief.faded_rows(slots, gap[some])
             low = np.einsum("ij,ij->i", rows, table.take(row, 0))
             high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
             own = low + beyond * (high - low)
-            out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, row, beyond)
             if self._objective == "freshness":
-                out[some] /= belief.rates[0] * np.exp(grid.RATIO * shift)
-        return out if self._objective == "freshness" else grid.g_of_hope(out)
+                own = own / belief.refinement.factor(slots)
+            out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, gap[some])
+        return out / belief.rates[0] if self._objective == "freshness" else grid.g_of_hope(out)
 
-    def _with_all_alike(
-        self, own: NDArray[np.float32], row: NDArray[np.int64], beyond: NDArray[np.float32]
-    ) -> NDArray[np.float32]:
-        """The expectations `own` float32[k], mixed with that under one rate for all, at rows of the table."""
+    def _with_all_alike(self, own: NDArray[np.floating], gap: NDArray[np.float64]) -> NDArray[np.floating]:
+        """The expectations `own` float[k], mixed with that under one rate for all, at gap float64[k] s."""
         alike = self._belief.alike
+        row, beyond = grid.locate(self._belief.rates[0], gap, 0.0)
         of_all = self._table @ alike.cells.astype(np.float32)
         low, high = of_all.take(row), of_all.take(row + 1)
         weight = np.float32(alike.weight)
@@ -279,7 +286,8 @@ class Whittle(Allocator):
         if self._objective == "interest":
             again = np.isfinite(elapsed)
             polled = slots[again]
-            index = self._interest(polled, _clipped(elapsed[again]))[0] * self._roster.worth[polled]
+            gap = _clipped(elapsed[again])
+            index = self._fading(polled, gap, self._belief.faded_rows(polled, gap)) * self._roster.worth[polled]
             self._version += self._exploration.observe(index)
         self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.index import g
@@ -19,6 +22,7 @@ from pollerd.allocation.learning.told_rates import mean_rates
 from pollerd.errors import InvalidValueError
 
 RATES = np.geomspace(1e-8, 1e1, 40)
+HALF_LIFE = 3000.0
 
 
 def one(changed: bool, age: float = np.nan, count: int = -1) -> EvidenceBatch:
@@ -130,27 +134,41 @@ def test_posterior_is_exact_bayes() -> None:
     np.testing.assert_allclose(belief.posterior(np.array([0]))[0], belief.prior, rtol=1e-5)
 
 
-@pytest.mark.parametrize("objective", ["changes", "freshness"])
-def test_integrated_index_matches_direct_summation(objective: str) -> None:
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+@pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
+def test_integrated_index_matches_direct_summation(objective: str, weight: float) -> None:
     allocator = create("whittle", budget=0.01, objective=objective, rng=np.random.default_rng(0))
     n = 30
-    allocator.add(np.arange(n), np.linspace(0.5, 2, n), np.linspace(1, 3, n))
+    allocator.add(np.arange(n), np.linspace(0.5, 2, n), np.linspace(1, 3, n), np.full(n, HALF_LIFE))
     rng = np.random.default_rng(1)
     for _ in range(20):
         allocator.observe(np.arange(n), rng.uniform(10, 1e4, n), EvidenceBatch(rng.random(n) < 0.4), 0.0)
+    if objective == "interest":
+        allocator._exploration.price = 0.0  # no claims
     belief = allocator._belief
+    belief.refinement.offset[:n] = rng.uniform(-0.5, 0.5, n)
+    belief.alike.weight = weight
     gap = rng.uniform(1, 1e5, n)
     keep = np.exp(-belief.hazards * gap[:, None] / belief.cycle)[:, :, None]
     own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.population
     joint = belief._joint(np.arange(n))
     rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * own[:, None]).sum(1)
-    rows = belief.alike.weight * rows + (1 - belief.alike.weight) * belief.alike.cells
-    assert 0 < belief.alike.weight < 1
-    rates = belief.rates * np.exp(grid.RATIO * belief.shift(np.arange(n)))[:, None]
-    z = rates * gap[:, None]
-    direct = (rows * g(z) / rates).sum(1)
+    ratio = belief.rates[1] / belief.rates[0]
+    refined = belief.rates * ratio ** belief.refinement.offset[:n, None].astype(float)
+
+    def mean(value: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Of both hypotheses: refined rates page by page, and the lattice's for all alike."""
+        return weight * (rows * value(refined)).sum(1) + (1 - weight) * (value(belief.rates) * belief.alike.cells).sum(
+            1
+        )
+
     if objective == "changes":
-        direct = g(10 * np.expm1((rows * np.log1p(z / 10)).sum(1)))
+        direct = g(10 * np.expm1(mean(lambda rates: np.log1p(rates * gap[:, None] / 10))))
+    elif objective == "freshness":
+        direct = mean(lambda rates: g(rates * gap[:, None]) / rates)
+    else:
+        decay = np.log(2) / HALF_LIFE
+        direct = mean(lambda rates: np.broadcast_to(rates, (n, len(belief.rates)))) / decay * g(decay * gap)
     direct *= np.linspace(0.5, 2, n) / np.linspace(1, 3, n)
     np.testing.assert_allclose(allocator.urgency(gap, 0.0), direct, rtol=2e-3)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.index import amplitude_and_rate, index
 from pollerd.allocation.learning import grid
+from pollerd.allocation.learning.alike import AllAlike
 from pollerd.allocation.learning.belief import ROW
 from pollerd.allocation.learning.likelihood import changes_of, likelihood, score
 from pollerd.allocation.learning.refinement import Refinement
@@ -81,7 +84,33 @@ def test_choices_go_by_the_told_rates(objective: str) -> None:
     nearest = lattice[np.abs(np.log(told[:, None] / lattice)).argmin(1)]
     assert np.median(np.abs(index_at(nearest) - index_at(told))) > 0.08
     more = np.log(allocator.urgency_of(slots, gap, 0.0))[known] - index_at(told)
-    assert np.median(np.abs(more - np.median(more))) < 0.04  # under `interest` claims lift all of them alike
+    assert np.median(np.abs(more - np.median(more))) < 0.02  # under `interest` claims lift all of them alike
+
+
+def test_polls_are_predicted_by_the_told_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the clock and the one rate for all are held against."""
+    slots, gap = np.arange(N), np.full(N, CYCLE)
+    allocator = polled(spread_rates(2), POLLS, 18)
+    told = 1.0 - allocator.change_probability(slots, gap)
+    seen: list[NDArray[np.float64]] = []
+    original = AllAlike.observe
+
+    def observe(self: AllAlike, *given: Any) -> bool:
+        seen.append(given[3])
+        return original(self, *given)
+
+    monkeypatch.setattr(AllAlike, "observe", observe)
+    allocator.observe(slots, gap, EvidenceBatch(np.zeros(N, bool)), 0.0)
+    np.testing.assert_allclose(np.concatenate(seen), told, rtol=1e-3)
+
+
+def test_a_slot_used_anew_starts_on_the_lattice() -> None:
+    allocator = polled(spread_rates(2), POLLS, 19)
+    new = np.array([3, N])
+    allocator.remove(new[:1])
+    allocator.add(new, np.ones(2), np.ones(2))
+    fresh, other = allocator.rates()[new]
+    assert fresh == other
 
 
 def test_a_rate_that_moves_is_followed() -> None:
@@ -129,7 +158,7 @@ def test_it_is_stored_with_the_site() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("position", np.nan), ("information", np.inf), ("information", -1.0), ("shift", np.nan), ("shift", -0.75)],
+    [("position", np.nan), ("information", np.inf), ("information", -1.0), ("offset", np.nan), ("offset", -0.75)],
 )
 def test_damaged_estimates_are_refused(name: str, value: float) -> None:
     slots = np.arange(N)

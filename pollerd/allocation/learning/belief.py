@@ -36,7 +36,7 @@ ROW = np.dtype(
         ("occupancy", "<u2", (grid.CELLS,)),
         ("position", "<f4"),
         ("information", "<f4"),
-        ("shift", "<f2"),
+        ("offset", "<f2"),
     ]
 )
 """A site's row as stored."""
@@ -274,10 +274,6 @@ class Belief:
         rows /= each.sum(1, keepdims=True)
         return rows
 
-    def shift(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """Cells float64[k] by which rates of the slots in `part` are to be moved, as far as single beliefs count."""
-        return np.asarray(self.alike.weight * self.refinement.shift[part].astype(np.float64))
-
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
         return np.asarray(self._joint(slots).sum(1))
@@ -318,7 +314,7 @@ class Belief:
         out["observed"] = self.observed[slots]
         out["likelihood"] = self.likelihood[slots]
         out["occupancy"] = self.occupancy[slots]
-        for name in ("position", "information", "shift"):
+        for name in ("position", "information", "offset"):
             out[name] = getattr(self.refinement, name)[slots]
         return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
 
@@ -330,7 +326,7 @@ class Belief:
         good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all((1, 2))
         good &= (rows["likelihood"] >= 0).all((1, 2)) & (rows["likelihood"] > 0).any((1, 2))
         good &= np.isfinite(rows["position"]) & np.isfinite(rows["information"]) & (rows["information"] >= 0)
-        good &= np.abs(rows["shift"]) <= FARTHEST
+        good &= np.abs(rows["offset"]) <= FARTHEST
         if not good.all():
             given = rows["version"][~good][:5].tolist()
             raise InvalidValueError("site_state", f"undamaged rows of version {VERSION}", f"rows of version {given}")
@@ -342,7 +338,7 @@ class Belief:
             occupancy[moved] = grid.slide_mass(occupancy[moved].astype(np.float64), int(shift)).clip(0, _WHOLE)
         self.occupancy[slots] = occupancy
         self.observed[slots] = rows["observed"]
-        self.refinement.put(slots, rows["position"] - by, rows["information"], rows["shift"])
+        self.refinement.put(slots, rows["position"] - by, rows["information"], rows["offset"])
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""

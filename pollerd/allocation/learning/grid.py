@@ -105,11 +105,11 @@ HOPE_TABLE = hope(_products()).astype(np.float32)
 
 
 def locate(
-    slowest: float, elapsed: NDArray[np.float64], shift: NDArray[np.floating]
+    slowest: float, elapsed: NDArray[np.float64], offset: NDArray[np.floating] | float
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Rows of TABLE, the fraction towards the next: elapsed float64[n] s, rates moved by `shift` float[n] cells."""
+    """Rows of TABLE, the fraction towards the next: elapsed float64[n] s, rates moved by `offset` float[n] cells."""
     with np.errstate(divide="ignore"):
-        x = (np.log(slowest * elapsed) - _LOWEST) * (FINE / RATIO) + FINE * shift
+        x = (np.log(slowest * elapsed) - _LOWEST) * (FINE / RATIO) + FINE * offset
     x = np.clip(x, 0.0, len(TABLE) - 1.001)
     row = x.astype(np.int64)
     return row, (x - row).astype(np.float32)

@@ -23,7 +23,7 @@ _WITHIN = 1.0 / 12.0
 _MOST_INFORMATION = 72.0
 """Per cell²: a standard deviation of 7 % of the rate. A rate that moves a little is followed for it."""
 FARTHEST = 0.5
-"""Cells at most by which a poll or a shift moves: beyond, another cell would be the best."""
+"""Cells at most by which a poll or an offset moves: beyond, another cell would be the best."""
 _APART = 1.5
 """Cells between the estimate and the best cell, beyond which the rate has moved: it starts anew from there."""
 _START_INFORMATION = 2.0
@@ -37,43 +37,43 @@ Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.fl
 class Refinement:
     """Estimates by slot: `position` float32[capacity] in cells from the window's start, `information` per cell².
 
-    `shift` float16[capacity], cells by which the rates of a site's posterior are to be moved, -1/2 to 1/2, as of its
-    last poll.
+    `offset` float16[capacity], cells (steps of the lattice) by which the rates of a site's posterior are to be moved,
+    -1/2 to 1/2, as of its last poll.
     """
 
     def __init__(self) -> None:
         self.position = np.zeros(0, np.float32)
         self.information = np.zeros(0, np.float32)
-        self.shift = np.zeros(0, np.float16)
+        self.offset = np.zeros(0, np.float16)
 
     def grow(self, extra: int) -> None:
         """Room for so many slots more."""
-        for name in ("position", "information", "shift"):
+        for name in ("position", "information", "offset"):
             lengthen(vars(self), name, extra, 0)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh."""
         self.position[slots] = 0.0
         self.information[slots] = 0.0
-        self.shift[slots] = 0.0
+        self.offset[slots] = 0.0
 
     def slide(self, slots: NDArray[np.int64], by: int) -> None:
         """The window has moved by so many cells."""
         self.position[slots] -= by
 
-    def factor(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the lattice's rates are to be multiplied by for slots int64[k], float64[k]."""
-        return np.asarray(np.exp(grid.RATIO * self.shift[slots].astype(np.float64)))
+    def factor(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the lattice's rates are to be multiplied by for the k slots in `part`, float64[k]."""
+        return np.asarray(np.exp(grid.RATIO * self.offset[part].astype(np.float64)))
 
     def put(
         self,
         slots: NDArray[np.int64],
         position: NDArray[np.floating],
         information: NDArray[np.floating],
-        shift: NDArray[np.floating],
+        offset: NDArray[np.floating],
     ) -> None:
         """Puts back the three, float[k] each, of slots int64[k]."""
-        self.position[slots], self.information[slots], self.shift[slots] = position, information, shift
+        self.position[slots], self.information[slots], self.offset[slots] = position, information, offset
 
     def observe(
         self,
@@ -95,7 +95,7 @@ class Refinement:
         astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)
         position = np.where(astray, best, position)
         known = np.where(astray, _START_INFORMATION, np.minimum(known, _MOST_INFORMATION))
-        self.put(slots, position, known, _shift(position, known, posterior))
+        self.put(slots, position, known, _offset(position, known, posterior))
 
     def interval(
         self, slots: NDArray[np.int64], posterior: NDArray[np.float64], level: float
@@ -103,7 +103,7 @@ class Refinement:
         """Central credible interval in positions on the lattice, (low, high), float64[k] each; 0 < level < 1."""
         peak, mass, lowest = _peak(posterior)
         below = (posterior * (np.arange(posterior.shape[1]) < lowest[:, None])).sum(1)
-        shift, known = self.shift[slots].astype(np.float64), self.information[slots].astype(np.float64)
+        offset, known = self.offset[slots].astype(np.float64), self.information[slots].astype(np.float64)
         sure = (mass >= _NARROW) & (known > 1.0 / _WITHIN)
 
         def end(of: float) -> NDArray[np.float64]:
@@ -111,12 +111,12 @@ class Refinement:
             normal = sure & (within > 0) & (within < 1)
             reach = np.array([NormalDist().inv_cdf(x) for x in np.where(normal, within, 0.5).tolist()])
             refined = peak + reach / np.sqrt(np.maximum(known, 1.0 / _WITHIN))
-            return np.where(normal, refined, _quantile(posterior, of)) + shift
+            return np.where(normal, refined, _quantile(posterior, of)) + offset
 
         return end((1.0 - level) / 2.0), end((1.0 + level) / 2.0)
 
 
-def _shift(
+def _offset(
     position: NDArray[np.float64], information: NDArray[np.float64], posterior: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Cells float64[k] from the peaks of posteriors float64[k, K] to the estimates, as far as these can be believed."""

@@ -35,7 +35,7 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     """
     posterior = belief.posterior(slots)
     positions = np.arange(-0.5, grid.CELLS, 0.5)
-    halves = 2.0 * belief.refinement.shift[slots].astype(np.float64)
+    halves = 2.0 * belief.refinement.offset[slots].astype(np.float64)
     down = np.minimum(np.floor(halves), 0.0)
     ratio = np.exp(grid.RATIO / 2.0)
     upper = (ratio ** (halves - down) - 1.0) / (ratio - 1.0)
