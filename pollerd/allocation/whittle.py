@@ -202,7 +202,7 @@ class Whittle(Allocator):
         if self._objective != "interest":
             return self._integrated(part, gap)
         rows, decay = self._belief.faded_rows(part, gap), self._decay(part)
-        index = self._fading(part, gap, rows)
+        index = self._fading(part, gap, rows, decay)
         longer = 1.0 + _LONGER * gap / self._belief.cycle
         if not self._exploration.price:
             return index * longer
@@ -219,9 +219,10 @@ class Whittle(Allocator):
         life = self._roster.half_life[part]
         return math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
 
-    def _fading(self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    def _fading(
+        self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32], decay: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """The index under `interest` without claims, float64[k], of beliefs float32[k, K]."""
-        decay = self._decay(part)
         return np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
 
     def _mean(
@@ -287,7 +288,8 @@ class Whittle(Allocator):
             again = np.isfinite(elapsed)
             polled = slots[again]
             gap = _clipped(elapsed[again])
-            index = self._fading(polled, gap, self._belief.faded_rows(polled, gap)) * self._roster.worth[polled]
+            index = self._fading(polled, gap, self._belief.faded_rows(polled, gap), self._decay(polled))
+            index *= self._roster.worth[polled]
             self._version += self._exploration.observe(index)
         self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
 

@@ -158,9 +158,8 @@ def test_integrated_index_matches_direct_summation(objective: str, weight: float
 
     def mean(value: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Of both hypotheses: refined rates page by page, and the lattice's for all alike."""
-        return weight * (rows * value(refined)).sum(1) + (1 - weight) * (value(belief.rates) * belief.alike.cells).sum(
-            1
-        )
+        page_by_page, all_alike = rows * value(refined), belief.alike.cells * value(belief.rates)
+        return weight * page_by_page.sum(1) + (1 - weight) * all_alike.sum(1)
 
     if objective == "changes":
         direct = g(10 * np.expm1(mean(lambda rates: np.log1p(rates * gap[:, None] / 10))))

@@ -314,8 +314,7 @@ class Belief:
         out["observed"] = self.observed[slots]
         out["likelihood"] = self.likelihood[slots]
         out["occupancy"] = self.occupancy[slots]
-        for name in ("position", "information", "offset"):
-            out[name] = getattr(self.refinement, name)[slots]
+        out["position"], out["information"], out["offset"] = self.refinement.of(slots)
         return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
 
     def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:

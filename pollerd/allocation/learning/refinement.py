@@ -61,6 +61,10 @@ class Refinement:
         """The window has moved by so many cells."""
         self.position[slots] -= by
 
+    def of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float16]]:
+        """(position, information, offset) of slots int64[k], k each."""
+        return self.position[slots], self.information[slots], self.offset[slots]
+
     def factor(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
         """What the lattice's rates are to be multiplied by for the k slots in `part`, float64[k]."""
         return np.asarray(np.exp(grid.RATIO * self.offset[part].astype(np.float64)))
@@ -72,7 +76,7 @@ class Refinement:
         information: NDArray[np.floating],
         offset: NDArray[np.floating],
     ) -> None:
-        """Puts back the three, float[k] each, of slots int64[k]."""
+        """Puts back what `of` gave."""
         self.position[slots], self.information[slots], self.offset[slots] = position, information, offset
 
     def observe(
