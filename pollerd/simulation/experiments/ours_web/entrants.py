@@ -51,11 +51,11 @@ class Environment:
     def learners(self) -> dict[str, Policy]:
         """Who is not told the rates and is made for so many pages.
 
-        gpoks could take up to 1,000 pages, at some milliseconds a poll: of the webs of 512 it has the shuffled ones.
+        gpoks takes some milliseconds a poll of many pages: of the webs of 512 it has the shuffled ones.
         """
         zipf = self.zipf
         found = dict(ANY_SIZE)
-        if zipf.pages <= 30 or (zipf.order == "shuffled" and not zipf.switch_every):
+        if zipf.pages <= 30 or zipf.order == "shuffled":
             found |= GPOKS
         if zipf.pages <= 30:
             found |= UP_TO_30_PAGES
