@@ -121,3 +121,10 @@ def test_a_web_does_not_hang_on_the_webs_beside_it(any_seed: np.random.SeedSeque
 )
 def test_only_what_is_written_for_many_runs_goes_together(policy: Policy, pages: int, can: bool) -> None:
     assert can_go_together(policy, pages) is can
+
+
+def test_what_is_not_written_for_many_runs_is_refused_there() -> None:
+    zipf = Zipf(30, 0.3, 1.0, "shuffled")
+    for together in (found_together, values_together):
+        with pytest.raises(ValueError, match=r"not written for many runs at once with 30 pages: .*'whittle'"):
+            together(zipf, Policy("whittle"), 30, [np.random.SeedSequence(1)])

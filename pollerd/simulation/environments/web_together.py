@@ -80,8 +80,13 @@ def values_together(
 
 
 def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.random.Generator]) -> Players:
-    """The scheme for one poll per `STEP_S`; rates float64[R, n]: true changes per second."""
+    """The scheme for one poll per `STEP_S`; rates float64[R, n]: true changes per second.
+
+    ValueError for a policy that is not written for many runs at once (`can_go_together`).
+    """
     (runs, pages), given = rates.shape, dict(policy.parameters)
+    if not can_go_together(policy, pages):
+        raise ValueError(f"not written for many runs at once with {pages} pages: {policy}")
     if policy.allocator == "uniform":
         return RoundRobin(runs, pages, STEP_S)
     if policy.allocator == "estimator":
