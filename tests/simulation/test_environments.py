@@ -10,7 +10,7 @@ import pytest
 
 from pollerd.allocation import create
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.changes import Changes, ZipfChanges
+from pollerd.simulation.environments.changes import Changes, Phase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
 from pollerd.simulation.environments.histories import History, HistoryChanges, read_history
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
@@ -113,7 +113,46 @@ def test_scores_by_hand() -> None:
     np.testing.assert_allclose(freshness(record, [2, 4]), [1 - 1.0 / 4, 1 - (1.0 + 0.75 + 1.5) / 4])
     rate, decay = np.array([0.2, 0.4]), np.array([0.1, 0.5])
     worth = rate[record.page] / decay[record.page] * (1 - np.exp(-decay[record.page] * record.gap))
-    np.testing.assert_allclose(interest(record, [4], rate, decay), [worth.mean()])
+    np.testing.assert_allclose(interest(record, [4], [Phase(0.0, 4.0, rate)], decay), [worth.mean()])
+
+
+def test_interest_follows_rates_that_change_within_a_gap() -> None:
+    """Page 0 is polled at 1 and at 4, page 1 between; from 2.5 on items of page 0 come three times as fast."""
+    record = Record(
+        np.array([0, 1, 1, 0], np.int32), np.array([1.0, 2.0, 1.0, 3.0]), np.full(4, math.inf), np.full(2, math.inf)
+    )
+    phases = [Phase(0.0, 2.5, np.array([0.2, 0.1])), Phase(2.5, 4.0, np.array([0.6, 0.1]))]
+    decay = np.array([0.5, 0.5])
+
+    def worth(rate: float, begin: float, end: float, at: float) -> float:
+        return rate / 0.5 * (math.exp(-0.5 * (at - end)) - math.exp(-0.5 * (at - begin)))
+
+    by_hand = [
+        (worth(0.2, 0, 1, 1) + worth(0.1, 0, 2, 2)) / 2,
+        (worth(0.1, 2, 3, 3) + worth(0.2, 1, 2.5, 4) + worth(0.6, 2.5, 4, 4)) / 2,
+    ]
+    np.testing.assert_allclose(interest(record, [2, 4], phases, decay), by_hand)
+
+
+def test_phases_are_those_of_the_world_that_is_polled() -> None:
+    zipf = Zipf(8, 0.5, 1.0, "shuffled", switch_every=10)
+    phases = list(ZipfChanges(zipf, np.random.default_rng(5)).phases(35.0))
+    polled = ZipfChanges(zipf, np.random.default_rng(5))
+    assert [(phase.begin, phase.end) for phase in phases] == [(0, 10), (10, 20), (20, 30), (30, 35)]
+    for phase in phases:
+        polled.poll(0, (phase.begin + phase.end) / 2)
+        np.testing.assert_array_equal(phase.rate, polled.rates())
+
+
+def test_round_robin_has_the_same_share_of_interest_whether_ranks_switch() -> None:
+    """All news fades alike, so that neither the best split nor what round robin finds depends on who has which rank."""
+    shares = [
+        Web(Zipf(8, 0.5, 1.0, "shuffled", switch_every=every), "interest", half_lives=(90.0, 90.0)).shares(
+            Policy("uniform"), [800, 4000], np.random.SeedSequence(3)
+        )
+        for every in (0, 40)
+    ]
+    np.testing.assert_allclose(*shares, rtol=0.02)
 
 
 def test_uniform_reaches_what_it_must(any_seed: np.random.SeedSequence) -> None:

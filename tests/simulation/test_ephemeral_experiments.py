@@ -141,7 +141,5 @@ def test_bad_webs_are_named() -> None:
         Web(zipf, "worth")  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="half_lives"):
         Web(zipf, "interest", half_lives=(5.0, 1.0))
-    with pytest.raises(InvalidValueError, match="switch_every"):
-        Web(Zipf(4, switch_every=10), "interest")
     with pytest.raises(InvalidValueError, match="noise"):
         Web(zipf, "interest", noise=0.1)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,15 @@ class Webs:
         self._keys = np.repeat(np.arange(len(counts)), counts) * (until - self._begin) + (times - self._begin)
 
 
+@dataclass(frozen=True)
+class Phase:
+    """Steps from `begin` to `end` in which each page keeps its rate, float64[n] changes per step."""
+
+    begin: float
+    end: float
+    rate: NDArray[np.float64]
+
+
 class ZipfChanges(Changes):
     """Pages of a Zipf ranking, switching where it says so."""
 
@@ -129,6 +139,14 @@ class ZipfChanges(Changes):
         rates = np.empty(self.pages)
         rates[self._page_of_rank] = self._rate_of_rank
         return rates
+
+    def phases(self, until: float) -> Iterator[Phase]:
+        """Lives through a web that nobody has polled yet, up to `until`, phase by phase."""
+        begin = 0.0
+        while begin < until:
+            end, _, _ = self._block(begin)
+            yield Phase(begin, min(end, until), self._rate)
+            begin = end
 
     def _block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
         if begin == self._switch_at:

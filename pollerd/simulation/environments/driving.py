@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.changes import Changes
+from pollerd.simulation.environments.changes import Changes, Phase
 
 EPOCH_S = 1.75e9
 """UTC of step 0: a date like any, as allocators may look at the hour."""
@@ -99,14 +99,21 @@ def freshness(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
 
 
 def interest(
-    record: Record, edges: Sequence[int], rate: NDArray[np.float64], decay: NDArray[np.float64]
+    record: Record, edges: Sequence[int], phases: Iterable[Phase], decay: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Value of new items when found, per step, in each stretch of polls that ends at `edges`; new items are worth 1.
 
-    rate, decay float64[n]: true items and decay μ per step of each page. It is the expectation given the gaps that
-    were kept, `(Λ/μ)(1 - e^{-μτ})` a poll: what happened but for the luck of when items came within a gap.
+    phases: true items per step, from 0 to the last poll. decay float64[n]: μ per step of each page. It is the
+    expectation given the gaps that were kept: what happened but for the luck of when items came within a gap. A poll at
+    t finds of a phase that lasts from a to b of its gap `(Λ/μ)(1 - e^{-μ(b - a)}) e^{-μ(t - b)}`.
     """
-    page = record.page
-    worth = np.concatenate([[0.0], np.cumsum(rate[page] / decay[page] * -np.expm1(-decay[page] * record.gap))])
+    page, at = record.page, np.arange(1.0, len(record.page) + 1.0)
+    found = np.zeros(len(page))
+    for phase in phases:
+        end = np.minimum(at, phase.end)
+        lasted = np.maximum(end - np.maximum(at - record.gap, phase.begin), 0.0)
+        fresh = phase.rate[page] / decay[page] * -np.expm1(-decay[page] * lasted)
+        found += fresh * np.exp(-decay[page] * (at - end))
+    worth = np.concatenate([[0.0], np.cumsum(found)])
     ends = np.concatenate([[0], np.asarray(edges)])
     return np.asarray(np.diff(worth[ends]) / np.diff(ends))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.benefit import value
 from pollerd.allocation.index import amplitude_and_rate, solve_price
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.changes import ZipfChanges
+from pollerd.simulation.environments.changes import Phase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
 from pollerd.simulation.environments.histories import History, HistoryChanges
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
@@ -36,9 +37,10 @@ class World(Protocol):
 class Web:
     """The web of a Zipf ranking, true changes and real gaps, one poll a step, equal weights and costs.
 
-    The best is that of known rates, in closed form. half_lives: s, the shortest and the longest of the pages' news, for
+    The best is that of known rates, in closed form; where ranks switch, under `interest`, that of each phase for as long
+    as it lasts. half_lives: s, the shortest and the longest of the pages' news, for
     `interest`: drawn evenly on a logarithmic scale, whatever the page's rank. Raises InvalidValueError for half-lives
-    that are not 0 < shortest <= longest, and for `interest` with noise or in a switching web, whose best moves.
+    that are not 0 < shortest <= longest, and for `interest` with noise.
     """
 
     zipf: Zipf
@@ -53,8 +55,6 @@ class Web:
             raise InvalidValueError("half_lives", "0 < shortest <= longest", self.half_lives)
         if self.objective == "interest" and self.noise:
             raise InvalidValueError("noise", "0 with interest", self.noise)
-        if self.objective == "interest" and self.zipf.switch_every:
-            raise InvalidValueError("switch_every", "0 with interest", self.zipf.switch_every)
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
         """A stretch may go beyond 1: it begins with what the one before it left lying."""
@@ -71,10 +71,9 @@ class Web:
         shortest, longest = np.log(self.half_lives)
         half_life = np.exp(lives.uniform(shortest, longest, self.zipf.pages))
         record = run_web(self.zipf, policy, edges[-1], seed, half_life=half_life)
-        rates, ones = ZipfChanges(self.zipf, web).rates() / STEP_S, np.ones(self.zipf.pages)
-        amplitude, decay = amplitude_and_rate("interest", rates, ones, half_life)
-        best = value(solve_price(1.0 / STEP_S, amplitude, decay, ones)[1], amplitude, decay) * STEP_S
-        return interest(record, edges, rates * STEP_S, decay * STEP_S) / best
+        phases = list(ZipfChanges(self.zipf, web).phases(edges[-1]))
+        decay = math.log(2) / half_life * STEP_S
+        return interest(record, edges, phases, decay) / _best_interest(phases, edges, half_life)
 
 
 @dataclass(frozen=True)
@@ -139,6 +138,22 @@ def best_freshness(rates: NDArray[np.float64], step: float) -> float:
     _, periods = solve_price(1.0 / step, amplitude, rate, ones)
     still = float((rates <= 0).sum())
     return (value(periods, amplitude, rate) + still) / len(rates)
+
+
+def _best_interest(
+    phases: Sequence[Phase], edges: Sequence[int], half_life: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Value per step at the best split of one poll a step for the rates of the time, in each stretch: float64[k].
+
+    half_life float64[n] s. Gaps that a switch of ranks cuts short count for nothing: the split changes at once.
+    """
+    ends = np.concatenate([[0.0], np.asarray(edges, np.float64)])
+    ones, total = np.ones(len(half_life)), np.zeros(len(edges))
+    for phase in phases:
+        amplitude, decay = amplitude_and_rate("interest", phase.rate / STEP_S, ones, half_life)
+        best = value(solve_price(1.0 / STEP_S, amplitude, decay, ones)[1], amplitude, decay) * STEP_S
+        total += best * np.maximum(np.minimum(ends[1:], phase.end) - np.maximum(ends[:-1], phase.begin), 0.0)
+    return np.asarray(total / np.diff(ends))
 
 
 def _scored(record: Record, objective: Objective, edges: Sequence[int]) -> NDArray[np.float64]:

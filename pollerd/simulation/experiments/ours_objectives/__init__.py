@@ -12,7 +12,7 @@ EXPERIMENTS = (
             "0.3/1.5": Setting(0.3, 1.5),
             "0.3/1.0": Setting(0.3, 1.0),
             "0.9/1.5": Setting(0.9, 1.5),
-            "0.9/1.5, switching": Setting(0.9, 1.5, switch_every=1000),
+            "0.9/1.5, switching": Setting(0.9, 1.5, switching=True),
         },
     ),
     Objectives(
@@ -21,6 +21,7 @@ EXPERIMENTS = (
             "0.3/1.5, 1 min to 3 d": Setting(0.3, 1.5, half_lives=MIXED),
             "0.3/1.0, 1 min to 3 d": Setting(0.3, 1.0, half_lives=MIXED),
             "0.9/1.5, 1 min to 3 d": Setting(0.9, 1.5, half_lives=MIXED),
+            "0.9/1.5, 1 min to 3 d, switching": Setting(0.9, 1.5, switching=True, half_lives=MIXED),
             "0.3/1.5, 10 min": Setting(0.3, 1.5, half_lives=TEN_MINUTES),
         },
     ),

@@ -17,6 +17,8 @@ from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome,
 STRETCHES = (1, 4, 10, 20, 40)
 """Ends of the stretches, in polls a page."""
 PAGES: Mapping[Size, tuple[int, ...]] = {"quick": (2, 30), "full": (2, 30, 512)}
+SWITCH_EVERY = {2: 20, 30: 300, 512: 1000}
+"""Polls between two switches, by pages: 2 to 10 polls a page."""
 LAST: Mapping[Size, int] = {"quick": 10, "full": 40}
 """The last stretch's end, in polls a page."""
 OWN = ("whittle", "lspe", "optimal", "uniform")
@@ -29,11 +31,11 @@ TOLD = "optimal, told the rates"
 
 @dataclass(frozen=True)
 class Setting:
-    """A web: α and β of the ranking, which is shuffled; switches of neighbours in rank; half-lives of news in s."""
+    """A web: α and β of the ranking, which is shuffled; whether neighbours in rank switch; half-lives of news in s."""
 
     alpha: float
     beta: float
-    switch_every: int = 0
+    switching: bool = False
     half_lives: tuple[float, float] = (86_400.0, 86_400.0)
 
 
@@ -41,6 +43,7 @@ class Objectives(Experiment):
     """Rows are allocators by size and web, columns stretches of polls a page."""
 
     source = "ours, as theory.md section 2 for changes"
+    version = 2
     runs: Mapping[Size, int] = {"quick": 2, "full": 30}
 
     def __init__(self, objective: Literal["freshness", "interest"], settings: Mapping[str, Setting]) -> None:
@@ -52,7 +55,8 @@ class Objectives(Experiment):
             "stretches in polls a page. One poll every 10 s; pages in random order, with the true change process and "
             "real gaps; all policies meet the same webs. Rows with `(changes)` are allocators defined for changes "
             "alone, which go by these. A stretch begins with what the one before it left lying, so that it may go "
-            "beyond 1. Allocators learn from changed or not."
+            "beyond 1. Allocators learn from changed or not. Where ranks switch, the rates that are told are those of the "
+            "start, and the best is that of the rates of the time."
         )
 
     def cells(self, size: Size) -> Sequence[Cell]:
@@ -67,7 +71,9 @@ class Objectives(Experiment):
 
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
         setting, pages = self._settings[cell["web"]], cell["pages"]
-        zipf = Zipf(pages, setting.alpha, setting.beta, "shuffled", switch_every=setting.switch_every)
+        zipf = Zipf(
+            pages, setting.alpha, setting.beta, "shuffled", switch_every=SWITCH_EVERY[pages] if setting.switching else 0
+        )
         world = Web(zipf, self._objective, half_lives=setting.half_lives)
         own = cell["allocator"] in OWN
         policy = Policy(cell["allocator"], self._objective if own else "changes", told_rates=cell["told"])

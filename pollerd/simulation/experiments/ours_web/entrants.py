@@ -33,6 +33,8 @@ POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
     2: {"quick": 200, "full": 500},
 }
 """By number of pages."""
+SWITCH_EVERY = {512: 1000, 30: 1000, 2: 100}
+"""Polls between two switches of ranks where there are any, by number of pages: [A]'s r, oftener where polls are fewer."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _environments() -> tuple[Environment, ...]:
     return tuple(
         _environment(pages, alpha, beta, order, every)
         for pages in POLLS_A_PAGE
-        for every in (0, 1000)
+        for every in (0, SWITCH_EVERY[pages])
         for order in orders[pages]
         for alpha, beta in ((0.3, 1.5), (0.3, 1.0), (0.9, 1.5))
     )
