@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.simulation.experiments import Outcome, Printed, cell, runner
+from pollerd.simulation.experiments import Cell, Outcome, Printed, Size, cell, runner
 from pollerd.simulation.experiments.catalogue import experiment, experiments
 from pollerd.simulation.experiments.experiment import SIZES
 from pollerd.simulation.experiments.figures import require_matplotlib
@@ -46,6 +46,25 @@ def test_one_process_or_two_the_numbers_are_the_same(tmp_path: Path) -> None:
     assert alone.estimates == shared.estimates
     assert alone.rows == ["six", "eight", "coin"]
     assert alone.columns == ["mean", "variance"]
+
+
+class Uneven(Dice):
+    """The coin is thrown three times, the dice five."""
+
+    def runs_of(self, cell: Cell, size: Size) -> int:
+        return 3 if cell.row == "coin" else 5
+
+
+def test_cells_may_have_runs_of_their_own(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    results = conduct(Uneven(), "quick", tmp_path, 1, lambda done, total: seen.append((done, total)))
+    assert {row: results.estimates[row, "mean"].runs for row in results.rows} == {"six": 5, "eight": 5, "coin": 3}
+    assert seen[0] == (0, 13)
+    assert seen[-1] == (13, 13)
+    fewer = conduct(Uneven(), "quick", tmp_path, 1, silent, most_runs=4)
+    assert {row: fewer.estimates[row, "mean"].runs for row in fewer.rows} == {"six": 4, "eight": 4, "coin": 3}
+    reproduce(Uneven(), "quick", tmp_path, jobs=1, draw=False, told=silent)
+    assert "Size quick, 3 to 5 runs." in (tmp_path / "dice" / "report.md").read_text()
 
 
 def test_a_seed_is_of_experiment_stream_and_run() -> None:

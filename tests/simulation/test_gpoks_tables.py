@@ -34,6 +34,17 @@ def test_every_printed_number_has_its_place(experiment: Experiment) -> None:
     assert set(experiment.reasons()) <= {(one.row, one.column) for one in experiment.printed()}
 
 
+def test_tables_have_as_many_runs_as_the_thesis_and_a_tenth_where_functions_are_rejected() -> None:
+    table = TABLES["gpoks-8.2"]
+    runs = {cell.row: (table.runs_of(cell, "full"), table.runs_of(cell, "quick")) for cell in table.cells("full")}
+    assert runs == {
+        "GPOKS": (100, 10),
+        "GPOKS:TS": (1000, 10),
+        "GPOKS:OTS": (100, 10),
+        "GPOKS:MONO": (100, 10),
+    }
+
+
 def test_all_tables_are_there() -> None:
     assert {f"gpoks-8.{table}" for table in range(1, 12)} | {"gpoks-short-1", "gpoks-short-2"} <= set(TABLES)
 

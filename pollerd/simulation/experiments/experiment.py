@@ -5,8 +5,9 @@ it in catalogue.py. An experiment holds only small values that pickle: it travel
 
 - `cells(size)` lists the sweep. A cell is one place (row, column) of the table, or one group of columns of a row.
 - `run(cell, seed, size)` does one run of one cell and answers with an `Outcome`: scores by column, curves by name.
-- The runner repeats it `runs[size]` times. The same numbers come out on any number of cores and after any interruption,
-  because a run's random numbers depend on nothing but the experiment, the cell's `stream` and the number of the run.
+- The runner repeats it `runs_of(cell, size)` times. The same numbers come out on any number of cores and after any
+  interruption, because a run's random numbers depend on nothing but the experiment, the cell's `stream` and the number
+  of the run.
   Cells that share a `stream` (policies to be compared) get the same random numbers, run by run.
 - `printed()` gives the paper's numbers by (row, column); the report puts ours beside them with a verdict, and
   `reasons()` says why a number differs. `claims(results)` answers what a paper states in words.
@@ -129,6 +130,10 @@ class Experiment(ABC):
     version: int = 1
     batch: int = 1
     remarks: str = ""
+
+    def runs_of(self, cell: Cell, size: Size) -> int:
+        """How often a cell is run: as often as all, where an experiment says nothing else."""
+        return self.runs[size]
 
     @abstractmethod
     def cells(self, size: Size) -> Sequence[Cell]:

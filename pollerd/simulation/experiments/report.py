@@ -40,10 +40,12 @@ def _markdown(
     claims: Sequence[Claim],
     figures: Sequence[str],
 ) -> str:
-    runs = max((estimate.runs for estimate in results.estimates.values()), default=experiment.runs[results.size])
+    counts = {estimate.runs for estimate in results.estimates.values()} or {experiment.runs[results.size]}
+    least, most = min(counts), max(counts)
+    runs = f"{most:,} {'run' if most == 1 else 'runs'}" if least == most else f"{least:,} to {most:,} runs"
     parts = [
         f"# {experiment.name}: {experiment.title}",
-        f"{experiment.source}. Size {results.size}, {runs} {'run' if runs == 1 else 'runs'}.",
+        f"{experiment.source}. Size {results.size}, {runs}.",
         experiment.remarks,
         _side_by_side(comparisons),
         _claims(claims),

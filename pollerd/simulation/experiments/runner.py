@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,26 +69,27 @@ def conduct(
     cells = list(experiment.cells(size))
     if len({cell.key for cell in cells}) != len(cells):
         raise ValueError(f"{experiment.name}: two cells with the same key")
-    runs = range(min(experiment.runs[size], most_runs or experiment.runs[size]))
+    asked = {cell: experiment.runs_of(cell, size) for cell in cells}
+    runs = {cell: range(min(number, most_runs or number)) for cell, number in asked.items()}
     with Ledger(folder / LEDGER, experiment.version, size) as ledger:
-        tasks = _tasks(experiment, cells, size, runs, ledger)
+        tasks = _tasks(experiment, runs, size, ledger)
         left = sum(len(task.numbers) for task in tasks)
-        total = len(cells) * len(runs)
+        total = sum(map(len, runs.values()))
         told(total - left, total)
         for task, outcomes in _performed(tasks, jobs):
             for run, outcome in zip(task.numbers, outcomes, strict=True):
                 ledger.add(task.cell.key, run, outcome)
             left -= len(task.numbers)
             told(total - left, total)
-        found = {cell: [ledger.get(cell.key, run) for run in runs] for cell in cells}
+        found = {cell: [ledger.get(cell.key, run) for run in runs[cell]] for cell in cells}
     complete = {cell: [outcome for outcome in told_of if outcome is not None] for cell, told_of in found.items()}
     return Results(experiment, size, complete)
 
 
-def _tasks(experiment: Experiment, cells: Sequence[Cell], size: Size, runs: range, ledger: Ledger) -> list[Task]:
+def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledger: Ledger) -> list[Task]:
     """Batches of runs to be done: the first of all cells, then the second, so that a break leaves all with some."""
-    starts = range(0, len(runs), experiment.batch)
-    batches = [(cell, runs[start : start + experiment.batch]) for start in starts for cell in cells]
+    starts = range(0, max(map(len, runs.values()), default=0), experiment.batch)
+    batches = [(cell, of_cell[start : start + experiment.batch]) for start in starts for cell, of_cell in runs.items()]
     return [
         Task(experiment, cell, batch, size)
         for cell, batch in batches

@@ -24,6 +24,8 @@ VARIANT = {
     "GPOKS:IPS": "ips",
     "GPOKS:IPS-OTS": "ips-ots",
 }
+BY_REJECTION = ("GPOKS", "GPOKS:OTS", "GPOKS:MONO")
+"""Rows whose functions have to meet conditions and are drawn until they do."""
 SPLITS: dict[str, type[Arms]] = {"MAB:UCB-1": Ucb1, "MAB:TS": Thompson, "MAB:GP-UCB": GpUcb}
 MATERIALS = "MAB:UCB-1-RAW"
 AUTOMATA = {"LA:LAKG": "lakg", "LA:H-TRAA": "htraa"}

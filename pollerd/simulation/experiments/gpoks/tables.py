@@ -11,7 +11,7 @@ from pollerd.simulation.environments.knapsack import Knapsack
 from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Printed, Size, Statistic, cell
 from pollerd.simulation.experiments.gpoks.play import POINTS
 from pollerd.simulation.experiments.gpoks.printed import TIMES
-from pollerd.simulation.experiments.gpoks.schemes import scores
+from pollerd.simulation.experiments.gpoks.schemes import BY_REJECTION, scores
 
 STEPS = TIMES[-1]
 VARIANCE = "variance"
@@ -62,8 +62,12 @@ class Table(Experiment):
     points: int = POINTS
     even_start: bool = False
     remarks: str = REMARKS
-    runs: Mapping[Size, int] = field(default_factory=lambda: {"quick": 10, "full": 100})
+    runs: Mapping[Size, int] = field(default_factory=lambda: {"quick": 10, "full": 1000})
     batch: int = BATCH
+
+    def runs_of(self, cell: Cell, size: Size) -> int:
+        """As many as [B] has, a tenth of them where functions are drawn by rejection."""
+        return self.runs[size] // 10 if size == "full" and cell.row in BY_REJECTION else self.runs[size]
 
     def cells(self, size: Size) -> Sequence[Cell]:
         return [

@@ -55,8 +55,8 @@ class Objectives(Experiment):
             "stretches in polls a page. One poll every 10 s; pages in random order, with the true change process and "
             "real gaps; all policies meet the same webs. Rows with `(changes)` are allocators defined for changes "
             "alone, which go by these. A stretch begins with what the one before it left lying, so that it may go "
-            "beyond 1. Allocators learn from changed or not. Where ranks switch, the rates that are told are those of the "
-            "start, and the best is that of the rates of the time."
+            "beyond 1. Allocators learn from changed or not. Where ranks switch, the rates that are told are those of "
+            "the start, and the best is that of the rates of the time."
         )
 
     def cells(self, size: Size) -> Sequence[Cell]:

@@ -34,7 +34,7 @@ POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
 }
 """By number of pages."""
 SWITCH_EVERY = {512: 1000, 30: 1000, 2: 100}
-"""Polls between two switches of ranks where there are any, by number of pages: [A]'s r, oftener where polls are fewer."""
+"""Polls between two switches of ranks where there are any, by number of pages: [A]'s r, oftener on two pages."""
 
 
 @dataclass(frozen=True)
