@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import math
 import os
 import tempfile
 from pathlib import Path
@@ -23,6 +24,8 @@ from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.runner import conduct
 from pollerd.simulation.experiments.simulation import Simulation
 
+_MOST_STEPS, _MOST_RUNS = 100_000_000, 1_000_000
+
 
 class Kind(enum.StrEnum):
     """Where the allocators are tried out."""
@@ -32,7 +35,19 @@ class Kind(enum.StrEnum):
     HISTORY = "history"
 
 
+_RANKING = ("pages", "alpha", "beta", "order", "swaps", "switch_every")
+_UNKNOWN_TO: dict[Kind, tuple[str, ...]] = {
+    Kind.WEB: (),
+    Kind.KNAPSACK: ("half_lives", "switch_every"),
+    Kind.HISTORY: ("half_lives", *_RANKING),
+}
+"""Options that have no meaning there."""
+_DEFAULT_ALLOCATOR = {Kind.WEB: "whittle", Kind.KNAPSACK: "htraa", Kind.HISTORY: "whittle"}
+"""Whittle's index holds no mix, which is what the knapsack asks for."""
+
+
 def simulate(
+    context: typer.Context,
     world: Annotated[
         Kind,
         typer.Argument(
@@ -41,7 +56,10 @@ def simulate(
         ),
     ],
     file: Annotated[Path | None, typer.Argument(help="For history: CSV of page,time in seconds.")] = None,
-    allocator: Annotated[list[str] | None, typer.Option(help="May be given more than once; default whittle.")] = None,
+    allocator: Annotated[
+        list[str] | None,
+        typer.Option(help="May be given more than once; default whittle, in the knapsack htraa."),
+    ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="NAME=VALUE, a parameter of the allocators.")] = (
         None
     ),
@@ -58,8 +76,8 @@ def simulate(
     swaps: Annotated[int, typer.Option(help="Neighbour swaps after the order is laid.")] = 0,
     switch_every: Annotated[int, typer.Option(help="Two neighbours in rank change places every so many polls.")] = 0,
     noise: Annotated[float, typer.Option(help="web: chance that feedback is reversed; knapsack: its width.")] = 0.0,
-    steps: Annotated[int, typer.Option(help="Polls, one a step.", min=1)] = 20_000,
-    runs: Annotated[int, typer.Option(help="Runs, each with another web.", min=1)] = 4,
+    steps: Annotated[int, typer.Option(help="Polls, one a step.", min=1, max=_MOST_STEPS)] = 20_000,
+    runs: Annotated[int, typer.Option(help="Runs, each with another web.", min=1, max=_MOST_RUNS)] = 4,
     seed: Annotated[int, typer.Option(help="Other numbers draw other webs.", min=0)] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines in place of a table.")] = False,
@@ -69,22 +87,36 @@ def simulate(
     Figures are shares of the clairvoyant optimum; ± is the standard error over the runs. All allocators meet the same
     webs.
     """
-    zipf = Zipf(pages, alpha, beta, _order(order), swaps, switch_every)
     if (world is Kind.HISTORY) == (file is None):
         raise InvalidValueError("file", "given with history, and with nothing else", str(file))
-    scored = _objective(objective)
-    tried_in: World = KnapsackWorld(zipf, noise)
+    _check_known(context, world, objective)
+    zipf, scored = Zipf(pages, alpha, beta, _order(order), swaps, switch_every), _objective(objective)
+    tried_in: World
     if file is not None:
         tried_in = HistoryWorld(read_history(file), steps, scored, noise)
     elif world is Kind.WEB:
         tried_in = Web(zipf, scored, noise, half_lives)
-    given = dict(_setting(text) for text in settings or [])
-    policies = {name: _policy(name, objective, given, told_rates) for name in allocator or ["whittle"]}
+    else:
+        tried_in = KnapsackWorld(zipf, noise)
+    given = _settings(settings or [])
+    names = allocator or [_DEFAULT_ALLOCATOR[world]]
+    policies = {name: _policy(name, objective, given, told_rates) for name in names}
     _check_taken(given, policies)
     simulation = Simulation(tried_in, policies, steps, runs, seed)
     with tempfile.TemporaryDirectory(prefix="pollerd-simulate-") as folder, showing_progress("simulate") as told:
         results = conduct(simulation, "quick", Path(folder), jobs or os.cpu_count() or 1, told)
-    _print(results, as_json)
+    _print(results, runs, as_json)
+
+
+def _check_known(context: typer.Context, world: Kind, objective: str) -> None:
+    """Raises InvalidValueError for an option that was given and would have no effect."""
+    without = dict.fromkeys(_UNKNOWN_TO[world], f"left out with {world}")
+    if objective != "interest":
+        without.setdefault("half_lives", "left out without --objective interest")
+    for name, allowed in without.items():
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InvalidValueError(f"--{name.replace('_', '-')}", allowed, context.params[name])
 
 
 def _order(given: str) -> Order:
@@ -110,6 +142,8 @@ def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool) 
     if name not in allocation.names():
         raise InvalidValueError("allocator", f"one of {', '.join(allocation.names())}", name)
     taken = allocation.parameters(name)
+    if told_rates and "rates" in taken and "rates" in given:
+        raise InvalidValueError("set", f"without rates, as {name} is told the true ones", "rates")
     used = tuple(sorted((key, value) for key, value in given.items() if key in taken))
     return Policy(name, objective, told_rates and "rates" in taken, used)
 
@@ -122,6 +156,16 @@ def _check_taken(given: dict[str, Any], policies: dict[str, Policy]) -> None:
             raise InvalidValueError("set", f"one of {', '.join(sorted(taken)) or 'none'}", key)
 
 
+def _settings(texts: list[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for text in texts:
+        name, value = _setting(text)
+        if name in given:
+            raise InvalidValueError("set", f"given once for {name}", text)
+        given[name] = value
+    return given
+
+
 def _setting(text: str) -> tuple[str, Any]:
     """ "phase=500" -> ("phase", 500): a number or true or false where it reads as one, else the text."""
     name, equals, value = text.partition("=")
@@ -129,11 +173,12 @@ def _setting(text: str) -> tuple[str, Any]:
         raise InvalidValueError("set", "NAME=VALUE", text)
     try:
         return name, json.loads(value)
-    except json.JSONDecodeError:
+    except ValueError:  # no JSON, or a whole number of thousands of digits
         return name, value
 
 
-def _print(results: Results, as_json: bool) -> None:
+def _print(results: Results, runs: int, as_json: bool) -> None:
+    """A table, or JSON lines in which what cannot be told is null: a share of nothing, an error of one run."""
     if not as_json:
         rows = [[row, *(_figure(results, row, column) for column in results.columns)] for row in results.rows]
         typer.echo(table(("allocator", *results.columns), rows))
@@ -143,11 +188,15 @@ def _print(results: Results, as_json: bool) -> None:
         line = {
             "allocator": row,
             "polls": results.columns,
-            "share": [each.value for each in found],
-            "standard_error": [None if each.runs < 2 else each.error for each in found],
-            "runs": found[0].runs,
+            "share": [_or_none(each.value) for each in found],
+            "standard_error": [_or_none(each.error) for each in found],
+            "runs": runs,
         }
-        typer.echo(json.dumps(line))
+        typer.echo(json.dumps(line, allow_nan=False))
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def _figure(results: Results, row: str, column: str) -> str:

@@ -68,6 +68,23 @@ def test_simulate_by_interest() -> None:
     assert json.loads(ended.stdout)["share"][0] == pytest.approx(1.0, abs=0.2)
 
 
+def test_simulate_the_knapsack() -> None:
+    ended = called("simulate", "knapsack", *SMALL, "--json")
+    assert ended.exit_code == 0, ended.output
+    assert json.loads(ended.stdout)["allocator"] == "htraa", "whittle, the default elsewhere, holds no mix"
+    both = called("simulate", "knapsack", *SMALL, "--allocator", "uniform", "--allocator", "optimal", "--json")
+    shares = [json.loads(line)["share"][0] for line in both.stdout.splitlines()]
+    assert 0 < shares[0] < shares[1] == pytest.approx(1.0)
+
+
+def test_a_share_of_nothing_is_null(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("a,0\nb,0\na,1000000\n")
+    ended = called("simulate", "history", str(path), "--steps", "3000", "--runs", "1", "--jobs", "1", "--json")
+    assert "NaN" not in ended.stdout
+    assert json.loads(ended.stdout)["share"][:2] == [None, None]
+
+
 def test_simulate_a_history(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     path.write_text("page,time\n" + "".join(f"a,{t}\nb,{t * t}\n" for t in range(1, 60)))
@@ -89,6 +106,15 @@ def test_simulate_a_history(tmp_path: Path) -> None:
         (("history",), "file"),
         (("web", "--alpha", "1.5"), "alpha"),
         (("web", "--noise", "0.7"), "noise"),
+        (("web", "--noise", "-1"), "below 0.5"),
+        (("knapsack", "--noise", "nan"), "noise"),
+        (("knapsack", "--switch-every", "9"), "--switch-every: must be left out with knapsack; given: 9"),
+        (("knapsack", "--allocator", "whittle"), "holds a mix"),
+        (("web", "--half-lives", "1", "2"), "--half-lives: must be left out without --objective interest"),
+        (("web", "--objective", "interest", "--half-lives", "60", "inf"), "half_lives"),
+        (("web", "--allocator", "optimal", "--set", "rates=3"), "told the true ones"),
+        (("web", "--allocator", "lakg", "--set", "resolution=5", "--set", "resolution=6"), "given once"),
+        (("history", "missing.csv"), "--pages: must be left out with history; given: 16"),
     ],
 )
 def test_simulate_names_what_cannot_be(arguments: tuple[str, ...], said: str) -> None:

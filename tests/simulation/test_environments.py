@@ -15,8 +15,10 @@ from pollerd.simulation.environments.driving import STEP_S, Record, detections, 
 from pollerd.simulation.environments.histories import History, HistoryChanges, read_history
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
 from pollerd.simulation.environments.web import Policy, run_web
-from pollerd.simulation.environments.worlds import HistoryWorld, KnapsackWorld, Web, best_freshness
+from pollerd.simulation.environments.worlds import HALF_LIVES_S, HistoryWorld, KnapsackWorld, Web, best_freshness
 from pollerd.simulation.environments.zipf import Zipf
+
+SECOND = History(("a",), np.array([0.0, 1.0]), np.array([2]), 1.0)
 
 
 @pytest.fixture
@@ -239,19 +241,81 @@ def test_a_history_is_read_and_lived_through(tmp_path: Path) -> None:
     assert 0 < share[0] <= 2
 
 
-@pytest.mark.parametrize("text", ["a,1\n", "a,1\na,x\n", "a\n", "a,nan\na,2\n", ""])
-def test_strange_histories_are_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"", ""),
+        (b"a,1\n", ""),
+        (b"a,1\nb,\xff\n", ""),
+        (b"a,1\na,x\n", ", line 2"),
+        (b"a\n", ", line 1"),
+        (b"a,nan\na,2\n", ", line 1"),
+        (b"page,time\na,1\nb,-1e308\n", ", line 3"),
+        (b"a,1760000000000\n", ", line 1"),
+        (b"a,1\n" + 140_000 * b"x" + b",2\n", ", line 2"),
+    ],
+)
+def test_strange_histories_are_refused_by_file_and_line(data: bytes, place: str, tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
-    path.write_text(text)
-    with pytest.raises(InvalidValueError, match="history"):
+    path.write_bytes(data)
+    with pytest.raises(InvalidValueError) as refused:
         read_history(path)
+    assert refused.value.field == f"{path}{place}"
+    assert len(str(refused.value)) < 400
+
+
+def test_files_that_are_none_are_named(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing.csv"):
+        with pytest.raises(InvalidValueError, match=path.name):
+            read_history(path)
+
+
+def test_a_history_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_bytes(b"\xef\xbb\xbfpage,time\na,1\na,2\n")
+    assert read_history(path).names == ("a",)
+
+
+def test_a_share_of_nothing_is_none() -> None:
+    """Of two pages that change at the ends of the history, which the best split does not find."""
+    history = History(("a", "b"), np.array([0.0, 1e6, 0.0]), np.array([2, 1]), 1e6)
+    share = HistoryWorld(history, 300).shares(Policy("uniform"), [100, 300], np.random.SeedSequence(1))
+    assert np.isnan(share[0])
 
 
 def test_worlds_say_what_they_do_not_score() -> None:
     with pytest.raises(InvalidValueError, match="objective"):
         KnapsackWorld(Zipf(4)).shares(Policy("optimal", "freshness"), [5], np.random.SeedSequence(1))
     with pytest.raises(InvalidValueError, match="objective"):
-        HistoryWorld(History(("a",), np.array([0.0, 1.0]), np.array([2]), 1.0), 5, "interest")
+        HistoryWorld(SECOND, 5, "interest")
+
+
+def test_worlds_name_what_cannot_be() -> None:
+    for strange in (-1.0, math.nan, math.inf):
+        with pytest.raises(InvalidValueError, match="noise"):
+            KnapsackWorld(Zipf(4), strange)
+        with pytest.raises(InvalidValueError, match="noise"):
+            noisy(np.array([0.5]), strange, np.random.default_rng(1))
+    with pytest.raises(InvalidValueError, match="switch_every"):
+        KnapsackWorld(Zipf(4, switch_every=10))
+    for half_lives in ((60.0, math.inf), (math.nan, 60.0), (0.0, 60.0), (60.0, 1e12)):
+        with pytest.raises(InvalidValueError, match="half_lives"):
+            Web(Zipf(4), "interest", half_lives=half_lives)
+    for polls in (0, 1001):
+        with pytest.raises(InvalidValueError, match="steps"):
+            HistoryWorld(SECOND, polls)
+
+
+def test_half_lives_may_lie_at_both_ends() -> None:
+    world = Web(Zipf(4), "interest", half_lives=HALF_LIVES_S)
+    share = world.shares(Policy("optimal", "interest", told_rates=True), [2000], np.random.SeedSequence(1))
+    assert 0.5 < share[0] < 1.1, "news of 3,000 years are not lost, but the score is what was had so far"
+
+
+def test_uniform_amounts_are_a_mix() -> None:
+    zipf = Zipf(4, 0.3, 1.0, "shuffled")
+    share = KnapsackWorld(zipf).shares(Policy("uniform"), [5], np.random.SeedSequence(1))
+    assert share[0] == pytest.approx(Knapsack(zipf.by_rank).value(np.full(4, 0.25)) / zipf.optimum)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,9 @@ from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.catalogue import experiment
 from pollerd.simulation.experiments.ephemeral.example import four_sources
+from pollerd.simulation.experiments.experiment import Cell, Size
+from pollerd.simulation.experiments.ours_objectives.objectives import Objectives, Setting
+from pollerd.simulation.experiments.reproduction import reproduce
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.runner import conduct, seed_of
 from pollerd.simulation.experiments.verdict import compare
@@ -48,6 +52,14 @@ def test_the_index_policy_is_optimal_for_the_four_sources(polls: int, expected: 
     assert index == pytest.approx(expected, abs=0.01)
     assert index == pytest.approx(exact(sources, Limit(polls), ages=12, error=1e-4), abs=0.01)
     assert index <= bound(sources, polls) + 1e-6
+
+
+@pytest.mark.parametrize("most", [4, 5])
+def test_who_may_poll_all_sites_has_all_there_is(most: int) -> None:
+    sources = four_sources()
+    best = exact(sources, Limit(most), ages=5)
+    assert best == pytest.approx(float(sources.gain.sum()), abs=1e-3)
+    assert best == pytest.approx(average(drive_sources(sources, greedy(sources), Limit(most), 100)), abs=1e-3)
 
 
 def test_the_bound_is_the_best_split_where_epochs_are_short() -> None:
@@ -124,6 +136,24 @@ def test_every_allocator_is_tried_at_sizes_it_is_made_for(name: str) -> None:
         scores = asked.run(cell, seed_of(name, cell, 0), "quick").scores
         assert list(scores) == ["0-1", "1-4", "4-10"]
         assert all(score >= 0 for score in scores.values())
+
+
+class TwoPages(Objectives):
+    """The webs of two pages."""
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [cell for cell in super().cells(size) if cell["pages"] == 2]
+
+
+def test_an_objective_by_every_allocator_is_reported(tmp_path: Path) -> None:
+    asked = TwoPages("interest", {"still": Setting(0.3, 1.5), "moving": Setting(0.9, 1.5, switching=True)})
+    reproduce(asked, "quick", tmp_path, jobs=1, draw=True, told=lambda done, total: None)
+    folder = tmp_path / "ours-interest"
+    report = (folder / "report.md").read_text()
+    assert all(f"| 2 pages, {web}: {name}" in report for web in ("still", "moving") for name in ("whittle", "ucb1"))
+    figures = {f"ours-interest-{number}.{kind}" for number in (1, 2) for kind in ("png", "svg")}
+    assert figures <= {path.name for path in folder.iterdir()}
+    assert ">whittle<" in (folder / "ours-interest-2.svg").read_text()
 
 
 @pytest.mark.parametrize("objective", ["freshness", "interest"])

@@ -1,9 +1,10 @@
-"""Real changes from a file: one line `page,time` for each change, time in seconds (any zero)."""
+"""Real changes from a file: one line `page,time` for each change, time in seconds (any zero, within 10^11)."""
 
 from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import Changes
+
+FARTHEST_S = 1e11
+"""Times lie within so many seconds of zero, 3,000 years: those of today in milliseconds do not."""
+_SHOWN = 80
+"""Characters of a strange line that an error shows."""
 
 
 @dataclass(frozen=True)
@@ -36,29 +42,47 @@ class History:
 def read_history(path: Path) -> History:
     """The history in a CSV file with columns page and time; a first line `page,time` is skipped.
 
-    Raises InvalidValueError for a line that is not a page and a finite number, and where nothing is left to poll.
+    Raises InvalidValueError, which names the file and the line, for a file that cannot be read as UTF-8, for a line
+    that is not a page and a number within `FARTHEST_S` of 0, and where not two moments are left.
     """
     found: dict[str, list[float]] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.reader(file), 1):
-            if row and not (number == 1 and row[:2] == ["page", "time"]):
-                page, time = _change(row, number)
-                found.setdefault(page, []).append(time)
+    for line, row in _rows(path):
+        if row and not (line == 1 and row[:2] == ["page", "time"]):
+            page, time = _change(row, f"{path}, line {line}")
+            found.setdefault(page, []).append(time)
     every = [time for times in found.values() for time in times]
     if not every or max(every) <= min(every):
-        raise InvalidValueError("history", "changes at two moments or more", f"{len(every)} changes")
+        raise InvalidValueError(str(path), "changes at two moments or more", f"{len(every)} changes")
     times = [np.sort(np.array(times)) - min(every) for times in found.values()]
     counts = np.array([len(of_page) for of_page in times])
     return History(tuple(found), np.concatenate(times), counts, max(every) - min(every))
 
 
-def _change(row: list[str], number: int) -> tuple[str, float]:
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The file's rows, each with the number of the line that it ends on."""
+    line = 0
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file)
+            for row in reader:
+                line = reader.line_num
+                yield line, row
+    except OSError as error:
+        raise InvalidValueError(str(path), "a file that can be read", error.strerror) from error
+    except UnicodeDecodeError as error:
+        raise InvalidValueError(str(path), "UTF-8 text", error.object[error.start : error.end]) from error
+    except csv.Error as error:
+        raise InvalidValueError(f"{path}, line {line + 1}", "a page and a time in seconds", str(error)) from error
+
+
+def _change(row: list[str], place: str) -> tuple[str, float]:
+    given = ",".join(row)[:_SHOWN]
     try:
         page, time = row[0], float(row[1])
     except (IndexError, ValueError) as error:
-        raise InvalidValueError(f"history, line {number}", "a page and a time in seconds", row) from error
-    if not math.isfinite(time):
-        raise InvalidValueError(f"history, line {number}", "a finite time", row)
+        raise InvalidValueError(place, "a page and a time in seconds", given) from error
+    if not abs(time) <= FARTHEST_S:
+        raise InvalidValueError(place, f"a page and a time from {-FARTHEST_S:g} to {FARTHEST_S:g} s", given)
     return page, time
 
 

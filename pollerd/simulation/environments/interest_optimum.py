@@ -40,13 +40,14 @@ def exact(sources: Sources, limit: Limit, ages: int, error: float = 1e-3) -> flo
     """The best long-run average, to within `error`, by relative value iteration over the ages of all sites.
 
     Sites count as no older than `ages` epochs, so that it is a hair too low where an optimal policy lets one get older.
-    Raises InvalidValueError for limits of cost and for more than 10⁶ states.
+    A limit above the number of sites is that number. Raises InvalidValueError for limits of cost and for more than 10⁶
+    states.
     """
     n = len(sources)
     if limit.of != "number" or ages**n > _MOST_STATES:
         raise InvalidValueError("limit, ages", f"a number of sites, and at most {_MOST_STATES} states", (limit, ages))
     waiting = sources.after(np.arange(1.0, ages + 1)[:, None])
-    choices = list(itertools.combinations(range(n), int(limit.most)))
+    choices = list(itertools.combinations(range(n), min(int(limit.most), n)))
     value = np.zeros((ages,) * n)
     while True:
         best = np.maximum.reduce([_chosen(value, waiting, choice) for choice in choices])

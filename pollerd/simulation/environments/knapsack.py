@@ -55,7 +55,8 @@ def drive_knapsack(
     """The value `Σ x_i d_i(x_i)` of the mix held in each step, float64[steps], by an allocator (empty, with `shares`).
 
     In each step it selects a material and is told a draw of that material's d_i, at the mix held. noise: the white
-    noise of [B] (2.3), see `noisy`. The draws are for learning; the value is the expectation.
+    noise of [B] (2.3), see `noisy`. The draws are for learning; the value is the expectation. Raises InvalidValueError
+    for an allocator without a mix, and for a strange noise.
     """
     slots, n = np.arange(len(knapsack.p)), len(knapsack.p)
     allocator.add(slots, np.ones(n), np.ones(n))
@@ -65,7 +66,9 @@ def drive_knapsack(
         chosen = allocator.select(now - last, now, eligible, 1)
         amounts = allocator.shares(slots)
         if amounts is None:
-            raise InvalidValueError("allocator", "one that holds a mix", type(allocator).__name__)
+            raise InvalidValueError(
+                "allocator", "one that holds a mix, as htraa, lakg and gpoks do", type(allocator).__name__
+            )
         mix = amounts / amounts.sum()
         values[step] = knapsack.value(mix)
         chance = noisy(knapsack.detection(mix)[chosen], noise, rng)
@@ -74,8 +77,18 @@ def drive_knapsack(
     return values
 
 
+def check_noise(noise: float) -> None:
+    """Raises InvalidValueError for a standard deviation that is below 0 or not finite."""
+    if not 0 <= noise < math.inf:
+        raise InvalidValueError("noise", "finite and >= 0 in the knapsack", noise)
+
+
 def noisy(detection: NDArray[np.float64], noise: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Detection probabilities with white noise of standard deviation `noise` added, kept within [0, 1] ([B] 2.3)."""
+    """Detection probabilities with white noise of standard deviation `noise` added, kept within [0, 1] ([B] 2.3).
+
+    Raises InvalidValueError as `check_noise` does.
+    """
+    check_noise(noise)
     if noise == 0:
         return detection
     return np.clip(detection + rng.normal(0.0, noise, detection.shape), 0.0, 1.0)

@@ -16,13 +16,17 @@ from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import Phase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
 from pollerd.simulation.environments.histories import History, HistoryChanges
-from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
+from pollerd.simulation.environments.knapsack import Knapsack, check_noise, drive_knapsack
 from pollerd.simulation.environments.web import Policy, run_web, streams
 from pollerd.simulation.environments.zipf import Zipf
 
 Objective = Literal["changes", "freshness", "interest"]
 """What is scored, whatever the policy itself is after: the share of polls that find a change; the share of page-time
 that copies are current; the value of new items when found."""
+HALF_LIVES_S = (1e-3, 1e11)
+"""Half-lives of news lie in here: a millisecond to 3,000 years."""
+SHORTEST_STEP_S = 1e-3
+"""A history is not divided any finer: dates in doubles resolve a quarter of a microsecond."""
 
 
 class World(Protocol):
@@ -37,10 +41,10 @@ class World(Protocol):
 class Web:
     """The web of a Zipf ranking, true changes and real gaps, one poll a step, equal weights and costs.
 
-    The best is that of known rates, in closed form; where ranks switch, under `interest`, that of each phase for as long
-    as it lasts. half_lives: s, the shortest and the longest of the pages' news, for
-    `interest`: drawn evenly on a logarithmic scale, whatever the page's rank. Raises InvalidValueError for half-lives
-    that are not 0 < shortest <= longest, and for `interest` with noise.
+    The best is that of known rates, in closed form; where ranks switch, under `interest`, that of each phase for as
+    long as it lasts. half_lives: s, the shortest and the longest of the pages' news, for `interest`: drawn evenly on a
+    logarithmic scale, whatever the page's rank. Raises InvalidValueError for half-lives that are not
+    shortest <= longest within `HALF_LIVES_S`, and for `interest` with noise.
     """
 
     zipf: Zipf
@@ -51,8 +55,9 @@ class Web:
     def __post_init__(self) -> None:
         if self.objective not in ("changes", "freshness", "interest"):
             raise InvalidValueError("objective", "changes, freshness or interest", self.objective)
-        if not 0 < self.half_lives[0] <= self.half_lives[1]:
-            raise InvalidValueError("half_lives", "0 < shortest <= longest", self.half_lives)
+        (least, most), (shortest, longest) = HALF_LIVES_S, self.half_lives
+        if not least <= shortest <= longest <= most:
+            raise InvalidValueError("half_lives", f"{least:g} <= shortest <= longest <= {most:g} s", self.half_lives)
         if self.objective == "interest" and self.noise:
             raise InvalidValueError("noise", "0 with interest", self.noise)
 
@@ -78,10 +83,19 @@ class Web:
 
 @dataclass(frozen=True)
 class KnapsackWorld:
-    """The knapsack of a Zipf ranking: feedback from `d_i(x_i)` at the mix itself, expected value, best mix."""
+    """The knapsack of a Zipf ranking: feedback from `d_i(x_i)` at the mix itself, expected value, best mix.
+
+    Raises InvalidValueError for a ranking that switches, as the knapsack's materials stay what they are, and for a
+    strange noise (`check_noise`).
+    """
 
     zipf: Zipf
     noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_noise(self.noise)
+        if self.zipf.switch_every:
+            raise InvalidValueError("switch_every", "0 in the knapsack", self.zipf.switch_every)
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
         values = np.concatenate([[0.0], np.cumsum(self.values(policy, edges[-1], seed))])
@@ -89,13 +103,15 @@ class KnapsackWorld:
         return np.asarray(np.diff(values[ends]) / np.diff(ends) / self.zipf.optimum)
 
     def values(self, policy: Policy, polls: int, seed: np.random.SeedSequence) -> NDArray[np.float64]:
-        """Expected value of the mix held in each step, float64[polls]."""
+        """Expected value of the mix held in each step, float64[polls]; that of `uniform` is the even one."""
         if policy.objective != "changes":
             raise InvalidValueError("objective", "changes in the knapsack", policy.objective)
         world, own, draws = streams(seed)
         p = np.empty(self.zipf.pages)
         p[self.zipf.page_of_rank(world)] = self.zipf.by_rank
         knapsack = Knapsack(p)
+        if policy.allocator == "uniform":
+            return np.full(polls, knapsack.value(np.full(len(p), 1.0 / len(p))))
         allocator = policy.made(STEP_S, own, knapsack.rate / STEP_S)
         return drive_knapsack(allocator, knapsack, polls, draws, self.noise)
 
@@ -105,7 +121,8 @@ class HistoryWorld:
     """Real changes, lived through once by so many polls at even steps, all pages known at its begin.
 
     The best is what `optimal` reaches that is told every page's average rate: better can be had, by following rates
-    that move. polls: how many the history's span is divided into.
+    that move; where it finds nothing in a stretch, the share is nan. polls: how many the history's span is divided
+    into. Raises InvalidValueError for `interest`, and for steps below `SHORTEST_STEP_S`.
     """
 
     history: History
@@ -116,6 +133,9 @@ class HistoryWorld:
     def __post_init__(self) -> None:
         if self.objective not in ("changes", "freshness"):
             raise InvalidValueError("objective", "changes or freshness in a history", self.objective)
+        if not (self.polls >= 1 and self.history.span / self.polls >= SHORTEST_STEP_S):
+            allowed = f"at least 1, each of {SHORTEST_STEP_S} s or more of the history's {self.history.span:g} s"
+            raise InvalidValueError("steps", allowed, self.polls)
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
         clairvoyant = Policy("optimal", self.objective, told_rates=True)
