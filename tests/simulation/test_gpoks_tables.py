@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +18,16 @@ from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, ma
 from pollerd.simulation.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
 from pollerd.simulation.experiments.gpoks.two_pages import TWO_PAGES
+from pollerd.simulation.experiments.reproduction import reproduce
 from pollerd.simulation.experiments.runner import conduct
 
 TABLES = {experiment.name: experiment for experiment in EXPERIMENTS}
 PAIR = Knapsack(np.array([0.75, 0.25]))
 SEEDS = [np.random.SeedSequence([1, run]) for run in range(6)]
+
+
+def silent(done: int, total: int) -> None:
+    """Shows nothing."""
 
 
 @pytest.mark.parametrize("experiment", [*TWO_PAGES, *EIGHT_PAGES], ids=lambda experiment: experiment.name)
@@ -109,11 +116,24 @@ def test_running_time_is_told() -> None:
     assert outcome.scores[""] > 0
 
 
-def test_a_quick_table_comes_out(tmp_path: Path) -> None:
+def test_a_quick_table_is_reported_beside_the_print(tmp_path: Path) -> None:
+    table = TABLES["gpoks-8.2"]
+    numbers = tuple(number for number in table.numbers if number.row == "GPOKS:TS" and "0.75" in number.column)
+    small = replace(table, rows=("GPOKS:TS",), environments=(table.environments[1],), numbers=numbers)
+    verdicts = reproduce(small, "quick", tmp_path, jobs=1, draw=True, told=silent)
+    assert verdicts.total() == 3
+    report = (tmp_path / "gpoks-8.2" / "report.md").read_text()
+    assert "Size quick, 10 runs." in report
+    assert "| GPOKS:TS | 0.75/0.25 t=1000 | 787.9 |" in report
+    with (tmp_path / "gpoks-8.2" / "table.csv").open(newline="") as file:
+        found = {(line["row"], line["column"]): float(line["value"]) for line in csv.DictReader(file)}
+    assert 0.93 * 812.5 < found["GPOKS:TS", "0.75/0.25 t=1000"] <= 812.5
+
+
+def test_a_quick_table_of_variances_comes_out(tmp_path: Path) -> None:
     """The variance of runs, one batch of them, through the runner."""
-    table = TABLES["gpoks-8.9"]
-    small = type(table)(**{**vars(table), "rows": ("MAB:UCB-1", "MAB:UCB-1-RAW"), "numbers": ()})
-    results = conduct(small, "quick", tmp_path, 1, lambda done, of: None)
+    small = replace(TABLES["gpoks-8.9"], rows=("MAB:UCB-1", "MAB:UCB-1-RAW"), numbers=())
+    results = conduct(small, "quick", tmp_path, 1, silent)
     assert results.rows == ["MAB:UCB-1", "MAB:UCB-1-RAW"]
     assert all(results.estimates[row, "variance"].runs == 10 for row in results.rows)
     assert all(0 < results.value(row, "variance") < 1000 for row in results.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.results import Results
+from pollerd.simulation.experiments.shares import draw_web
 
 STRETCHES = (1, 4, 10, 20, 40)
 """Ends of the stretches, in polls a page."""
@@ -81,6 +83,15 @@ class Objectives(Experiment):
         shares = world.shares(policy, [pages * end for end in ends], seed)
         names = [f"{begin}-{end}" for begin, end in itertools.pairwise([0, *ends])]
         return Outcome(dict(zip(names, shares.tolist(), strict=True)))
+
+    def figures(self) -> Sequence[str]:
+        return [f"{self.name}-{number}" for number in range(1, len(self._settings) + 1)]
+
+    def draw(self, figure: str, results: Results, axes: Any) -> None:
+        """A web with the most pages that there are results of."""
+        web = list(self._settings)[self.figures().index(figure)]
+        pages = max(number for number in PAGES[results.size] if f"{number} pages, {web}: {TOLD}" in results.rows)
+        draw_web(axes, results, f"{pages} pages, {web}")
 
 
 def _rows() -> dict[str, str]:

@@ -14,10 +14,17 @@ from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, O
 from pollerd.simulation.experiments.learning_curves import means
 from pollerd.simulation.experiments.ours_web.entrants import ENVIRONMENTS, WHITTLE, Environment
 from pollerd.simulation.experiments.results import Results
+from pollerd.simulation.experiments.shares import draw_web
 
 ENDS = (1, 2, 4, 10, 20, 40, 80, 200, 500)
 """Stretches end at so many polls a page."""
 _BY_NAME = {environment.name: environment for environment in ENVIRONMENTS}
+_DRAWN = {
+    f"ours-web-{environment.zipf.pages}-{'switching' if environment.zipf.switch_every else 'static'}": environment
+    for environment in ENVIRONMENTS
+    if environment.quick
+}
+"""The webs of both sizes by the name of their figure."""
 
 
 class OursWeb(Experiment):
@@ -71,20 +78,10 @@ class OursWeb(Experiment):
         ]
 
     def figures(self) -> Sequence[str]:
-        return ("ours-web",)
+        return list(_DRAWN)
 
     def draw(self, figure: str, results: Results, axes: Any) -> None:
-        """The first environment: shares over polls a page."""
-        environment = ENVIRONMENTS[2]
-        for name in environment.entrants:
-            row = f"{environment.name}: {name}"
-            columns = [column for column in results.columns if (row, column) in results.estimates]
-            found = [results.estimates[row, column] for column in columns]
-            axes.errorbar(columns, [each.value for each in found], [each.error for each in found], label=name, lw=1)
-        axes.set_xlabel("polls a page")
-        axes.set_ylabel("share of the clairvoyant optimum")
-        axes.set_title(environment.name, fontsize="medium")
-        axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5))
+        draw_web(axes, results, _DRAWN[figure].name)
 
 
 def _columns(ends: Sequence[int]) -> list[str]:
