@@ -11,14 +11,16 @@ import pytest
 
 from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.simulation.environments.knapsack import Knapsack
-from pollerd.simulation.experiments import Experiment, cell
+from pollerd.simulation.experiments import Claim, Experiment, cell
 from pollerd.simulation.experiments.gpoks import EXPERIMENTS
+from pollerd.simulation.experiments.gpoks.claims import SAID, VARIANCE, Said
 from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES
 from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, splits
 from pollerd.simulation.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
 from pollerd.simulation.experiments.gpoks.two_pages import TWO_PAGES
 from pollerd.simulation.experiments.reproduction import reproduce
+from pollerd.simulation.experiments.results import Estimate, Results
 from pollerd.simulation.experiments.runner import conduct
 
 TABLES = {experiment.name: experiment for experiment in EXPERIMENTS}
@@ -128,6 +130,33 @@ def test_a_quick_table_is_reported_beside_the_print(tmp_path: Path) -> None:
     with (tmp_path / "gpoks-8.2" / "table.csv").open(newline="") as file:
         found = {(line["row"], line["column"]): float(line["value"]) for line in csv.DictReader(file)}
     assert 0.93 * 812.5 < found["GPOKS:TS", "0.75/0.25 t=1000"] <= 812.5
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_said_is_of_rows_and_columns_that_there_are(name: str) -> None:
+    table = TABLES[name]
+    places = {(number.row, number.column) for number in table.printed()}
+    for said in SAID[name]:
+        assert places >= {(row, column) for row in (*said.ahead, *said.of) for column in said.columns}
+
+
+def test_what_is_said_is_asked_of_the_rows_that_there_are(tmp_path: Path) -> None:
+    """By 60 updates in 740, with a standard error of 2."""
+    small = replace(TABLES["gpoks-8.8"], rows=("MAB:UCB-1", "MAB:UCB-1-RAW"), numbers=())
+    (claim,) = small.claims(conduct(small, "quick", tmp_path, 1, silent))
+    assert claim.holds
+    assert claim.shown_by.startswith("0.75/0.25 t=1000: 7")
+
+
+def test_less_variance_is_ahead() -> None:
+    said = Said("steadier", ("A",), ("B", "C"), (VARIANCE,))
+    results = Results(TABLES["gpoks-8.3"], "quick", {})
+    results.estimates = {
+        (row, VARIANCE): Estimate(value, 0.1, 9) for row, value in (("A", 2.0), ("B", 3.0), ("C", 2.5))
+    }
+    assert said.asked(results) == Claim("steadier", True, "variance: 2.0 and 2.5")
+    results.estimates["C", VARIANCE] = Estimate(1.5, 0.1, 9)
+    assert not said.asked(results).holds
 
 
 def test_a_quick_table_of_variances_comes_out(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ _TIE = (
     "[B] does not print whom its ties favour, and its number for .55/.45 lies between those of the two corners"
 )
 _CUT = "digits are cut, not rounded, and [B]'s optimum is the best mix on amounts in steps of .01"
-_SAME = (
+SAME_ROWS = (
     "the printed rows of both automata are the same for all three pairs, to .2, and contradict the short paper (LAKG "
     "793.1 for .75/.25): a slip"
 )
@@ -103,5 +103,5 @@ def _of_gpoks(table: str, number: Printed) -> str:
 
 def _of_automata(table: str, row: str) -> str:
     if table in ("gpoks-8.8", "gpoks-8.9"):
-        return _SAME
+        return SAME_ROWS
     return _SKETCH if row == "LA:LAKG" else _OTHER_AUTOMATON

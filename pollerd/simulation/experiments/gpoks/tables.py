@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pollerd.simulation.environments.knapsack import Knapsack
-from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Printed, Size, Statistic, cell
+from pollerd.simulation.experiments.experiment import (
+    Cell,
+    Claim,
+    Experiment,
+    Outcome,
+    Printed,
+    Size,
+    Statistic,
+    cell,
+)
+from pollerd.simulation.experiments.gpoks.claims import VARIANCE, claims_of
 from pollerd.simulation.experiments.gpoks.play import POINTS
 from pollerd.simulation.experiments.gpoks.printed import TIMES
 from pollerd.simulation.experiments.gpoks.schemes import BY_REJECTION, scores
+from pollerd.simulation.experiments.results import Results
 
 STEPS = TIMES[-1]
-VARIANCE = "variance"
 BATCH = 100
 """Runs that GPOKS does together."""
 THESIS = "[B] Glimsdal, thesis on GPOKS"
@@ -95,6 +105,9 @@ class Table(Experiment):
 
     def printed(self) -> Sequence[Printed]:
         return self.numbers
+
+    def claims(self, results: Results) -> Sequence[Claim]:
+        return claims_of(self.name, results)
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
         return dict(self.why)
