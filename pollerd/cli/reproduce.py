@@ -53,13 +53,11 @@ def reproduce(
 
 
 def _conduct(chosen: Sequence[Experiment], size: Size, out: Path, jobs: int, draw: bool, runs: int | None) -> None:
-    done = []
     for each in chosen:
         with showing_progress(each.name) as told:
             verdicts = conduct_and_write(each, size, out, jobs=jobs, draw=draw, told=told, most_runs=runs)
-        done.append((each, verdicts))
         typer.echo(f"{each.name}: {in_words(verdicts)} -> {out / each.name / REPORT}")
-    typer.echo(f"all: {write_summary(done, size, out)}")
+    typer.echo(f"all: {write_summary(out)}")
 
 
 def _print_list() -> None:
@@ -70,4 +68,4 @@ def _print_list() -> None:
 def _chosen(names: list[str], everything: bool) -> list[Experiment]:
     if everything == bool(names):
         raise InvalidValueError("experiments", "names, or --all; --list shows them", names or "none")
-    return list(experiments().values()) if everything else [experiment(name) for name in names]
+    return list(experiments().values()) if everything else [experiment(name) for name in dict.fromkeys(names)]

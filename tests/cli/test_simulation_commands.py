@@ -136,6 +136,23 @@ def test_reproduce(tmp_path: Path) -> None:
         assert "--list" in str(ended.exception)
 
 
+def test_reproduce_twice_is_on_one_page(tmp_path: Path) -> None:
+    quickly = ("--no-figures", "--out", str(tmp_path), "--jobs", "1")
+    assert called("reproduce", "htraa-updates", "htraa-updates", *quickly).stdout.count("htraa-updates: ") == 1
+    assert called("reproduce", "ephemeral-fig-1", *quickly).exit_code == 0
+    page = (tmp_path / "README.md").read_text()
+    assert page.count("(htraa-updates/report.md)") == page.count("(ephemeral-fig-1/report.md)") == 1
+
+
+def test_reproduce_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "htraa-updates" / "runs.jsonl").mkdir(parents=True)
+    for out, named in ((tmp_path / "file", "file"), (tmp_path, "runs.jsonl")):
+        ended = called("reproduce", "htraa-updates", "--no-figures", "--out", str(out), "--jobs", "1")
+        assert isinstance(ended.exception, InvalidValueError)
+        assert named in str(ended.exception)
+
+
 async def test_as_a_process_it_says_one_line_where_something_is_wrong() -> None:
     listed = await command("reproduce", "--list")
     assert "htraa-fig-5 " in listed.out

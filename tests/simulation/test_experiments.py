@@ -20,7 +20,7 @@ from pollerd.simulation.experiments.catalogue import experiment, experiments
 from pollerd.simulation.experiments.experiment import SIZES
 from pollerd.simulation.experiments.figures import require_matplotlib
 from pollerd.simulation.experiments.ledger import Ledger
-from pollerd.simulation.experiments.reproduction import reproduce, write_summary
+from pollerd.simulation.experiments.reproduction import ENTRY, reproduce, write_summary
 from pollerd.simulation.experiments.results import Estimate, Results, estimate
 from pollerd.simulation.experiments.runner import LEDGER, conduct, seed_of
 from pollerd.simulation.experiments.simulation import edges_up_to, stretch_names
@@ -106,7 +106,10 @@ def test_another_version_or_size_is_done_anew(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    for damaged in ("{", '{"version": 1}', "7"):
+    run = {"version": 1, "size": "quick", "cell": "a", "run": 0, "scores": {"x": 1.0}, "curves": {"c": [1.0]}}
+    strange = {"scores": ["abc", {"x": "abc"}, None], "curves": [[1], {"c": 1}, {"c": [None]}], "run": ["0"]}
+    lines = [json.dumps({**run, field: value}) for field, values in strange.items() for value in values]
+    for damaged in ("{", '{"version": 1}', "7", "null", *lines):
         (tmp_path / "runs").write_text(f"{damaged}\n")
         with pytest.raises(InvalidValueError, match="runs, line 1"), Ledger(tmp_path / "runs", 1, "quick"):
             pass
@@ -241,8 +244,39 @@ def test_a_report_has_all_side_by_side(tmp_path: Path) -> None:
     before = (tmp_path / "dice" / "lines.svg").read_bytes()
     reproduce(Dice(), "quick", tmp_path, jobs=1, draw=True, told=silent)
     assert (tmp_path / "dice" / "lines.svg").read_bytes() == before, "the same numbers give the same file"
-    page = write_summary([(Dice(), verdicts)], "quick", tmp_path).read_text()
-    assert "[dice](dice/report.md)" in page
+
+
+def test_the_page_of_all_keeps_what_earlier_calls_made(tmp_path: Path) -> None:
+    reproduce(Joint(), "full", tmp_path, jobs=1, draw=False, told=silent)
+    reproduce(Dice(), "quick", tmp_path, jobs=1, draw=False, told=silent)
+    (tmp_path / "older").mkdir()
+    (tmp_path / "older" / "report.md").write_text("# older: of a time without entries\n")
+    *_, dice, joint, older = write_summary(tmp_path).read_text().splitlines()
+    assert dice.startswith("| [dice](dice/report.md) | throws of a die | everybody knows | quick | 2 agrees, 1 claim")
+    assert joint.startswith("| [joint](joint/report.md) | throws of a die | everybody knows | full | ")
+    assert older == "| [older](older/report.md) |  |  |  | see its report |"
+    (tmp_path / "dice" / ENTRY).write_text("[]")
+    with pytest.raises(InvalidValueError, match=f"dice/{ENTRY}"):
+        write_summary(tmp_path)
+
+
+def test_a_batch_is_done_whole_however_few_of_its_runs_are_asked_for(tmp_path: Path) -> None:
+    fresh = conduct(Joint(), "quick", tmp_path / "fresh", 1, silent, most_runs=4).estimates
+    conduct(Joint(), "quick", tmp_path / "kept", 1, silent, most_runs=18)
+    assert conduct(Joint(), "quick", tmp_path / "kept", 1, silent, most_runs=4).estimates == fresh
+    assert {estimate.runs for estimate in fresh.values()} == {4}
+    told: list[tuple[int, int]] = []
+    conduct(Joint(), "quick", tmp_path / "kept", 1, lambda done, total: told.append((done, total)), most_runs=20)
+    assert told == [(60, 60)]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "taken" / "dice" / LEDGER).mkdir(parents=True)
+    (tmp_path / "half" / "dice" / "report.md").mkdir(parents=True)
+    for out, named in (("file", "file/dice"), ("taken", LEDGER), ("half", "report.md")):
+        with pytest.raises(InvalidValueError, match=f"{named}: must be a place that can be read and written"):
+            reproduce(Dice(), "quick", tmp_path / out, jobs=1, draw=False, told=silent)
 
 
 def test_a_number_not_run_is_said_so() -> None:

@@ -5,9 +5,10 @@ it in catalogue.py. An experiment holds only small values that pickle: it travel
 
 - `cells(size)` lists the sweep. A cell is one place (row, column) of the table, or one group of columns of a row.
 - `run(cell, seed, size)` does one run of one cell and answers with an `Outcome`: scores by column, curves by name.
-- The runner repeats it `runs_of(cell, size)` times. The same numbers come out on any number of cores and after any
-  interruption, because a run's random numbers depend on nothing but the experiment, the cell's `stream` and the number
-  of the run.
+- The runner repeats it `runs_of(cell, size)` times. The same numbers come out on any number of cores, after any
+  interruption and whatever earlier calls did, because a run's random numbers depend on nothing but the experiment, the
+  cell's `stream` and the number of the run; or, where runs that are done together share a generator, on the numbers of
+  its batch, which is done whole, however few of its runs are asked for.
   Cells that share a `stream` (policies to be compared) get the same random numbers, run by run.
 - `printed()` gives the paper's numbers by (row, column); the report puts ours beside them with a verdict, and
   `reasons()` says why a number differs. `claims(results)` answers what a paper states in words.
@@ -120,7 +121,8 @@ class Experiment(ABC):
 
     name: as on the command line, "htraa-fig-7". title: a line. source: paper and place. runs: how many by size.
     version: to be raised when `run` comes to mean something else; stored runs of another version are not used.
-    batch: so many runs are given to `run_together` at once. remarks: what we decided where the paper is silent.
+    batch: so many runs are given to `run_together` at once. independent: what a run comes to does not hang on the runs
+    of its batch, so that a batch need not be done whole. remarks: what we decided where the paper is silent.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Experiment(ABC):
     runs: Mapping[Size, int]
     version: int = 1
     batch: int = 1
+    independent: bool = False
     remarks: str = ""
 
     def runs_of(self, cell: Cell, size: Size) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pollerd.errors import ConfigError
 from pollerd.simulation.experiments.experiment import Experiment
+from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.results import Results
 
 _SIZE_INCHES = (8.0, 4.2)
@@ -24,10 +25,14 @@ def require_matplotlib() -> None:
 
 
 def write_figures(experiment: Experiment, results: Results, folder: Path) -> list[str]:
-    """Draws all figures of the experiment into the folder; returns their names."""
+    """Draws all figures of the experiment into the folder; returns their names.
+
+    Raises InvalidValueError where they cannot be written.
+    """
     names = list(experiment.figures())
     if names:
-        folder.mkdir(parents=True, exist_ok=True)
+        with naming(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             _write_one(experiment, results, folder, name)
     return names
@@ -47,5 +52,6 @@ def _write_one(experiment: Experiment, results: Results, folder: Path, name: str
         figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
         axes: Any = figure.subplots()
         experiment.draw(name, results, axes)
-        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-        figure.savefig(folder / f"{name}.png", dpi=_DOTS_AN_INCH)
+        with naming(folder):
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+            figure.savefig(folder / f"{name}.png", dpi=_DOTS_AN_INCH)

@@ -69,6 +69,7 @@ class LearningCurves(Experiment):
 
     version = 2
     batch = TOGETHER
+    independent = True
 
     def __init__(self, learning: Learning) -> None:
         self._learning = learning

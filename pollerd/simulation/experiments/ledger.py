@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+import msgspec
 
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.experiments.experiment import Outcome
+from pollerd.simulation.experiments.refusals import naming
+
+
+class _Line(msgspec.Struct):
+    """A finished run as it stands in the file."""
+
+    version: int
+    size: str
+    cell: str
+    run: int
+    scores: dict[str, float]
+    curves: dict[str, list[float]]
 
 
 class Ledger:
     """A file of finished runs of one experiment; a context manager.
 
     Runs of other versions and sizes stay in it and are not used. A last line that was torn by a kill is dropped; for
-    any other line that is no run InvalidValueError names the file and the line.
+    any other line that is no run InvalidValueError names the file and the line, and for what cannot be read or written
+    the place.
     """
 
     def __init__(self, path: Path, version: int, size: str) -> None:
@@ -22,13 +37,15 @@ class Ledger:
         self._done: dict[tuple[str, int], Outcome] = {}
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._read()
-        self._file = self._path.open("a", encoding="utf-8")
+        with naming(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._read()
+            self._file = self._path.open("a", encoding="utf-8")
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._file.close()
+        with naming(self._path):
+            self._file.close()
 
     def get(self, key: str, run: int) -> Outcome | None:
         """The outcome of a run of the cell with that key, if it was done."""
@@ -36,16 +53,13 @@ class Ledger:
 
     def add(self, key: str, run: int, outcome: Outcome) -> None:
         """Notes a finished run; it is in the file when this returns."""
-        line = {
-            "version": self._version,
-            "size": self._size,
-            "cell": key,
-            "run": run,
-            "scores": {name: float(value) for name, value in outcome.scores.items()},
-            "curves": {name: [float(value) for value in curve] for name, curve in outcome.curves.items()},
-        }
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        scores = {name: float(value) for name, value in outcome.scores.items()}
+        curves = {name: [float(value) for value in curve] for name, curve in outcome.curves.items()}
+        line = _Line(self._version, self._size, key, run, scores, curves)
+        with naming(self._path):
+            # json, not msgspec: a score that a run does not have is NaN, which msgspec makes null
+            self._file.write(json.dumps(msgspec.structs.asdict(line)) + "\n")
+            self._file.flush()
         self._done[key, run] = outcome
 
     def _read(self) -> None:
@@ -58,10 +72,10 @@ class Ledger:
                 file.truncate(whole)
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
-                self._take(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+                self._take(msgspec.convert(json.loads(line), _Line))
+            except (ValueError, msgspec.ValidationError) as error:
                 raise InvalidValueError(f"{self._path}, line {number}", "a finished run", line[:80]) from error
 
-    def _take(self, line: dict[str, Any]) -> None:
-        if (line["version"], line["size"]) == (self._version, self._size):
-            self._done[line["cell"], line["run"]] = Outcome(line["scores"], line["curves"])
+    def _take(self, line: _Line) -> None:
+        if (line.version, line.size) == (self._version, self._size):
+            self._done[line.cell, line.run] = Outcome(line.scores, line.curves)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pollerd.simulation.experiments.experiment import Claim, Experiment
+from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.results import Estimate, Results
 from pollerd.simulation.experiments.verdict import Comparison, compare
 
@@ -19,15 +20,16 @@ def write(experiment: Experiment, results: Results, folder: Path, figures: Seque
     """Writes report.md, table.csv and, where the paper prints numbers, printed.csv; returns how often each verdict.
 
     What is said in words counts as "claim came out" or "claim did not". figures: names of the pictures that lie beside
-    the report, without their endings.
+    the report, without their endings. Raises InvalidValueError where the folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     comparisons, claims = compare(experiment, results), experiment.claims(results)
-    (folder / REPORT).write_text(_markdown(experiment, results, comparisons, claims, figures), encoding="utf-8")
-    _write_csv(folder / TABLE, ("row", "column", "value", "standard_error", "runs"), _numbers(results))
-    if comparisons:
-        fields = ("row", "column", "printed", "ours", "standard_error", "runs", "verdict", "reason", "note")
-        _write_csv(folder / NUMBERS, fields, map(_compared_fields, comparisons))
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / REPORT).write_text(_markdown(experiment, results, comparisons, claims, figures), encoding="utf-8")
+        _write_csv(folder / TABLE, ("row", "column", "value", "standard_error", "runs"), _numbers(results))
+        if comparisons:
+            fields = ("row", "column", "printed", "ours", "standard_error", "runs", "verdict", "reason", "note")
+            _write_csv(folder / NUMBERS, fields, map(_compared_fields, comparisons))
     verdicts = Counter(comparison.verdict.strip("*") for comparison in comparisons)
     verdicts.update("claim came out" if claim.holds else "claim did not" for claim in claims)
     return verdicts

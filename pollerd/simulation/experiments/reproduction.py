@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
+from pollerd.errors import InvalidValueError
+from pollerd.simulation.experiments.catalogue import experiments
 from pollerd.simulation.experiments.experiment import Experiment, Size
 from pollerd.simulation.experiments.figures import write_figures
+from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.report import REPORT, table, write
 from pollerd.simulation.experiments.runner import Told, conduct
 
-SUMMARY = "README.md"
+SUMMARY, ENTRY = "README.md", "entry.json"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What the page of all experiments says of one; it lies beside the experiment's report."""
+
+    title: str
+    source: str
+    size: str
+    verdicts: dict[str, int]
 
 
 def reproduce(
@@ -31,26 +45,39 @@ def reproduce(
     folder = out / experiment.name
     results = conduct(experiment, size, folder, jobs, told, most_runs=most_runs)
     drawn = write_figures(experiment, results, folder) if draw else []
-    return write(experiment, results, folder, drawn)
+    verdicts = write(experiment, results, folder, drawn)
+    entry = Entry(experiment.title, experiment.source, size, dict(verdicts))
+    with naming(folder):
+        (folder / ENTRY).write_bytes(msgspec.json.encode(entry))
+    return verdicts
 
 
-def in_words(verdicts: Counter[str]) -> str:
+def in_words(verdicts: Mapping[str, int]) -> str:
     """ "3 agrees, 1 differs"; what there is to say where nothing is printed."""
     return ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())) or "no printed numbers"
 
 
-def write_summary(done: Sequence[tuple[Experiment, Counter[str]]], size: Size, out: Path) -> Path:
-    """Writes the page of all experiments done; returns its path."""
-    rows = [
-        (
-            f"[{experiment.name}]({experiment.name}/{REPORT})",
-            experiment.title,
-            experiment.source,
-            in_words(verdicts),
-        )
-        for experiment, verdicts in done
-    ]
-    text = f"# Experiments, size {size}\n\n" + table(("experiment", "what", "source", "verdicts"), rows) + "\n"
-    path = out / SUMMARY
-    path.write_text(text, encoding="utf-8")
+def write_summary(out: Path) -> Path:
+    """Writes the page of all experiments whose reports are in the folder, whichever call made them; returns its path.
+
+    Raises InvalidValueError for an entry that is none, and where the page cannot be written.
+    """
+    place = {name: at for at, name in enumerate(experiments())}
+    with naming(out):
+        found = sorted(path.parent.name for path in out.glob(f"*/{REPORT}"))
+        rows = [_row(out, name) for name in sorted(found, key=lambda name: place.get(name, len(place)))]
+        path = out / SUMMARY
+        text = table(("experiment", "what", "source", "size", "verdicts"), rows)
+        path.write_text(f"# Experiments\n\n{text}\n", encoding="utf-8")
     return path
+
+
+def _row(out: Path, name: str) -> tuple[str, ...]:
+    link, path = f"[{name}]({name}/{REPORT})", out / name / ENTRY
+    if not path.exists():  # its report was written before there were entries
+        return (link, "", "", "", "see its report")
+    try:
+        entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(str(path), "the entry of an experiment", str(error)) from error
+    return (link, entry.title, entry.source, entry.size, in_words(entry.verdicts))

@@ -1,8 +1,12 @@
-"""Runs experiments on the cores there are. A result does not depend on how many, on their order, or on breaks."""
+"""Runs experiments on the cores there are.
+
+A result does not depend on how many, on their order, on breaks, or on how many runs an earlier call did.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import multiprocessing
 import os
 import signal
@@ -61,8 +65,8 @@ def conduct(
     """Does what is not done yet of an experiment, and takes all its runs together.
 
     folder: where its ledger is; it is made as needed. jobs: processes, 1: this one. Ctrl-C (KeyboardInterrupt) and an
-    exception in a run leave what is done in the ledger. most_runs: no more of each cell than so many; a later call
-    with more of them does those that are missing.
+    exception in a run leave what is done in the ledger. most_runs: no more of each cell count than so many; a later
+    call with more of them does those that are missing. Batches of runs that are not independent are done whole.
     """
     if jobs < 1:
         raise InvalidValueError("jobs", "at least 1", jobs)
@@ -70,7 +74,8 @@ def conduct(
     if len({cell.key for cell in cells}) != len(cells):
         raise ValueError(f"{experiment.name}: two cells with the same key")
     asked = {cell: experiment.runs_of(cell, size) for cell in cells}
-    runs = {cell: range(min(number, most_runs or number)) for cell, number in asked.items()}
+    shown = {cell: range(min(number, most_runs or number)) for cell, number in asked.items()}
+    runs = {cell: _with_their_batches(experiment, len(shown[cell]), number) for cell, number in asked.items()}
     with Ledger(folder / LEDGER, experiment.version, size) as ledger:
         tasks = _tasks(experiment, runs, size, ledger)
         left = sum(len(task.numbers) for task in tasks)
@@ -81,9 +86,16 @@ def conduct(
                 ledger.add(task.cell.key, run, outcome)
             left -= len(task.numbers)
             told(total - left, total)
-        found = {cell: [ledger.get(cell.key, run) for run in runs[cell]] for cell in cells}
+        found = {cell: [ledger.get(cell.key, run) for run in shown[cell]] for cell in cells}
     complete = {cell: [outcome for outcome in told_of if outcome is not None] for cell, told_of in found.items()}
     return Results(experiment, size, complete)
+
+
+def _with_their_batches(experiment: Experiment, shown: int, number: int) -> range:
+    """The runs to be done where the first `shown` of a cell's `number` count."""
+    if experiment.independent:
+        return range(shown)
+    return range(min(number, math.ceil(shown / experiment.batch) * experiment.batch))
 
 
 def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledger: Ledger) -> list[Task]:

@@ -43,6 +43,7 @@ class EphemeralTable(Experiment):
     source = f"{PAPER}, table 1 and section 8"
     runs: Mapping[Size, int] = {"quick": 5, "full": 100}
     batch = 100
+    independent = True
     remarks = (
         f"Averages are over {EPOCHS} epochs after {SETTLED}, from X(0) = u, but for the column of the first "
         f"{FIRST_EPOCHS} epochs, which are counted from empty sources, X(0) = 0. "
