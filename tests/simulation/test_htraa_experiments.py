@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def silent(done: int, total: int) -> None:
 
 
 def small(of: LearningCurves, pages: int = 16) -> LearningCurves:
-    """The experiment with fewer pages and polls."""
+    """The experiment with fewer pages and polls; the catalogue's stays as it is."""
+    of = deepcopy(of)
     learning = replace(of._learning, runs={"quick": 1, "full": 1})
     zipf = replace(learning.zipf, pages=pages, switch_every=learning.zipf.switch_every and 500)
     schemes = tuple(replace(each, web=_fewer(each.web)) for each in learning.schemes)
@@ -66,6 +68,23 @@ def test_curves_and_stretches_tell_the_same(tmp_path: Path) -> None:
     assert results.value("Optimal", "0-1k") > results.value("Uniform", "0-1k")
     assert figure.polls_to(results, "Optimal", 0.1) <= 10 * POLLS / WINDOWS
     assert figure.polls_to(results, "Uniform", 2.0) == np.inf
+
+
+def test_what_is_said_of_slow_and_fast_switches_and_of_a_flat_ranking_is_asked(tmp_path: Path) -> None:
+    """In the small web there are 500 polls before the first switch, and 500 between two."""
+    slow, fast, flat = (small(experiment(f"htraa-fig-{number}")) for number in (9, 10, 7))  # type: ignore[arg-type]
+    results = conduct(slow, "quick", tmp_path / "slow", 1, silent)
+    *_, said = slow.claims(results)
+    curve = results.curves["H-TRAA", "", DETECTIONS].mean / slow._learning.zipf.optimum
+    windows = POLLS // WINDOWS
+    before, later = (curve[end // windows - 2 : end // windows].mean() for end in (500, 1000))
+    assert f"before the first switch {before:.3f}" in said.shown_by
+    assert f"before the next {later:.3f}" in said.shown_by
+    assert said.holds == (later >= before - 0.02)
+    *_, said = fast.claims(conduct(fast, "quick", tmp_path / "fast", 1, silent))
+    assert said.text == "H-TRAA is never allowed to reach an optimal solution"
+    *_, said = flat.claims(conduct(flat, "quick", tmp_path / "flat", 1, silent))
+    assert said.holds
 
 
 def test_the_quick_size_leaves_out_the_largest_trees() -> None:

@@ -158,6 +158,13 @@ class LearningCurves(Experiment):
         last = int(below[-1]) + 1 if len(below) else 0
         return float(last + SMOOTHED) * self._polls(results.size) / WINDOWS if last < len(curve) else np.inf
 
+    def between(self, results: Results, name: str, begin: float, end: float) -> float:
+        """Share of the optimum that a scheme found, by its mean curve, from poll `begin` to poll `end`."""
+        ends = np.arange(1, WINDOWS + 1) * self._polls(results.size) / WINDOWS
+        within = (ends > begin) & (ends <= end)
+        best = self._web(self._schemes[name]).optimum
+        return float(results.curves[name, "", DETECTIONS].mean[within].mean()) / best
+
     # --- figures -------------------------------------------------------------------------------------------------
 
     def figures(self) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.experiment import Claim
@@ -15,6 +16,7 @@ ESTIMATORS = tuple(of.estimator(phase) for phase in of.PHASES)
 PERTURBED = tuple(of.swapped(of.HTRAA, swaps) for swaps in SWAPS)
 DOUBLING, PERTURBED_LAKG = of.swapped(of.DOUBLING, SWAPS[-1]), of.swapped(of.LAKG, SWAPS[-1])
 AT_MIX = tuple(of.at_mix(each) for each in (of.PROPORTIONAL, of.HTRAA, of.LAKG))
+STEEP_BETA = 1.5
 SHORT, LONG = ESTIMATORS[0].name, ESTIMATORS[-1].name
 LEAST, MOST = PERTURBED[0].name, PERTURBED[-1].name
 
@@ -57,6 +59,20 @@ class Perturbed(Static):
         )
 
 
+class Flat(Static):
+    """Figure 7, where more pages are worth their polls."""
+
+    def claims(self, results: Results) -> Sequence[Claim]:
+        steep = replace(self._learning.zipf, beta=STEEP_BETA)
+        there = float((1 - (1 - steep.by_rank) ** steep.pages).mean()) / steep.optimum
+        here = results.value("Uniform", self.last(results.size))
+        shown = f"{here:.3f} of the optimum; {there:.3f} at β = {STEEP_BETA} (closed form)"
+        return (
+            *super().claims(results),
+            Claim("Uniform does better than on the steeper ranking of figure 6", here > there, shown),
+        )
+
+
 class Steep(Static):
     """Figure 8, where the proportional split is not the best."""
 
@@ -73,7 +89,7 @@ class Steep(Static):
 
 
 STATIC = (
-    Perturbed(6, 0.3, 1.5, (*PERTURBED, DOUBLING, PERTURBED_LAKG)),
-    Static(7, 0.3, 1.0),
+    Perturbed(6, 0.3, STEEP_BETA, (*PERTURBED, DOUBLING, PERTURBED_LAKG)),
+    Flat(7, 0.3, 1.0),
     Steep(8, 0.9, 1.5, AT_MIX),
 )

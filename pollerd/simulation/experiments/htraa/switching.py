@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.experiment import Claim, Size
 from pollerd.simulation.experiments.htraa import schemes as of
-from pollerd.simulation.experiments.learning_curves import Learning, LearningCurves
+from pollerd.simulation.experiments.learning_curves import ALIKE, Learning, LearningCurves
 from pollerd.simulation.experiments.results import Results
 
 LONGEST = of.estimator(of.PHASES[-1])
@@ -29,10 +30,38 @@ class Switching(LearningCurves):
             self.overall("H-TRAA performs better than LAKG", results, "H-TRAA", "LAKG", of.STRONG_LAKG),
             self.compared("H-TRAA performs better than LAKG to the end", results, "H-TRAA", "LAKG", of.STRONG_LAKG),
             self.compared("H-TRAA stabilises above the Estimator", results, "H-TRAA", LONGEST.name),
+            self.said_of_this_pace(results),
         )
+
+    @abstractmethod
+    def said_of_this_pace(self, results: Results) -> Claim:
+        """What the paper says of switches that come so often."""
+
+
+class Slow(Switching):
+    """Figure 9: time to recover."""
+
+    def said_of_this_pace(self, results: Results) -> Claim:
+        """The last twentieth before the first switch, the first after it, the last before the next one."""
+        switch = self._learning.zipf.switch_every
+        end, part = min(2 * switch, self._polls(results.size)), switch / 20
+        begins = {"before the first switch": switch - part, "after it": switch, "before the next": end - part}
+        shares = {when: self.between(results, "H-TRAA", begin, begin + part) for when, begin in begins.items()}
+        shown = "share of the optimum " + ", ".join(f"{when} {share:.3f}" for when, share in shares.items())
+        before, _, later = shares.values()
+        return Claim("H-TRAA recovers after the environment has changed", later >= before - ALIKE, shown)
+
+
+class Fast(Switching):
+    """Figure 10: no time to recover."""
+
+    def said_of_this_pace(self, results: Results) -> Claim:
+        share = results.estimates["H-TRAA", self.last(results.size)]
+        shown = f"polls {self.last(results.size)}: {share.value:.4f} ± {share.error:.4f} of the optimum"
+        return Claim("H-TRAA is never allowed to reach an optimal solution", share.value < 1 - ALIKE, shown)
 
 
 SWITCHING = (
-    Switching(9, 80_000, {"quick": 90_000, "full": 200_000}),
-    Switching(10, 1000, {"quick": 40_000, "full": 200_000}),
+    Slow(9, 80_000, {"quick": 90_000, "full": 200_000}),
+    Fast(10, 1000, {"quick": 40_000, "full": 200_000}),
 )
