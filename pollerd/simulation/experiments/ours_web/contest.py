@@ -20,7 +20,12 @@ ENDS = (1, 2, 4, 10, 20, 40, 80, 200, 500)
 """Stretches end at so many polls a page."""
 _BY_NAME = {environment.name: environment for environment in ENVIRONMENTS}
 _DRAWN = {
-    f"ours-web-{environment.zipf.pages}-{'switching' if environment.zipf.switch_every else 'static'}": environment
+    "-".join(
+        (
+            *("ours-web", str(environment.zipf.pages), environment.web.replace("/", "-")),
+            "switching" if environment.zipf.switch_every else "static",
+        )
+    ): environment
     for environment in ENVIRONMENTS
     if environment.quick
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pollerd.simulation.environments.web import Policy
@@ -30,18 +31,24 @@ GPOKS = {"gpoks": Policy("gpoks")}
 POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
     512: {"quick": 4, "full": 40},
     30: {"quick": 40, "full": 200},
+    8: {"quick": 40, "full": 200},
     2: {"quick": 200, "full": 500},
 }
 """By number of pages."""
-SWITCH_EVERY = {512: 1000, 30: 1000, 2: 100}
-"""Polls between two switches of ranks where there are any, by number of pages: [A]'s r, oftener on two pages."""
+SWITCH_EVERY = {512: 1000, 30: 1000, 8: 400, 2: 100}
+"""Polls between two switches of ranks where there are any, by number of pages: [A]'s r, oftener on few pages."""
+ZIPFS = dict.fromkeys((512, 30, 2), ((0.3, 1.5), (0.3, 1.0), (0.9, 1.5))) | {8: ((0.3, 1.0), (0.6, 1.0), (0.9, 1.5))}
+"""α and β by number of pages: [A]'s, and [B]'s for eight."""
+PAIRS = ((0.55, 0.45), (0.75, 0.25), (0.90, 0.10))
+"""[B]'s two materials, p of each."""
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A web; quick: whether the quick size has it, too."""
+    """A web. web: α/β or p/p, as papers name it; quick: whether the quick size has it, too."""
 
     name: str
+    web: str
     zipf: Zipf
     quick: bool
 
@@ -69,23 +76,27 @@ class Environment:
         return {**KNOWING, **self.learners}
 
 
-def _environment(pages: int, alpha: float, beta: float, order: Order, switch_every: int) -> Environment:
-    how = f"switching every {switch_every:,} polls" if switch_every else "static"
-    name = f"{pages} {order} pages, α {alpha}, β {beta}, {how}"
-    quick = alpha == 0.9 and order == "shuffled" and not (switch_every and pages == 512)
-    return Environment(name, Zipf(pages, alpha, beta, order, switch_every=switch_every), quick)
+def _environment(zipf: Zipf, web: str, told: str) -> Environment:
+    """told: `web` as it stands in the name."""
+    how = f"switching every {zipf.switch_every:,} polls" if zipf.switch_every else "static"
+    quick = zipf.alpha == 0.9 and zipf.order == "shuffled" and not (zipf.switch_every and zipf.pages == 512)
+    return Environment(f"{zipf.pages} {zipf.order} pages, {told}, {how}", web, zipf, quick)
 
 
-def _environments() -> tuple[Environment, ...]:
-    """512 pages in all of [A]'s environments, shuffled and sorted; 30 and 2 pages shuffled."""
-    orders: dict[int, tuple[Order, ...]] = {512: ("shuffled", "sorted"), 30: ("shuffled",), 2: ("shuffled",)}
-    return tuple(
-        _environment(pages, alpha, beta, order, every)
-        for pages in POLLS_A_PAGE
-        for every in (0, SWITCH_EVERY[pages])
-        for order in orders[pages]
-        for alpha, beta in ((0.3, 1.5), (0.3, 1.0), (0.9, 1.5))
-    )
+def _environments() -> Iterator[Environment]:
+    """512 pages in all of [A]'s environments, shuffled and sorted; 30, 8 and 2 pages shuffled; [B]'s pairs."""
+    orders: dict[int, tuple[Order, ...]] = {512: ("shuffled", "sorted")}
+    for pages in POLLS_A_PAGE:
+        for every in (0, SWITCH_EVERY[pages]):
+            for order in orders.get(pages, ("shuffled",)):
+                for alpha, beta in ZIPFS[pages]:
+                    zipf = Zipf(pages, alpha, beta, order, switch_every=every)
+                    yield _environment(zipf, f"{alpha}/{beta}", f"α {alpha}, β {beta}")
+    for every in (0, SWITCH_EVERY[2]):
+        for first, second in PAIRS:
+            web = f"{first:.2f}/{second:.2f}"
+            zipf = Zipf(2, first, math.log2(first / second), "shuffled", switch_every=every)
+            yield _environment(zipf, web, f"p {web}")
 
 
-ENVIRONMENTS = _environments()
+ENVIRONMENTS = tuple(_environments())
