@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.rated import Rated, in_proportion
+from pollerd.allocation.state import not_negative_count
 from pollerd.errors import InvalidValueError
 
 POLLS_A_SITE = 10
@@ -60,4 +61,4 @@ class Estimator(Rated):
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
         super()._take_shared(kept)
-        self._polls = int(kept["polls"][0])
+        self._polls = not_negative_count("polls", kept)

@@ -14,8 +14,9 @@ from pollerd.allocation.gaussian.kernel import IndexSet, Kernel, index_set
 from pollerd.allocation.gaussian.sampling import VARIANTS, value_functions
 from pollerd.allocation.knapsack import water_filling
 from pollerd.allocation.periodic import Periodic
+from pollerd.allocation.state import all_sound
 from pollerd.allocation.stream import halves, put_back, stream
-from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, Tally, rate_without_polls
+from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
 from pollerd.allocation.validation import positive
 from pollerd.errors import InvalidValueError
 
@@ -28,6 +29,8 @@ _DOUBLINGS_A_POLL = 3
 """A site's next gap is at least its last one, halved so often."""
 _KERNEL = Kernel(signal=0.1, noise=0.02)
 """Chances lie between 0 and 1, and one poll has to tell of a site among thousands. [B] has 1 and .1."""
+_MOST_WORTH = 100.0
+"""No drawn function rises so high: 300 deviations of the prior above a chance of 1."""
 _DEVIATIONS_WITHOUT_POLLS = 1.25
 """A site without polls is worth the prior's mean and so many deviations: fewer than who was seen to change."""
 _LESSONS_A_CYCLE = 16
@@ -84,6 +87,7 @@ class Gpoks(Periodic):
     NAME = "gpoks"
     VERSION = 2
     _PERIODS_JUMP = True
+    _VARYING = ("population",)
 
     def __init__(self, budget: float, settings: GpoksSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
@@ -118,6 +122,17 @@ class Gpoks(Periodic):
     def _rows(self) -> NDArray[np.float64]:
         return self._learned
 
+    def _check(self, rows: NDArray[np.float64]) -> None:
+        at, bins = len(FIELDS), self._bins
+        counts, sums, held = (rows[:, at + part * bins : at + (part + 1) * bins] for part in range(3))
+        sound = ((sums >= 0) & (sums <= counts)).all(1) & (counts.sum(1) <= MEMORY_POLLS)
+        all_sound(self.NAME, SOUND, self._tally.sound(rows[:, :at]), rows[:, :at])
+        all_sound(self.NAME, f"no more changes than polls at any gap, {MEMORY_POLLS} polls at most", sound, counts)
+        sound = ((held >= 0) & (held <= _MOST_WORTH)).all(1)
+        all_sound(self.NAME, f"a function from 0 to {_MOST_WORTH:g}", sound, held)
+        last = rows[:, -1]
+        all_sound(self.NAME, "a last gap >= 0 s", (last >= 0) & np.isfinite(last), last)
+
     def _resized(self) -> None:
         self._every = None
 
@@ -146,9 +161,9 @@ class Gpoks(Periodic):
 
     def _window(self) -> tuple[int, int]:
         """First and last bin in use: of one step (all of the budget for one site) and of the longest gap allowed."""
-        first = int(self._bin(self._step()))
+        first = min(int(self._bin(self._step())), self._bins - 2)
         last = int(self._bin(self._cycle() * _LONGEST_CYCLES))
-        return min(first, self._bins - 2), max(last, first + 1)
+        return first, max(last, first + 1)
 
     def _gaps(self) -> NDArray[np.float64]:
         """Gaps in s of the index set, float64[m], falling, as the amounts rise."""
@@ -252,10 +267,10 @@ class Gpoks(Periodic):
         return {"form": form, "population": np.append(self._population, self._polls), "random": halves(self._bits)}
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
-        form, population = self._shared()["form"], kept.get("population", np.empty(0))
+        form, population = self._shared()["form"], kept["population"]
         if not np.array_equal(kept["form"], form):
             raise InvalidValueError("variant and points of the state", f"{form}", kept["form"])
-        if len(population) != self._bins + 1 or not (np.isfinite(population) & (population >= 0)).all():
+        if len(population) != self._bins + 1 or not (population >= 0).all():
             raise InvalidValueError("shared_state", f"a population of {self._bins} numbers >= 0", population)
         self._population, self._polls = population[:-1], int(population[-1])
         put_back(self._bits, kept["random"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,9 @@ from pollerd.allocation.hierarchy import Hierarchy
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.schedule import Schedule
-from pollerd.allocation.state import pack, pack_rows, unpack, unpack_rows
+from pollerd.allocation.state import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.stream import halves, put_back, stream
-from pollerd.allocation.tally import FIELDS, Tally
+from pollerd.allocation.tally import FIELDS, SOUND, Tally
 from pollerd.allocation.traa import TraaSettings
 from pollerd.allocation.validation import positive
 from pollerd.columns import lengthen
@@ -222,15 +223,16 @@ class Htraa(Allocator):
         keys = np.zeros(self._tree.capacity, np.uint64)
         slots = np.flatnonzero(self._roster.used)
         keys[self._leaf[slots]] = self._key[slots]
-        states = self._tree.states
-        arrays = {
+        return pack(NAME, VERSION, self._arrays(self._tree.states, keys))
+
+    def _arrays(self, states: NDArray[np.int64], keys: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
+        return {
             "form": self._form(),
             "progress": np.array([self._started, self._informed, self._taught, self._reorder_at]),
             "random": halves(self._bits),
-            "states": states.astype(np.uint32) if states.max() < 2**32 else states,
+            "states": states.astype(np.uint32 if states.max() < 2**32 else np.uint64),
             "keys": keys,
         }
-        return pack(NAME, VERSION, arrays)
 
     def _form(self) -> NDArray[np.float64]:
         settings = self._settings
@@ -239,13 +241,19 @@ class Htraa(Allocator):
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
         slots = self._roster.known(slots)
         kept = unpack(NAME, VERSION, shared_state)
-        key, rows, credit = _taken_apart(slots, site_state)
+        same_form(kept, self._arrays(self._tree.states, self._key), ("states", "keys"))
+        key, rows, credit = self._taken_apart(slots, site_state)
         if not np.array_equal(kept["form"], self._form()):
             raise InvalidValueError("resolution, growth and exponent of the state", f"{self._form()}", kept["form"])
+        started, informed, taught, reorder_at = kept["progress"]
+        most = reorder_at - 1 if self._settings.reorder else np.iinfo(np.int64).max
+        if not 0 <= taught <= most or reorder_at < FIRST_REORDER_POLLS:
+            allowed = f"from 0 to {most} polls taught, before leaves are sorted at {FIRST_REORDER_POLLS} or more"
+            raise InvalidValueError("progress of the state", allowed, (int(taught), int(reorder_at)))
         self._tree.restore(kept["states"].astype(np.int64), kept["keys"] != 0)
         self._key[slots], self._tally.rows[slots], self._credit[slots] = key, rows, credit
-        started, informed, self._taught, self._reorder_at = (int(number) for number in kept["progress"])
         self._started, self._informed = bool(started), bool(informed)
+        self._taught, self._reorder_at = int(taught), int(reorder_at)
         put_back(self._bits, kept["random"])
         self._stored_keys = kept["keys"]
 
@@ -268,14 +276,14 @@ class Htraa(Allocator):
         self._schedule.renew(slots[known], leaves[known])
         self._place(slots[~known])
 
-
-def _taken_apart(
-    slots: NDArray[np.int64], site_state: NDArray[np.uint8]
-) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
-    """Names [k], tallies [k, fields] and credits [k] of stored rows; raises InvalidValueError for others' rows."""
-    data = unpack_rows(NAME, site_state, len(slots), 1 + len(FIELDS) + 1)
-    key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
-    rows, credit = data[:, 1:-1], data[:, -1]
-    if (key == 0).any() or not (np.isfinite(rows) & (rows >= 0)).all() or not np.isfinite(credit).all():
-        raise InvalidValueError("site_state", "names, tallies and credits of htraa", "others")
-    return key, rows, credit
+    def _taken_apart(
+        self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+        """Names [k], tallies [k, fields] and credits [k] of stored rows; raises InvalidValueError for others' rows."""
+        data = unpack_rows(NAME, site_state, len(slots), 1 + len(FIELDS) + 1)
+        key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
+        rows, credit = data[:, 1:-1], data[:, -1]
+        all_sound(NAME, "a name above 0", key > 0, key)
+        all_sound(NAME, SOUND, self._tally.sound(rows), rows)
+        all_sound(NAME, "a finite credit", np.isfinite(credit), credit)
+        return key, rows, credit

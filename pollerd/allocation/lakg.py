@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.periodic import Periodic
+from pollerd.allocation.state import all_sound
 from pollerd.errors import InvalidValueError
 
 
@@ -80,6 +81,11 @@ class Lakg(Periodic):
 
     def _rows(self) -> NDArray[np.float64]:
         return self._state
+
+    def _check(self, rows: NDArray[np.float64]) -> None:
+        state = rows[:, 0]
+        sound = (state >= 0) & (state <= self._resolution) & (state == np.floor(state))
+        all_sound(self.NAME, f"a whole state from 1 to {self._resolution}, or 0 for none", sound, state)
 
     def _resized(self) -> None:
         self._settled = False

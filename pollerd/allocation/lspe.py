@@ -13,10 +13,12 @@ from pollerd.allocation.ephemeral.learner import Learner
 from pollerd.allocation.ephemeral.scene import Scene, Step
 from pollerd.allocation.ephemeral.seats import Seats
 from pollerd.allocation.ephemeral.settings import INVERSES, LAWS, REWARDS, LspeSettings
+from pollerd.allocation.gaps import NEVER_POLLED_S
 from pollerd.allocation.index import OBJECTIVES, amplitude_and_rate
 from pollerd.allocation.roster import Roster
-from pollerd.allocation.state import pack, pack_rows, unpack, unpack_rows
+from pollerd.allocation.state import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.stream import halves, put_back, stream
+from pollerd.allocation.tally import MOST_POLLS, SOUND
 from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "lspe", 1
@@ -29,6 +31,9 @@ _FOUND = slice(3, 3 + len(FIELDS))
 _COEFFICIENTS = slice(3 + len(FIELDS), 6 + len(FIELDS))
 _COLUMNS = 6 + len(FIELDS)
 """Of a stored row: seat (from 1) and ticket, time of the last poll, what polls found, coefficients."""
+
+_LARGEST = 1e100
+"""Coefficients stay far below this: they are in units of u*, projected at each step."""
 
 
 class Lspe(Allocator):
@@ -217,10 +222,25 @@ class Lspe(Allocator):
     def shared_state(self) -> bytes:
         """What all sites' states taught together, and the step whose outcome is yet to come."""
         self._bind()
-        step = {} if self._step is None else self._step.state()
-        form = {"form": self._form(), "tickets": self._seats.tickets, "issued": np.array([self._seats.issued])}
-        luck = {"luck": self._luck, "random": halves(self._bits)}
-        return pack(NAME, VERSION, {**form, **luck, **self._learner.state(), **step})
+        return pack(NAME, VERSION, self._arrays(self._seats.tickets, self._luck, self._learner, self._step))
+
+    def _arrays(
+        self, tickets: NDArray[np.int64], luck: NDArray[np.float64], learner: Learner, step: Step | None
+    ) -> dict[str, NDArray[Any]]:
+        form = {"form": self._form(), "tickets": tickets, "issued": np.array([self._seats.issued])}
+        drawn = {"luck": luck, "random": halves(self._bits)}
+        return {**form, **drawn, **learner.state(), **({} if step is None else step.state())}
+
+    def _check(self, kept: dict[str, NDArray[Any]]) -> None:
+        """Raises InvalidValueError for a state that `shared_state` cannot have given."""
+        tickets = kept.get("tickets", np.zeros(0, np.int64))
+        seats = tickets.size
+        if seats > MOST_SITES or not (tickets >= 0).all():
+            raise InvalidValueError("shared_state", f"tickets of at most {MOST_SITES} seats, 0 or more", tickets)
+        step = Step.empty(seats) if "step" in kept else None
+        same_form(kept, self._arrays(np.zeros(seats, np.int64), np.zeros(seats), Learner(seats, self._settings), step))
+        if not np.array_equal(kept["form"], self._form()):
+            raise InvalidValueError("objective and parameters of the state", f"{self._form()}", kept["form"])
 
     def _form(self) -> NDArray[np.float64]:
         """What may not differ between the state and the allocator that takes it."""
@@ -241,9 +261,8 @@ class Lspe(Allocator):
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
         slots = self._roster.known(slots)
         kept = unpack(NAME, VERSION, shared_state)
-        if not np.array_equal(kept["form"], self._form()):
-            raise InvalidValueError("objective and parameters of the state", f"{self._form()}", kept["form"])
-        rows = _taken_apart(slots, site_state)
+        self._check(kept)
+        rows = self._taken_apart(slots, site_state)
         self._stored = kept
         self._claims.update(zip(slots.tolist(), rows, strict=True))
         self._last[slots] = rows[:, _LAST]
@@ -268,13 +287,16 @@ class Lspe(Allocator):
         if "step" in kept:
             self._step = Step.put_back(kept).with_seats(self._seats.number).without(strange)
 
-
-def _taken_apart(slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""
-    rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
-    seat, ticket = rows[:, _SEAT], rows[:, _TICKET]
-    numbers = np.isfinite(np.delete(rows, _LAST, axis=1)).all() and not np.isinf(rows[:, _LAST]).any()
-    seated = ((seat >= 1) & (seat <= MOST_SITES) & (ticket >= 1)).all()
-    if not (numbers and seated and (rows[:, _FOUND] >= 0).all()):
-        raise InvalidValueError("site_state", "seats, polls and coefficients of lspe", "others")
-    return rows
+    def _taken_apart(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""
+        rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
+        for what, column, most in (("seat", _SEAT, MOST_SITES), ("ticket", _TICKET, MOST_POLLS)):
+            number = rows[:, column]
+            whole = (number >= 1) & (number <= most) & (number == np.floor(number))
+            all_sound(NAME, f"a {what}, a whole number from 1 to {most:g}", whole, number)
+        last, coefficients = rows[:, _LAST], rows[:, _COEFFICIENTS]
+        all_sound(NAME, "a last poll within 10^18 s, or nan", np.isnan(last) | (np.abs(last) <= NEVER_POLLED_S), last)
+        all_sound(NAME, f"{SOUND}, and as many counts of items", self._arrivals.sound(rows[:, _FOUND]), rows[:, _FOUND])
+        small = (np.abs(coefficients) <= _LARGEST).all(1)
+        all_sound(NAME, f"coefficients within {_LARGEST:g}", small, coefficients)
+        return rows

@@ -14,6 +14,7 @@ from pollerd.allocation.bandits.thompson import Thompson
 from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.allocation.periodic import Periodic
 from pollerd.allocation.stream import halves, put_back, stream
+from pollerd.allocation.tally import MOST_POLLS
 from pollerd.errors import InvalidValueError
 
 MOST_SITES = 2
@@ -49,6 +50,7 @@ class MixtureBandit(Periodic):
     most_sites = MOST_SITES
     PLAYER: ClassVar[type[Arms]]
     _FIELDS = 0
+    _VARYING = ("counts", "sums")
 
     def __init__(self, budget: float, settings: MixtureSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
@@ -103,9 +105,12 @@ class MixtureBandit(Periodic):
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
         number = len(self._amounts)
-        if len(kept["counts"]) != number or len(kept["sums"]) != number or not 0 <= kept["arm"][0] < number:
-            raise InvalidValueError("shared_state", f"{number} arms", f"{len(kept['counts'])} arms")
-        self._arm, self._arms.counts, self._arms.sums = int(kept["arm"][0]), kept["counts"], kept["sums"]
+        counts, sums = kept["counts"], kept["sums"]
+        if len(counts) != number or len(sums) != number or not 0 <= kept["arm"][0] < number:
+            raise InvalidValueError("shared_state", f"{number} arms", f"{len(counts)} arms")
+        if not ((sums >= 0) & (sums <= counts) & (counts <= MOST_POLLS)).all():
+            raise InvalidValueError("shared_state", "rewards from 0 to 1 for each pull", "others")
+        self._arm, self._arms.counts, self._arms.sums = int(kept["arm"][0]), counts, sums
         put_back(self._bits, kept["random"])
 
 

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.edf import EarliestDeadlineFirst
+from pollerd.allocation.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
 from pollerd.allocation.roster import Roster
-from pollerd.allocation.state import pack, pack_rows, unpack, unpack_rows
-from pollerd.errors import InvalidValueError
+from pollerd.allocation.state import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 
 
 class Periodic(Allocator):
@@ -29,6 +28,8 @@ class Periodic(Allocator):
     """Whether all sites must have the same weight and cost."""
     _PERIODS_JUMP: ClassVar[bool] = False
     """Whether one poll may change a site's period many times over."""
+    _VARYING: ClassVar[tuple[str, ...]] = ()
+    """Arrays of `_shared` whose size goes by settings: `_take_shared` checks it."""
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
@@ -52,6 +53,10 @@ class Periodic(Allocator):
     def _rows(self) -> NDArray[np.float64]:
         """What was learned of each site, float64[capacity, _FIELDS], to be read and written; without polls all 0."""
 
+    def _check(self, rows: NDArray[np.float64]) -> None:
+        """Raises InvalidValueError for rows float64[k, _FIELDS] that were never learned."""
+        return
+
     def _resized(self) -> None:
         """Sites have come or gone, or everything was put back."""
         return
@@ -61,7 +66,7 @@ class Periodic(Allocator):
         return {}
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
-        """Puts back what `_shared` gave."""
+        """Puts back what `_shared` gave, of the same names and kinds; raises InvalidValueError for others' numbers."""
         return
 
     # --- sites ---------------------------------------------------------------------------------------------------
@@ -143,8 +148,10 @@ class Periodic(Allocator):
         slots = self._roster.known(slots)
         kept = unpack(self.NAME, self.VERSION, shared_state)
         rows = unpack_rows(self.NAME, site_state, len(slots), 1 + self._FIELDS, version=self.VERSION)
-        if not np.isfinite(rows).all() or (rows[:, 1:] < 0).any():
-            raise InvalidValueError("site_state", f"rows of {self.NAME}, version {self.VERSION}", "others")
+        credit = rows[:, 0]
+        all_sound(self.NAME, f"a credit within {LONGEST_PERIOD_S:g} s", np.abs(credit) <= LONGEST_PERIOD_S, credit)
+        self._check(rows[:, 1:])
+        same_form(kept, self._shared(), self._VARYING)
         self._take_shared(kept)
         self._edf.credit[slots], self._rows()[slots] = rows[:, 0], rows[:, 1:]
         self._resized()

@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.periodic import Periodic
-from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, Tally, rate_without_polls
+from pollerd.allocation.state import all_sound, not_negative_count
+from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
 from pollerd.allocation.validation import column, positive
 from pollerd.errors import InvalidValueError
+
+_SLOWEST, _FASTEST = 1e-100, 1e100
+"""No estimate lies beyond these, 1/s."""
 
 
 class Rated(Periodic):
@@ -103,6 +107,12 @@ class Rated(Periodic):
     def _rows(self) -> NDArray[np.float64]:
         return self._learned
 
+    def _check(self, rows: NDArray[np.float64]) -> None:
+        all_sound(self.NAME, SOUND, self._tally.sound(rows[:, :-1]), rows)
+        settled = rows[:, -1]
+        sound = (settled == 0) | ((settled >= _SLOWEST) & (settled <= _FASTEST))
+        all_sound(self.NAME, f"a rate of 0 or from {_SLOWEST:g} to {_FASTEST:g} per s", sound, settled)
+
     def _resized(self) -> None:
         self._every = None
 
@@ -110,7 +120,7 @@ class Rated(Periodic):
         return {"polls_since": np.array([self._polls_since])}
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
-        self._polls_since = int(kept["polls_since"][0])
+        self._polls_since = not_negative_count("polls_since", kept)
 
 
 def in_proportion(amounts: NDArray[np.float64], budget: float) -> NDArray[np.float64]:

@@ -1,9 +1,14 @@
-"""Learned state as bytes: in common, a header line of JSON and little-endian arrays; of sites, rows of numbers."""
+"""Learned state as bytes: in common, a header line of JSON and little-endian arrays; of sites, rows of numbers.
+
+What was learned in common has a checksum of its arrays and of what they are called, so that damage is told as such,
+wherever it is. Rows have none: there are as many as sites, and every allocator knows what its numbers may be.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,35 +16,70 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 
+ENVELOPE = 2
+"""How state is wrapped, whatever the allocator. 1 had no checksum: such states are refused, and learned anew."""
+
 
 def pack(allocator: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Bytes that `unpack` takes apart; names and dtypes travel in the header."""
+    """Bytes that `unpack` takes apart; names and dtypes travel in the header, with a checksum (CRC-32)."""
     flat = {k: np.ascontiguousarray(v).reshape(-1) for k, v in arrays.items()}
     layout = [[k, v.dtype.newbyteorder("<").str, v.size] for k, v in flat.items()]
-    header = json.dumps({"allocator": allocator, "version": version, "arrays": layout})
     body = b"".join(v.astype(v.dtype.newbyteorder("<"), copy=False).tobytes() for v in flat.values())
-    return header.encode() + b"\n" + body
+    what = {"allocator": allocator, "version": version, "envelope": ENVELOPE}
+    header = {**what, "checksum": _checksum(layout, body), "arrays": layout}
+    return json.dumps(header).encode() + b"\n" + body
 
 
 def unpack(allocator: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of `pack`, flat, by name; raises InvalidValueError for other, older, newer or damaged bytes."""
-    allowed = f"state of allocator {allocator!r}, version {version}"
+    """The arrays of `pack`, flat, by name, all numbers finite.
+
+    Raises InvalidValueError for other, older, newer or damaged bytes.
+    """
+    allowed = f"state of allocator {allocator!r}, version {version}, envelope {ENVELOPE}"
     head, line, body = data.partition(b"\n")
     try:
         header = json.loads(head) if line else {}
-        given = (header.get("allocator"), header.get("version"))
-        layout = [(str(k), np.dtype(d), int(size)) for k, d, size in header.get("arrays", [])]
-    except (ValueError, TypeError, AttributeError) as error:
+        given = tuple(header.get(key) for key in ("allocator", "version", "envelope"))
+    except (ValueError, AttributeError) as error:
         raise InvalidValueError("shared_state", allowed, head[:80]) from error
-    if given != (allocator, version):
+    if given != (allocator, version, ENVELOPE):
         raise InvalidValueError("shared_state", allowed, given)
-    if sum(d.itemsize * size for _, d, size in layout) != len(body):
-        raise InvalidValueError("shared_state", f"undamaged {allowed}", f"{len(body)} bytes")
+    if _checksum(header.get("arrays"), body) != header.get("checksum"):
+        raise InvalidValueError("shared_state", f"undamaged {allowed}", f"{len(data)} bytes with another checksum")
     out, at = {}, 0
-    for name, dtype, size in layout:
+    for name, code, size in header["arrays"]:
+        dtype = np.dtype(code)
         out[name] = np.frombuffer(body, dtype, size, at).astype(dtype.newbyteorder("="))
         at += dtype.itemsize * size
+        if dtype.kind == "f" and not np.isfinite(out[name]).all():
+            raise InvalidValueError("shared_state", f"undamaged {allowed}", f"{name} with numbers that are not finite")
     return out
+
+
+def _checksum(layout: object, body: bytes) -> int:
+    return zlib.crc32(body, zlib.crc32(json.dumps(layout).encode()))
+
+
+def same_form(kept: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]], varying: Collection[str] = ()) -> None:
+    """Raises InvalidValueError unless `kept`, of `unpack`, has the names, kinds of number and sizes of `own`.
+
+    varying: names whose size the caller checks.
+    """
+    if kept.keys() != own.keys():
+        raise InvalidValueError("shared_state", f"arrays {', '.join(sorted(own))}", ", ".join(sorted(kept)))
+    for name, array in own.items():
+        if kept[name].dtype.kind != array.dtype.kind:
+            raise InvalidValueError("shared_state", f"{name} of kind {array.dtype.kind}", kept[name].dtype.kind)
+        if name not in varying and kept[name].size != array.size:
+            raise InvalidValueError("shared_state", f"{name} of {array.size} numbers", f"{kept[name].size} numbers")
+
+
+def not_negative_count(name: str, kept: Mapping[str, NDArray[Any]]) -> int:
+    """The one number of an array of `unpack`; raises InvalidValueError where it is below 0."""
+    value = int(kept[name][0])
+    if value < 0:
+        raise InvalidValueError("shared_state", f"{name}, 0 or more", value)
+    return value
 
 
 def pack_rows(*columns: NDArray[np.float64], version: int | None = None) -> NDArray[np.uint8]:
@@ -71,3 +111,12 @@ def unpack_rows(
     if (found[:, 0] != version).any():
         raise InvalidValueError("site_state", f"rows of {allocator}, version {version}", found[0, 0])
     return found[:, 1:]
+
+
+def all_sound(allocator: str, what: str, sound: NDArray[np.bool_], values: NDArray[Any]) -> None:
+    """Raises InvalidValueError where a stored row of an allocator is not sound.
+
+    what: which numbers of a row, and what they may be; sound bool[k], values [k, ...] as they were stored.
+    """
+    if not sound.all():
+        raise InvalidValueError("site_state", f"rows of {allocator} with {what}", values[~sound][0].tolist())

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pollerd.allocation.bandits.ucb1 import ucb1_bounds
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.roster import Roster
-from pollerd.allocation.state import pack, pack_rows, unpack, unpack_rows
-from pollerd.errors import InvalidValueError
+from pollerd.allocation.state import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
+from pollerd.allocation.tally import MOST_POLLS
 
 NAME, VERSION = "ucb1-raw", 1
 _NEVER_POLLED = 1e9
@@ -80,8 +80,8 @@ class Ucb1Raw(Allocator):
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
         slots = self._roster.known(slots)
-        unpack(NAME, VERSION, shared_state)
+        same_form(unpack(NAME, VERSION, shared_state), {})
         rows = unpack_rows(NAME, site_state, len(slots), self._rows.shape[1], version=VERSION)
-        if not ((rows[:, 0] >= rows[:, 1]) & (rows[:, 1] >= 0) & np.isfinite(rows[:, 0])).all():
-            raise InvalidValueError("site_state", f"rows of {NAME}, version {VERSION}", "others")
+        polls, changes = rows.T
+        all_sound(NAME, "no more changes than polls", (changes >= 0) & (changes <= polls) & (polls <= MOST_POLLS), rows)
         self._rows[slots] = rows

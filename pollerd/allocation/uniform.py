@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.gaps import finite
 from pollerd.allocation.roster import Roster
-from pollerd.allocation.state import pack, unpack
+from pollerd.allocation.state import pack, same_form, unpack
+from pollerd.errors import InvalidValueError
 
 
 class Uniform(Allocator):
@@ -43,7 +44,7 @@ class Uniform(Allocator):
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        self._roster.known(slots)
+        self._roster.check_polls(slots, elapsed, evidence)
 
     def rates(self) -> NDArray[np.float64]:
         return np.full(self._roster.n, np.nan)
@@ -55,5 +56,7 @@ class Uniform(Allocator):
         return pack("uniform", 1, {})
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        self._roster.known(slots)
-        unpack("uniform", 1, shared_state)
+        slots = self._roster.known(slots)
+        if site_state.shape != (len(slots), 0):
+            raise InvalidValueError("site_state", f"uint8[{len(slots)}, 0]", site_state.shape)
+        same_form(unpack("uniform", 1, shared_state), {})

@@ -91,7 +91,8 @@ class Whittle(Allocator):
 
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
-        return (self._roster.total_cost or 1.0) / self._budget
+        cycle = (self._roster.total_cost or 1.0) / self._budget
+        return min(max(cycle, grid.SHORTEST_CYCLE_S), grid.LONGEST_CYCLE_S)
 
     def expect(self, sites: int) -> None:
         self._roster.grow(sites)
@@ -192,7 +193,7 @@ class Whittle(Allocator):
         value = self._index(part, self._gap(elapsed, now)) * self._roster.worth[part]
         late = gap > self._settings.starvation_cycles * self._belief.cycle
         if late.any():
-            value[late] = OVERDUE + gap[late] / self._belief.cycle
+            value[late] = np.minimum(OVERDUE + gap[late] / self._belief.cycle, NEVER_POLLED / 2)
         if never.any():
             value[never] = NEVER_POLLED
         return value
@@ -328,7 +329,7 @@ class Whittle(Allocator):
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
         slots = self._roster.known(slots)
-        self._exploration.restore(self._belief.put_shared("whittle", shared_state))
+        self._exploration.restore(self._belief.put_shared("whittle", shared_state, self._exploration.state()))
         self._belief.put_rows(slots, site_state)
         self._shortlist.clear()
 

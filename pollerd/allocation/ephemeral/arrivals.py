@@ -6,12 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.gaps import NEVER_POLLED_S
 from pollerd.allocation.tally import FIELDS as TALLY_FIELDS
 from pollerd.allocation.tally import Tally
 
 FIELDS = (*TALLY_FIELDS, "counted", "items", "seconds")
 _TOLD = len(TALLY_FIELDS)
 _MEMORY_POLLS = 128
+_MOST_ITEMS, _LONGEST_S = 2.0**63, NEVER_POLLED_S * (1.0 + 1e-9)
+"""At most so many items, and seconds, come with each poll, up to rounding."""
 _PRIOR = 0.5
 """A site's counts start as if half an item had come in half a cycle."""
 
@@ -40,12 +43,22 @@ class Arrivals:
         """All that is known of slots int64[k], float64[k, fields]."""
         return np.concatenate([self._tally.rows[slots], self._counts[slots]], axis=1)
 
+    def sound(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which rows float64[k, fields] `rows` may have given, bool[k]."""
+        counted, items, seconds = rows[:, _TOLD:].T
+        with np.errstate(invalid="ignore", over="ignore"):
+            few = (counted >= 0) & (counted <= _MEMORY_POLLS)
+            some = (items >= 0) & (items <= counted * _MOST_ITEMS)
+            some &= (seconds >= 0) & (seconds <= counted * _LONGEST_S)
+        return np.asarray(self._tally.sound(rows[:, :_TOLD]) & few & some)
+
     def put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.float64]) -> None:
         """Puts back what `rows` gave."""
         self._tally.rows[slots], self._counts[slots] = rows[:, :_TOLD], rows[:, _TOLD:]
 
     def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
         """Adds polls of slots int64[k], some maybe twice, elapsed float64[k] s finite."""
+        elapsed = np.minimum(elapsed, NEVER_POLLED_S)
         self._tally.note(slots, elapsed, evidence.changed)
         told = evidence.count >= 0
         counted = np.column_stack([np.ones(len(slots)), evidence.count, elapsed])

@@ -68,6 +68,12 @@ class Step:
         return {**columns, "polled": self.polled, "step": np.array([self.collected, self.lasted])}
 
     @classmethod
+    def empty(cls, seats: int) -> Self:
+        """Of so many seats without a site."""
+        nothing = np.zeros(seats)
+        return cls(Scene(nothing, nothing, nothing), np.zeros(seats, np.bool_), 0.0)
+
+    @classmethod
     def put_back(cls, kept: Mapping[str, NDArray[Any]]) -> Self:
         """Of what `state` gave."""
         collected, lasted = (float(number) for number in kept["step"])

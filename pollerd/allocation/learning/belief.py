@@ -19,10 +19,10 @@ from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, Slo
 from pollerd.allocation.learning.likelihood import changes_of, score
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
-from pollerd.allocation.learning.refinement import FARTHEST, Refinement
+from pollerd.allocation.learning.refinement import FARTHEST, MOST_INFORMATION, Refinement
 from pollerd.allocation.learning.relatives import Relatives
 from pollerd.allocation.learning.settings import LearningSettings
-from pollerd.allocation.state import pack, unpack
+from pollerd.allocation.state import all_sound, pack, same_form, unpack
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
@@ -47,6 +47,10 @@ _TEACHERS = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
+_MOST_OBSERVED = 2.0**24
+"""Float32 counts no further."""
+_FARTHEST_CELLS = 2.0 * grid.FARTHEST_START / grid.RATIO + 2.0 * grid.CELLS
+"""No window was ever so far from another."""
 _LEAST = 2.0**-24
 """The least likelihood that float16 holds: nothing is ever ruled out."""
 
@@ -322,13 +326,7 @@ class Belief:
         if stored.dtype != np.uint8 or stored.shape != (len(slots), ROW.itemsize):
             raise InvalidValueError("site_state", f"uint8 of shape ({len(slots)}, {ROW.itemsize})", stored.shape)
         rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
-        good = (rows["version"] == VERSION) & np.isfinite(rows["start"]) & np.isfinite(rows["likelihood"]).all((1, 2))
-        good &= (rows["likelihood"] >= 0).all((1, 2)) & (rows["likelihood"] > 0).any((1, 2))
-        good &= np.isfinite(rows["position"]) & np.isfinite(rows["information"]) & (rows["information"] >= 0)
-        good &= np.abs(rows["offset"]) <= FARTHEST
-        if not good.all():
-            given = rows["version"][~good][:5].tolist()
-            raise InvalidValueError("site_state", f"undamaged rows of version {VERSION}", f"rows of version {given}")
+        _check(rows)
         by = np.rint((self.start - rows["start"]) / grid.RATIO).astype(np.int64)
         self.likelihood[slots] = self._slid(rows["likelihood"], by)
         occupancy = rows["occupancy"].copy()
@@ -341,14 +339,23 @@ class Belief:
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""
+        return pack(allocator, VERSION, {**self._arrays(), **more})
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
         counters = np.array([self.polls, self._lesson_at], np.int64)
         parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.relatives.state()}
         learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
-        return pack(allocator, VERSION, {**learned, "odds": self.odds, **parts, **more})
+        return {**learned, "odds": self.odds, **parts}
 
-    def put_shared(self, allocator: str, data: bytes) -> dict[str, NDArray[Any]]:
-        """Puts back what `shared` gave and returns all of it; the window stands where it stood."""
+    def put_shared(self, allocator: str, data: bytes, more: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Puts back what `shared` gave and returns all of it; the window stands where it stood.
+
+        more: what else the allocator has, as it is now. Raises InvalidValueError for others' bytes and damaged ones.
+        """
         arrays = unpack(allocator, VERSION, data)
+        same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.relatives.varying))
+        self.clock.check(arrays)
+        self.relatives.check(arrays)
         start = float(arrays["window"][0])
         by = grid.cells_between(self.start, start)
         if by:
@@ -365,3 +372,28 @@ class Belief:
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays
+
+
+def _check(rows: NDArray[np.void]) -> None:
+    """Raises InvalidValueError for stored rows of `ROW`, [k], that `Belief.rows` cannot have given."""
+    likelihood = rows["likelihood"]
+    with np.errstate(invalid="ignore"):
+        probable = ((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2))
+        sound = {
+            f"version {VERSION}": ("version", rows["version"] == VERSION),
+            f"a window's start within {grid.FARTHEST_START:g}": ("start", np.abs(rows["start"]) <= grid.FARTHEST_START),
+            f"from 0 to {_MOST_OBSERVED:g} polls": ("observed", _from_0_to(_MOST_OBSERVED, rows["observed"])),
+            "likelihoods from 0 to 1, one above 0": ("likelihood", probable),
+            f"a position within {_FARTHEST_CELLS:g}": ("position", np.abs(rows["position"]) <= _FARTHEST_CELLS),
+            f"information from 0 to {MOST_INFORMATION:g}": (
+                "information",
+                _from_0_to(MOST_INFORMATION, rows["information"]),
+            ),
+            f"an offset within {FARTHEST:g}": ("offset", np.abs(rows["offset"]) <= FARTHEST),
+        }
+    for what, (field, good) in sound.items():
+        all_sound("the belief", what, good, rows[field])
+
+
+def _from_0_to(most: float, values: NDArray[np.floating]) -> NDArray[np.bool_]:
+    return np.asarray((values >= 0) & (values <= most))

@@ -12,10 +12,13 @@ change independently, nothing is lost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pollerd.errors import InvalidValueError
 
 STRETCHES_PER_CYCLE = 64
 """How finely the clock is read."""
@@ -35,6 +38,8 @@ SWEEPS = 3
 MOST_STRETCHES = 2048
 """Kept at most: 24 cycles or more. Before them common time is ordinary time."""
 _MOST_POLLS = 4 * WINDOW_POLLS
+_TICKS = 4.0
+"""Stretches are at least so many times as long as the steps in which doubles count at that time."""
 _LEAST_SPEED = 1e-9
 _TINY = 1e-12
 
@@ -89,7 +94,7 @@ class CommonClock:
         """Makes stretches up to now; after more than a cycle (s) without a poll a single one."""
         if not len(self.edges):
             self.edges = self._total = np.array([now])
-        width = cycle / STRETCHES_PER_CYCLE
+        width = max(cycle / STRETCHES_PER_CYCLE, _TICKS * float(np.spacing(abs(now))))
         ahead = now - self.edges[-1]
         if ahead < 0:
             return
@@ -137,7 +142,7 @@ class CommonClock:
         fresh = np.concatenate(self._fresh, axis=1)
         self._fresh.clear()
         self._score(fresh)
-        first = max(int(np.searchsorted(self.edges, now - cycle, "right")) - 1, 0)
+        first = int(np.clip(np.searchsorted(self.edges, now - cycle, "right") - 1, 0, len(self.edges) - 2))
         told = np.concatenate([self._told, fresh], axis=1)[:, -_MOST_POLLS:]
         self._told = told[:, told[1] >= self.edges[first]]
         if self._told.size:
@@ -195,6 +200,19 @@ class CommonClock:
         self._lead += reading + max(here - float(moved.min()), 0.0) - self.progress(now)
 
     # -- storage
+
+    VARYING = tuple(f"clock_{name}" for name in ("edges", "advance", "mixed", "total", "told", "fresh"))
+    """Arrays of `state` whose sizes go by what was seen."""
+
+    def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raises InvalidValueError where sizes and edges are not those of a state."""
+        edges, stretches = arrays["clock_edges"], arrays["clock_mixed"].size
+        points = stretches + 1 if stretches else 0
+        fits = edges.size == points == arrays["clock_total"].size
+        fits &= arrays["clock_advance"].size == len(JUMPS_CYCLES) * stretches
+        fits &= arrays["clock_told"].size % 4 == arrays["clock_fresh"].size % 4 == 0
+        if not fits or (np.diff(edges) < 0).any():
+            raise InvalidValueError("shared_state", "a clock of stretches in order", f"{stretches} stretches")
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage."""

@@ -23,6 +23,10 @@ SLOWEST_PER_CYCLE = 1 / 500
 """The slowest rate of the window, in changes per uniform cycle; the fastest is 10^6 times that."""
 SLACK = 3
 """Cells by which the window may lag behind before it slides: a factor of 6 in the length of a cycle."""
+SHORTEST_CYCLE_S, LONGEST_CYCLE_S = 1e-100, 1e100
+"""Cycles count as these where they lie beyond: rates and times of any window are finite, and so are their products."""
+FARTHEST_START = 250.0
+"""No window's start is further from 0."""
 FINE = 16
 """Rows of the index table per lattice step."""
 _LOWEST, _HIGHEST = -30.0, 8.0 + RATIO * CELLS

@@ -7,6 +7,7 @@ prior of all: under the group's own they would confirm themselves, and pages be 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.learning.grid import CELLS, slide_mass
 from pollerd.allocation.learning.prior import with_trace
+from pollerd.errors import InvalidValueError
 
 NONE = -1
 """The group of a site that is in none."""
@@ -63,6 +65,19 @@ class Groups:
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage."""
         return {f"{self._name}_known": self.known, f"{self._name}_priors": self.priors}
+
+    @property
+    def varying(self) -> tuple[str, str]:
+        """Arrays of `state` whose sizes go by what was seen."""
+        return f"{self._name}_known", f"{self._name}_priors"
+
+    def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raises InvalidValueError unless each group in a state has one prior, and groups are in order."""
+        known, priors = (arrays[name] for name in self.varying)
+        if priors.size != known.size * CELLS or (np.diff(known) <= 0).any():
+            raise InvalidValueError(
+                "shared_state", f"a prior of {CELLS} for each {self._name} in order", f"{known.size} of them"
+            )
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""

@@ -20,10 +20,12 @@ _NARROW = 0.8
 """Mass on the best cell and those beside it, from which on a posterior is narrow and its site's estimate speaks."""
 _WITHIN = 1.0 / 12.0
 """Variance of a position within its cell."""
-_MOST_INFORMATION = 72.0
+MOST_INFORMATION = 72.0
 """Per cell²: a standard deviation of 7 % of the rate. A rate that moves a little is followed for it."""
 FARTHEST = 0.5
 """Cells at most by which a poll or an offset moves: beyond, another cell would be the best."""
+_BESIDE = 3.0
+"""An estimate so many cells beside the window is left: no poll brings it back to the best cell."""
 _APART = 1.5
 """Cells between the estimate and the best cell, beyond which the rate has moved: it starts anew from there."""
 _START_INFORMATION = 2.0
@@ -92,13 +94,13 @@ class Refinement:
         with these polls in it.
         """
         position, known = self.position[slots].astype(np.float64), self.information[slots] * keep
-        slope, gained = score(position)
+        slope, gained = score(np.clip(position, -_BESIDE, grid.CELLS - 1 + _BESIDE))
         known += _PER_CELL * gained
         position += np.clip(grid.RATIO * slope / known, -FARTHEST, FARTHEST)
         best = posterior.argmax(1)
         astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)
         position = np.where(astray, best, position)
-        known = np.where(astray, _START_INFORMATION, np.minimum(known, _MOST_INFORMATION))
+        known = np.where(astray, _START_INFORMATION, np.minimum(known, MOST_INFORMATION))
         self.put(slots, position, known, _offset(position, known, posterior))
 
     def interval(

@@ -8,6 +8,7 @@ what pages show, and whatever is narrower would pass for knowledge of the group.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.learning.alike import MOST_AHEAD, MOST_BEHIND
 from pollerd.allocation.learning.groups import MOST_GROUPS, NONE, Groups, T
 from pollerd.columns import lengthen
+from pollerd.errors import InvalidValueError
 
 HOSTS, NEIGHBOURS = 0, 1
 DOUBT = np.array([-2.0, 3.0])
@@ -145,6 +147,20 @@ class Relatives:
             "relatives_width": np.array([self._width]),
         }
         return {**numbers, **self._groups[HOSTS].state(), **self._groups[NEIGHBOURS].state(), **self._whole.state()}
+
+    @property
+    def varying(self) -> tuple[str, ...]:
+        """Arrays of `state` whose sizes go by what was seen."""
+        return tuple(name for groups in (*self._groups, self._whole) for name in groups.varying)
+
+    def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raises InvalidValueError where groups and priors of a state do not go together."""
+        for groups in (*self._groups, self._whole):
+            groups.check(arrays)
+        if arrays["relatives_width"][0] < NEIGHBOURHOOD:
+            raise InvalidValueError(
+                "shared_state", f"neighbourhoods of {NEIGHBOURHOOD} or more", int(arrays["relatives_width"][0])
+            )
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
