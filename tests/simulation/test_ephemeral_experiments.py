@@ -118,6 +118,18 @@ def test_figures_two_and_three_show_the_order_of_polls_that_the_paper_tells(tmp_
         assert [claim.holds for claim in experiment(name).claims(results)].count(False) == 0
 
 
+def test_figure_four_is_judged_over_many_paths_and_shows_one(tmp_path: Path) -> None:
+    asked = experiment("ephemeral-fig-4")
+    results = quick(asked.name, tmp_path)
+    (claim,) = asked.claims(results)
+    assert not claim.holds, "source 1 is polled in nearly every epoch"
+    assert "means of 30 paths" in claim.shown_by
+    assert all(0 < estimate.error < 0.01 for (_, column), estimate in results.estimates.items() if "share" in column)
+    (cell,) = asked.cells("quick")
+    path = asked.run_together(cell, [seed_of(asked.name, cell, 0)], "quick")[0].curves
+    np.testing.assert_array_equal(results.curves["whittle", "", "source 1"].mean, path["source 1"])
+
+
 @pytest.mark.parametrize("name", ["ephemeral-fig-4", "lspe-four-sources"])
 def test_what_differs_from_the_paper_is_explained(name: str, tmp_path: Path) -> None:
     asked = experiment(name)

@@ -18,8 +18,8 @@ from pollerd.allocation.validation import positive
 from pollerd.errors import InvalidValueError
 
 Ranking = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
-"""A policy: how much it wants to poll each site, float64[runs, n], given what waits, likewise, and the epochs since the
-last poll of each, int64[runs, n]. -inf: never. Of equals the lower site comes first.
+"""A policy: how much it wants to poll each site, float64[runs, n], given what it is shown of what waits, likewise, and
+the epochs since the last poll of each, int64[runs, n]. -inf: never. Of equals the lower site comes first.
 """
 
 
@@ -82,7 +82,9 @@ def drive_sources(
     """So many epochs from X(0) = one epoch's gain.
 
     gains float64[epochs + 1, runs, n], U of each epoch, the first of them X(0); None: one run of the mean dynamics.
-    sees: the policy is shown what waits, or what waits on average given the polls, which is all that [D] says it sees.
+    sees: "states" shows the policy what waits at every site, polled or not. That is [E]'s own setting, and under drawn
+    gains more than anybody who polls can know. "means" shows what waits on average given the polls, which is all that
+    polls tell where the sources are known, and all that [D] says is seen. Under the mean dynamics both are the same.
     """
     n = len(sources)
     drawn = np.broadcast_to(sources.gain, (epochs + 1, 1, n)) if gains is None else gains

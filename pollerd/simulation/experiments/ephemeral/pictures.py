@@ -11,11 +11,17 @@ from numpy.typing import NDArray
 from pollerd.simulation.environments.interest import Diary, Limit, drawn_gains, drive_sources, whittle
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
 from pollerd.simulation.experiments.ephemeral.example import PAPER, four_sources
-from pollerd.simulation.experiments.results import Results
+from pollerd.simulation.experiments.results import Estimate, Results
 
 SHOWN = 40
 """Epochs in the picture."""
 EPOCHS = 4200
+PATHS = 30
+"""Of the stochastic setting, side by side; the first is shown."""
+_DRAWN = (
+    f"Means of {PATHS} paths, the first of which is shown. As in [E], the policy is told what truly waits at every "
+    "source, polled or not, which is more than polls show."
+)
 _TIMES = np.linspace(0.0, 10.0, 201)
 _SOURCES = tuple(f"source {i}" for i in range(1, 5))
 
@@ -64,31 +70,41 @@ class ContentValue(Experiment):
 
 
 class States(Experiment):
-    """One path of the index policy: states in the picture, the order of polls in the table."""
+    """The index policy: the states of one path in the picture, the order of polls in the table.
 
-    runs: Mapping[Size, int] = {"quick": 1, "full": 1}
-    remarks = f"One path of {EPOCHS} epochs from X(0) = u; the first {SHOWN} are drawn. Gaps are between two polls."
+    Nothing is random but with `drawn`, which has `PATHS` runs.
+    """
 
     def __init__(self, name: str, title: str, *, polls: int, drawn: bool) -> None:
         self.name, self.title, self.source = name, title, f"{PAPER}, figure {name[-1]}"
         self._polls, self._drawn = polls, drawn
+        self.batch = PATHS if drawn else 1
+        self.runs: Mapping[Size, int] = {"quick": self.batch, "full": self.batch}
+        self.remarks = (
+            f"{EPOCHS} epochs from X(0) = u; the picture has the first {SHOWN}. Gaps are between two polls. "
+            + (_DRAWN if drawn else "One path of the mean dynamics, whose states follow from the polls.")
+        )
 
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell("whittle", polls=self._polls, drawn=self._drawn)]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
-        sources = four_sources()
-        gains = drawn_gains(sources, EPOCHS + 1, np.random.default_rng(seed))[:, None] if cell["drawn"] else None
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+        """The first has the path that is shown."""
+        sources, gains = four_sources(), None
+        if cell["drawn"]:
+            gains = np.stack([drawn_gains(sources, EPOCHS + 1, np.random.default_rng(seed)) for seed in seeds], axis=1)
         diary = drive_sources(sources, whittle(sources), Limit(cell["polls"]), EPOCHS, gains)
-        curves = {name: diary.waiting[:SHOWN, 0, i].tolist() for i, name in enumerate(_SOURCES)}
-        return Outcome(_order_of_polls(diary), curves)
+        shown = {name: diary.waiting[:SHOWN, 0, i].tolist() for i, name in enumerate(_SOURCES)}
+        return [Outcome(_order_of_polls(diary, run), {} if run else shown) for run in range(len(seeds))]
 
     def claims(self, results: Results) -> Sequence[Claim]:
         told = {column: estimate.value for (_, column), estimate in results.estimates.items()}
-        shares = [told[f"{name}, share of epochs"] for name in _SOURCES]
-        shown_by = "polled in " + ", ".join(f"{share:.2%}" for share in shares) + " of the epochs"
+        estimates = [results.estimates["whittle", f"{name}, share of epochs"] for name in _SOURCES]
+        shares = [each.value for each in estimates]
+        shown_by = "polled in " + ", ".join(map(_percent, estimates)) + " of the epochs"
         if self._drawn:
             text = "in the stochastic setting source 1 is crawled from time to time"
+            shown_by += f", means of {estimates[0].runs} paths"
             reason = (
                 "what an epoch brings at source 1 is worth one of the two polls in nearly every epoch, however a state "
                 "from u* on is read; it is source 4 that is polled from time to time"
@@ -124,10 +140,14 @@ class States(Experiment):
         axes.legend()
 
 
-def _order_of_polls(diary: Diary) -> dict[str, float]:
+def _percent(share: Estimate) -> str:
+    return f"{share.value:.2%}" + (f" ± {share.error:.4%}" if share.error > 0 else "")
+
+
+def _order_of_polls(diary: Diary, run: int) -> dict[str, float]:
     told = {}
     for i, name in enumerate(_SOURCES):
-        polled = diary.polled[:, 0, i]
+        polled = diary.polled[:, run, i]
         gaps: NDArray[np.int64] = np.diff(np.flatnonzero(polled))
         told[f"{name}, share of epochs"] = float(polled.mean())
         told[f"{name}, shortest gap"] = float(gaps.min()) if len(gaps) else np.nan

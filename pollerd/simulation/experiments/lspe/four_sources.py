@@ -43,7 +43,8 @@ class FourSources(Experiment):
     source = "[D] Avrachenkov & Borkar, A learning algorithm for the Whittle index policy, section V"
     runs: Mapping[Size, int] = {"quick": 2, "full": 30}
     remarks = (
-        f"{EPOCHS['full']} epochs ({EPOCHS['quick']} when quick) from X(0) = u with [E]'s mean dynamics; κ = 2, "
+        f"{EPOCHS['full']} epochs ({EPOCHS['quick']} when quick) from X(0) = u with [E]'s mean dynamics, "
+        "under which the states, which all rows go by, follow from the polls; κ = 2, "
         "γ = 0.05 and Tikhonov's inverse as printed. "
         "Table I omits ξ: [E]'s is taken. Where the paper gives nothing (c, δ, ε, r₀, the units of the features) "
         "the defaults of `lspe` hold, chosen once before the first run; of the start q₀ three are shown, because the "
