@@ -26,6 +26,8 @@ class EarliestDeadlineFirst:
     `credit` float64[capacity]: seconds that each site's last poll came after its deadline (before it: < 0), within one
     period (`credit_after`). jumps: whether periods may jump; credit then counts within the period that a site has now:
     one that was polled early under a long period would be held back by that for many of its new ones.
+
+    A look at n slots costs O(n), an entry of k polls O(k).
     """
 
     def __init__(self, *, jumps: bool = False) -> None:

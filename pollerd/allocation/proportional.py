@@ -14,6 +14,9 @@ class Proportional(Rated):
     The optimum for `changes` has them in proportion to λ_i: the two part where pages change at nearly every step.
     With `rates` these are the λ; without, as in the live daemon, where truth is not known, those that the polls tell.
 
+    A choice is one pass over all n sites, O(n). A poll costs O(1), and its part of the O(n) for new periods after every
+    n polls; told rates cost nothing.
+
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError.
     """
 

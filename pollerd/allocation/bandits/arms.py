@@ -8,7 +8,10 @@ import numpy as np
 
 
 class Arms(ABC):
-    """m arms. `counts` float64[m] pulls and `sums` float64[m] of their rewards are all that a player knows."""
+    """m arms. `counts` float64[m] pulls and `sums` float64[m] of their rewards are all that a player knows.
+
+    What a choice costs its class says; a lesson costs O(1).
+    """
 
     def __init__(self, number: int) -> None:
         self.counts = np.zeros(number)

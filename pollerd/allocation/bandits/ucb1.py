@@ -16,7 +16,7 @@ def ucb1_bounds(counts: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArr
 
 
 class Ucb1(Arms):
-    """Pulls each arm once, in order, then the one with the highest bound."""
+    """Pulls each arm once, in order, then the one with the highest bound: O(m) a choice among m arms."""
 
     def choose(self, rng: np.random.Generator) -> int:
         return int(ucb1_bounds(self.counts, self.sums).argmax())

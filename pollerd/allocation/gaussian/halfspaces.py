@@ -25,8 +25,10 @@ def draw_within(
 ) -> NDArray[np.float64]:
     """k vectors float64[k, r], each standard normal under the condition `slopes @ z + offsets >= 0`.
 
-    slopes float64[k, c, r], offsets float64[k, c]; start float64[k, r] within, wherever. Raises ArithmeticError for a
-    start that is not within, and where a flight does not end within 100,000 bounces.
+    slopes float64[k, c, r], offsets float64[k, c]; start float64[k, r] within, wherever. A bounce of all k costs
+    O(k c r); how many there are hangs on the walls.
+
+    Raises ArithmeticError for a start that is not within, and where a flight does not end within 100,000 bounces.
     """
     outside = ((slopes @ start[..., None])[..., 0] + offsets < 0).any(1)
     if outside.any():
