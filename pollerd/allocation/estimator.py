@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.rated import Rated, in_proportion
 from pollerd.allocation.state import not_negative_count
-from pollerd.errors import InvalidValueError
+from pollerd.allocation.validation import whole
 
 POLLS_A_SITE = 10
 
@@ -18,10 +18,18 @@ POLLS_A_SITE = 10
 class Estimator(Rated):
     """In the estimation phase all sites are polled equally often; after it in proportion to the estimated `p_i`.
 
-    phase: polls of all sites together, >= 0; None: ten for each site. The estimate of a site is that of maximum
-    likelihood from all its polls in the phase, with half a poll with and half a poll without a change before them, so
-    that no p is 0 or 1. After the phase it stays, as in [A]: a rate that moves is not followed. A site that came later
-    learns until it has had as many polls as the phase gave the others.
+    phase: polls of all sites together, >= 0; None: ten for each site. From all the polls of a site in the phase, with m
+    changes, Q seconds of gaps without and B seconds of gaps with a change, the estimate is
+
+        p = 1 - e^{-λ step},   λ = ln(1 + B / Q) m / B
+
+    which is that of maximum likelihood if all gaps with a change were as long as their mean, `Tally.rates`: nearly so
+    in the phase, where all sites have one period. Half a poll with and half a poll without a change, after a uniform
+    cycle each, count in m, B and Q, so that no p is 0 or 1. After the phase the estimate stays, as in [A]: a rate that
+    moves is not followed. A site that came later learns until it has had as many polls as the phase gave the others.
+
+    A choice is one pass over all n sites, O(n). A poll costs O(1), and its part of the O(n) for new periods after every
+    n polls that teach.
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError.
     """
@@ -30,9 +38,7 @@ class Estimator(Rated):
 
     def __init__(self, budget: float, phase: int | None = None, step: float = 0.0) -> None:
         super().__init__(budget, None, step, memory=math.inf)
-        if phase is not None and not 0 <= phase < 2**53:
-            raise InvalidValueError("phase", "polls, at least 0", phase)
-        self._phase = phase
+        self._phase = None if phase is None else whole("phase", phase, 0, 2**53)
         self._polls = 0
 
     def _in_phase(self) -> bool:

@@ -18,7 +18,7 @@ from pollerd.allocation.state import all_sound, pack, pack_rows, same_form, unpa
 from pollerd.allocation.stream import halves, put_back, stream
 from pollerd.allocation.tally import FIELDS, SOUND, Tally
 from pollerd.allocation.traa import TraaSettings
-from pollerd.allocation.validation import positive
+from pollerd.allocation.validation import positive_or_0, put
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
@@ -36,6 +36,12 @@ class HtraaSettings(TraaSettings):
 
     reorder: bool = True
     step: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.reorder, bool):
+            raise InvalidValueError("reorder", "true or false", self.reorder)
+        put(self, step=positive_or_0("step", self.step))
 
 
 class Htraa(Allocator):
@@ -56,8 +62,6 @@ class Htraa(Allocator):
 
     def __init__(self, budget: float, settings: HtraaSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
-        if settings.step != 0:
-            positive("step", settings.step)
         self._settings = settings
         self._bits, self._rng = stream(rng)
         self._roster, self._tally = Roster(), Tally()
@@ -91,7 +95,7 @@ class Htraa(Allocator):
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
         self._bind()
-        self.admit(np.asarray(slots, np.int64), weight, cost)
+        self.admit(slots, weight, cost)
         slots = self._roster.add(slots, weight, cost, half_life)
         self._grow()
         self._tally.rows[slots] = 0.0

@@ -69,7 +69,7 @@ def amplitude_and_rate(
     if objective == "changes":
         return weight, rates
     if objective == "freshness":
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(rates > 0, weight / rates, 0.0), rates
     if objective == "interest":
         decay = math.log(2) / np.where(np.isnan(half_life), DEFAULT_HALF_LIFE_S, half_life)

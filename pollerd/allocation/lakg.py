@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.periodic import Periodic
 from pollerd.allocation.state import all_sound
+from pollerd.allocation.validation import between, put, whole
 from pollerd.errors import InvalidValueError
 
 
@@ -27,10 +28,8 @@ class LakgSettings:
     exponent: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 2 <= self.resolution <= 100_000 or self.resolution != int(self.resolution):
-            raise InvalidValueError("resolution", "a whole number from 2 to 100000", self.resolution)
-        if not 0 <= self.exponent <= 10:
-            raise InvalidValueError("exponent", "from 0 to 10", self.exponent)
+        resolution = whole("resolution", self.resolution, 2, 100_000)
+        put(self, resolution=resolution, exponent=between("exponent", self.exponent, 0, 10))
 
     def exponent_for(self, sites: int) -> float:
         """λ for so many sites."""

@@ -19,6 +19,7 @@ from pollerd.allocation.roster import Roster
 from pollerd.allocation.state import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.stream import halves, put_back, stream
 from pollerd.allocation.tally import MOST_POLLS, SOUND
+from pollerd.allocation.validation import floats
 from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "lspe", 1
@@ -87,7 +88,7 @@ class Lspe(Allocator):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._roster.admit_at_most(MOST_SITES, slots, len(weight), NAME)
+        self._roster.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, NAME)
 
     def add(
         self,
@@ -166,12 +167,7 @@ class Lspe(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         self._bind()
-        slots = self._roster.known(slots)
-        elapsed = np.asarray(elapsed, np.float64)
-        if elapsed.shape != slots.shape or np.isnan(elapsed).any() or (elapsed < 0).any():
-            raise InvalidValueError("elapsed", f"{len(slots)} values >= 0 s", elapsed)
-        if len(evidence) != len(slots):
-            raise InvalidValueError("evidence", f"{len(slots)} rows", len(evidence))
+        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
         told = np.isfinite(elapsed)
         if told.any():
             self._take_step(slots[told], elapsed[told], evidence.take(np.flatnonzero(told)), now)
@@ -295,8 +291,8 @@ class Lspe(Allocator):
             whole = (number >= 1) & (number <= most) & (number == np.floor(number))
             all_sound(NAME, f"a {what}, a whole number from 1 to {most:g}", whole, number)
         last, coefficients = rows[:, _LAST], rows[:, _COEFFICIENTS]
-        all_sound(NAME, "a last poll within 10^18 s, or nan", np.isnan(last) | (np.abs(last) <= NEVER_POLLED_S), last)
+        known = np.asarray(np.isnan(last) | (np.abs(last) <= NEVER_POLLED_S))
+        all_sound(NAME, "a last poll within 10^18 s, or nan", known, last)
         all_sound(NAME, f"{SOUND}, and as many counts of items", self._arrivals.sound(rows[:, _FOUND]), rows[:, _FOUND])
-        small = (np.abs(coefficients) <= _LARGEST).all(1)
-        all_sound(NAME, f"coefficients within {_LARGEST:g}", small, coefficients)
+        all_sound(NAME, f"coefficients within {_LARGEST:g}", np.abs(coefficients) <= _LARGEST, coefficients)
         return rows

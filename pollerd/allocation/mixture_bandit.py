@@ -15,6 +15,7 @@ from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.allocation.periodic import Periodic
 from pollerd.allocation.stream import halves, put_back, stream
 from pollerd.allocation.tally import MOST_POLLS
+from pollerd.allocation.validation import floats, put, whole
 from pollerd.errors import InvalidValueError
 
 MOST_SITES = 2
@@ -27,8 +28,7 @@ class MixtureSettings:
     points: int = 101
 
     def __post_init__(self) -> None:
-        if not 3 <= self.points <= 1001 or self.points != int(self.points):
-            raise InvalidValueError("points", "a whole number from 3 to 1001", self.points)
+        put(self, points=whole("points", self.points, 3, 1001))
 
     @property
     def amounts(self) -> NDArray[np.float64]:
@@ -42,6 +42,8 @@ class MixtureBandit(Periodic):
     The poll's result, 1 for a change and 0 for none, is the reward of the arm that was held. With three sites there
     would be 4,950 arms and with five 3.9 million ([B] table 5.2), so at most two sites are taken in; for a third,
     `add` and `admit` raise InvalidValueError. When a site comes or goes, the player starts anew.
+
+    A choice costs O(1), a poll the pull of one of m = points - 2 arms: O(m), with GP-UCB O(m r²) for its r features.
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. It has no
     notion of rates.
@@ -66,7 +68,7 @@ class MixtureBandit(Periodic):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._roster.admit_at_most(MOST_SITES, slots, len(weight), self.NAME)
+        self._roster.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, self.NAME)
         super().admit(slots, weight, cost)
 
     def _forget(self, slots: NDArray[np.int64]) -> None:

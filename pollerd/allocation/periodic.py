@@ -82,7 +82,7 @@ class Periodic(Allocator):
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
-        self.admit(np.asarray(slots, np.int64), weight, cost)
+        self.admit(slots, weight, cost)
         slots = self._roster.add(slots, weight, cost, half_life)
         self._edf.grow(self._roster.capacity)
         self._grow(self._roster.capacity)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.periodic import Periodic
 from pollerd.allocation.state import all_sound, not_negative_count
 from pollerd.allocation.tally import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
-from pollerd.allocation.validation import column, positive
+from pollerd.allocation.validation import column, floats, positive_or_0
 from pollerd.errors import InvalidValueError
 
 _SLOWEST, _FASTEST = 1e-100, 1e100
@@ -32,8 +32,8 @@ class Rated(Periodic):
         self, budget: float, told: NDArray[np.float64] | None, step: float, memory: float = MEMORY_POLLS
     ) -> None:
         super().__init__(budget)
-        self._told = None if told is None else column("rates", told, len(told), zero=True)
-        self._step_s = positive("step", step) if step else 0.0
+        self._told = None if told is None else column("rates", told, floats("rates", told).size, zero=True)
+        self._step_s = positive_or_0("step", step)
         self._tally = Tally(memory)
         self._learned = np.zeros((0, self._FIELDS))
         """The tally's fields, and the rate that the site's period goes by; 0: the one that it starts from."""

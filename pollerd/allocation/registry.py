@@ -21,6 +21,7 @@ from pollerd.allocation.optimal import Optimal
 from pollerd.allocation.proportional import Proportional
 from pollerd.allocation.ucb1_raw import Ucb1Raw
 from pollerd.allocation.uniform import Uniform
+from pollerd.allocation.validation import one_of
 from pollerd.allocation.whittle import Whittle, WhittleSettings
 from pollerd.errors import InvalidValueError
 
@@ -115,12 +116,13 @@ def create(
     """A new allocator without sites.
 
     name one of `names()`; budget cost/s > 0; objective "changes", "freshness" or "interest"; parameters by
-    allocator, all with defaults. Raises InvalidValueError for an unknown name, objective or parameter.
+    allocator, all with defaults. Raises InvalidValueError for an unknown name, objective or parameter, and for values
+    of another type or range than it takes.
     """
-    if name not in _MAKERS:
-        raise InvalidValueError("allocator", f"one of {', '.join(_MAKERS)}", name)
-    if objective not in OBJECTIVES:
-        raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
+    one_of("allocator", name, _MAKERS)
+    one_of("objective", objective, OBJECTIVES)
+    if not isinstance(rng, np.random.Generator):
+        raise InvalidValueError("rng", "a numpy.random.Generator", rng)
     make, allowed = _MAKERS[name]
     for given in parameters:
         if given not in allowed:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
-from pollerd.allocation.validation import column, distinct_slots
+from pollerd.allocation.validation import column, distinct_slots, floats, row_numbers
 from pollerd.columns import Columns
 from pollerd.errors import InvalidValueError
 
@@ -72,7 +72,7 @@ class Roster(Columns):
 
     def known(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Slots as int64[k], all in use; raises InvalidValueError else."""
-        slots = np.asarray(slots, np.int64)
+        slots = row_numbers("slots", slots)
         if slots.ndim != 1 or (slots.size and (slots.min() < 0 or slots.max() >= self.n)):
             raise InvalidValueError("slots", f"row numbers below {self.n}", slots)
         if not self.used[slots].all():
@@ -83,12 +83,13 @@ class Roster(Columns):
         self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64], allocator: str
     ) -> None:
         """For an allocator of equal sites: `Allocator.admit`, which refuses any other weight or cost than all have."""
-        others = self.used.copy()
+        slots, others = row_numbers("slots", slots), self.used.copy()
         others[slots[slots < len(others)]] = False
-        for field, given, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
-            values = np.unique(np.concatenate([known[others], np.asarray(given, np.float64)]))
+        for field, told, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
+            given = np.atleast_1d(floats(field, told))
+            values = np.unique(np.concatenate([known[others], given]))
             if len(values) > 1:
-                usual = float(known[others][0]) if others.any() else float(np.asarray(given)[0])
+                usual = float(known[others][0]) if others.any() else float(given[0])
                 odd = values[values != usual]
                 raise InvalidValueError(
                     field, f"{usual:g} as for every site while {allocator} allocates", float(odd[0])
@@ -96,7 +97,7 @@ class Roster(Columns):
 
     def admit_at_most(self, most: int, slots: NDArray[np.int64], sites: int, allocator: str) -> None:
         """For an allocator of few sites: `Allocator.admit` of so many more, which raises where that is above `most`."""
-        slots = np.asarray(slots, np.int64)
+        slots = row_numbers("slots", slots)
         inside = slots[(slots >= 0) & (slots < self.capacity)]
         number = self.size + sites - int(self.used[inside].sum())
         if number > most:
@@ -107,7 +108,7 @@ class Roster(Columns):
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """What `observe` is given: slots in use int64[k], elapsed float64[k] >= 0 s; raises InvalidValueError else."""
         slots = self.known(slots)
-        elapsed = np.asarray(elapsed, np.float64)
+        elapsed = floats("elapsed", elapsed)
         if elapsed.shape != slots.shape or not (elapsed >= 0).all():
             raise InvalidValueError("elapsed", f"{len(slots)} values >= 0 s", elapsed)
         if len(evidence) != len(slots):
@@ -116,7 +117,7 @@ class Roster(Columns):
 
     def check_elapsed(self, elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         """Elapsed as float64[m >= n]; a nan in it is left to `max`-like clipping by the caller's formula."""
-        elapsed = np.asarray(elapsed, np.float64)
+        elapsed = floats("elapsed", elapsed)
         if elapsed.ndim != 1 or len(elapsed) < self.n:
             raise InvalidValueError("elapsed", f"at least {self.n} rows", elapsed.shape)
         return elapsed

@@ -116,7 +116,8 @@ def unpack_rows(
 def all_sound(allocator: str, what: str, sound: NDArray[np.bool_], values: NDArray[Any]) -> None:
     """Raises InvalidValueError where a stored row of an allocator is not sound.
 
-    what: which numbers of a row, and what they may be; sound bool[k], values [k, ...] as they were stored.
+    what: which numbers of a row, and what they may be; sound bool[k, ...], values [k, ...] as they were stored.
     """
     if not sound.all():
-        raise InvalidValueError("site_state", f"rows of {allocator} with {what}", values[~sound][0].tolist())
+        first = int(np.argwhere(~sound)[0, 0])
+        raise InvalidValueError("site_state", f"rows of {allocator} with {what}", values[first].tolist())

@@ -3,7 +3,7 @@
 The state s in 1..N gives material 1 the share `(s / (N + 1))^exponent` and material 2 the rest: never nothing, never
 all. After an access of material 1 the state moves with the probability of material 2's share, and the other way round,
 which makes up for the more accessed material being heard more often ([A] (4), (5)). A reward moves towards the
-accessed material, a penalty away from it, with the same probability.
+accessed material, a penalty away from it, with the same probability. A feedback costs O(1) for each automaton told.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.validation import positive
+from pollerd.allocation.validation import between, one_of, positive, put, whole
 from pollerd.errors import InvalidValueError
 
 UPDATING = {
@@ -43,16 +43,13 @@ class TraaSettings:
     climb: str = "all"
 
     def __post_init__(self) -> None:
-        if not 2 <= self.resolution <= 100_000 or self.resolution != int(self.resolution):
-            raise InvalidValueError("resolution", "a whole number from 2 to 100000", self.resolution)
-        if self.updating not in UPDATING:
-            raise InvalidValueError("updating", f"one of {', '.join(UPDATING)}", self.updating)
-        if positive("exponent", self.exponent) > 10:
+        resolution = whole("resolution", self.resolution, 2, 100_000)
+        exponent, growth = positive("exponent", self.exponent), between("growth", self.growth, 1, 2)
+        if exponent > 10:
             raise InvalidValueError("exponent", "above 0, at most 10", self.exponent)
-        if not 1 <= self.growth <= 2:
-            raise InvalidValueError("growth", "from 1 to 2", self.growth)
-        if self.climb not in CLIMBS:
-            raise InvalidValueError("climb", f"one of {', '.join(CLIMBS)}", self.climb)
+        one_of("updating", self.updating, UPDATING)
+        one_of("climb", self.climb, CLIMBS)
+        put(self, resolution=resolution, exponent=exponent, growth=growth)
 
 
 def shares(states: Any, resolution: Any, exponent: float) -> Any:

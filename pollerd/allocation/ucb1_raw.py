@@ -23,6 +23,7 @@ class Ucb1Raw(Allocator):
 
     It takes no notice of how long ago a poll was, which is what a page's reward hangs on: it stays with a page until
     its share has fallen below another's bound. [B] has it among the contenders to show just that. Any number of sites.
+    A choice works out the bounds of all n sites, O(n); a poll costs O(1).
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. Of the evidence
     only `changed` is used, first polls teach nothing, and it has no notion of rates.
@@ -44,7 +45,7 @@ class Ucb1Raw(Allocator):
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
-        self.admit(np.asarray(slots, np.int64), weight, cost)
+        self.admit(slots, weight, cost)
         slots = self._roster.add(slots, weight, cost, half_life)
         self._rows = np.concatenate([self._rows, np.zeros((self._roster.capacity - len(self._rows), 2))])
         self._rows[slots] = 0.0

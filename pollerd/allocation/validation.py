@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,16 +13,84 @@ from numpy.typing import NDArray
 from pollerd.errors import InvalidValueError
 
 
+def _number(value: object) -> float:
+    """The value as a float; nan where it is no number, or one that no float holds."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
 def positive(field: str, value: float) -> float:
     """The value as a float, finite and > 0."""
-    if not (math.isfinite(value) and value > 0):
+    given = _number(value)
+    if not (math.isfinite(given) and given > 0):
         raise InvalidValueError(field, "finite and > 0", value)
-    return float(value)
+    return given
+
+
+def positive_or_0(field: str, value: float) -> float:
+    """The value as a float, finite and >= 0."""
+    given = _number(value)
+    if not (math.isfinite(given) and given >= 0):
+        raise InvalidValueError(field, "finite and > 0, or 0 for the default", value)
+    return given
+
+
+def between(field: str, value: float, low: float, high: float) -> float:
+    """The value as a float, low <= value <= high."""
+    given = _number(value)
+    if not low <= given <= high:
+        raise InvalidValueError(field, f"from {low:g} to {high:g}", value)
+    return given
+
+
+def whole(field: str, value: float, low: int, high: int) -> int:
+    """The value as an int, low <= value <= high; a float that is whole will do."""
+    given = _number(value)
+    if not low <= given <= high or given != int(given):
+        raise InvalidValueError(field, f"a whole number from {low} to {high}", value)
+    return int(given)
+
+
+def one_of(field: str, value: object, allowed: Iterable[str]) -> str:
+    """The value, one of the words that are allowed."""
+    words = tuple(allowed)
+    if not (isinstance(value, str) and value in words):
+        raise InvalidValueError(field, f"one of {', '.join(words)}", value)
+    return value
+
+
+def put(settings: object, **values: Any) -> None:
+    """Writes checked values into frozen settings, for their `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(settings, name, value)
+
+
+def floats(field: str, values: Any) -> NDArray[np.float64]:
+    """Values as float64 of their own shape; what is no number is refused."""
+    try:
+        return np.asarray(values, np.float64)
+    except (ValueError, TypeError) as error:
+        raise InvalidValueError(field, "numbers", values) from error
+
+
+def row_numbers(field: str, values: Any) -> NDArray[np.int64]:
+    """Values as int64 of their own shape; floats that are whole will do."""
+    if isinstance(values, np.ndarray) and values.dtype == np.int64:
+        return values
+    numbers = floats(field, values)
+    kind = np.asarray(values).dtype.kind
+    if kind == "b" or not (np.abs(numbers) < 2.0**63).all() or (numbers != np.floor(numbers)).any():
+        raise InvalidValueError(field, "whole numbers", values)
+    return np.asarray(values).astype(np.int64)
 
 
 def distinct_slots(slots: NDArray[np.int64]) -> NDArray[np.int64]:
     """Slots as int64[k]: >= 0, one-dimensional, none twice."""
-    given = np.asarray(slots, np.int64)
+    given = row_numbers("slots", slots)
     if given.ndim != 1 or (given.size and (given.min() < 0 or np.unique(given).size != given.size)):
         raise InvalidValueError("slots", "distinct row numbers >= 0", slots)
     return given
@@ -29,7 +100,7 @@ def column(
     field: str, values: NDArray[np.float64], k: int, *, zero: bool = False, missing: bool = False
 ) -> NDArray[np.float64]:
     """Values as float64[k]: finite and > 0 (>= 0 with `zero`); nan is let through with `missing`."""
-    given = np.asarray(values, np.float64)
+    given = floats(field, values)
     with np.errstate(invalid="ignore"):
         good = np.isfinite(given) & (given >= 0 if zero else given > 0)
     if missing:
@@ -42,7 +113,7 @@ def column(
 
 def host_numbers(host: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """Numbers of hosts as int64[k], -1 for none."""
-    given = np.asarray(host, np.int64)
+    given = row_numbers("host", host)
     if given.shape != (k,) or (k and not -1 <= given.min() <= given.max() < 2**31):
         raise InvalidValueError("host", f"{k} whole numbers from -1 to 2147483647", host)
     return given

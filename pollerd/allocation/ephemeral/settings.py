@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pollerd.allocation.validation import positive
+from pollerd.allocation.validation import between, one_of, positive
 from pollerd.errors import InvalidValueError
 
 REWARDS = ("collected", "printed")
@@ -46,11 +46,9 @@ class LspeSettings:
 
     def __post_init__(self) -> None:
         for name, known in (("reward", REWARDS), ("inverse", INVERSES), ("law", LAWS)):
-            if getattr(self, name) not in known:
-                raise InvalidValueError(name, f"one of {', '.join(known)}", getattr(self, name))
+            one_of(name, getattr(self, name), known)
         for name in ("sharpness", "steepness", "shift", "gain", "ascent", "epsilon", "delta"):
             positive(name, getattr(self, name))
-        if not 0 <= self.start <= 1:
-            raise InvalidValueError("start", "from 0 to 1", self.start)
+        between("start", self.start, 0, 1)
         if self.gain > 1:
             raise InvalidValueError("gain", "at most 1", self.gain)

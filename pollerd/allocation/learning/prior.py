@@ -50,7 +50,7 @@ def learn(
     shape = likelihood.shape[1:]
     rows = likelihood.reshape(len(likelihood), shape[0] * shape[1])
     pull = (settings.prior_pull_share * len(rows) + settings.start_sites) * start
-    for _ in range(int(settings.em_steps)):
+    for _ in range(settings.em_steps):
         total = occupation(rows, (odds[:, None] * prior).ravel()).reshape(shape)
         prior, odds = total.sum(0) + pull, total.sum(1) + settings.start_sites * START_ODDS
         prior, odds = prior / prior.sum(), odds / odds.sum()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from pollerd.allocation.validation import positive
+from pollerd.allocation.validation import positive, put, whole
 from pollerd.errors import InvalidValueError
+
+MOST_EM_STEPS = 1000
+"""Long before, nothing moves any more."""
 
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """All values > 0, `own_share` and `start_share` at most 1. The defaults are measured (docs/learning.md)."""
+    """All values > 0, shares of the own and of the start at most 1, `em_steps` a whole number from 1 to 1,000.
+
+    The defaults are measured (docs/learning.md).
+    """
 
     start_width_efolds: float = 2.0
     """Standard deviation of the log rate before anything was seen."""
@@ -31,7 +37,9 @@ class LearningSettings:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            positive(field.name, getattr(self, field.name))
+            if field.name != "em_steps":
+                positive(field.name, getattr(self, field.name))
         for name in ("own_share", "start_share"):
             if getattr(self, name) > 1:
                 raise InvalidValueError(name, "at most 1", getattr(self, name))
+        put(self, em_steps=whole("em_steps", self.em_steps, 1, MOST_EM_STEPS))
