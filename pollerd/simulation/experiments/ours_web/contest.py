@@ -41,6 +41,7 @@ class OursWeb(Experiment):
     runs: Mapping[Size, int] = {"quick": 2, "full": 30}
     version = 2
     batch = 10
+    independent = True
     remarks = (
         "Columns are polls a page. One poll a step of the web with its true changes; all allocators have their "
         "defaults and meet the same webs. Who knows the rates knows those of the start: where ranks switch, these go "
