@@ -205,3 +205,13 @@ def test_another_variants_state_is_refused() -> None:
     one, other = made(2), made(2, variant="ts")
     with pytest.raises(InvalidValueError, match="variant and points"):
         one.restore(np.arange(2), other.site_state(np.arange(2)), other.shared_state())
+
+
+@pytest.mark.parametrize("given", [{"budget": 1e-8}, {"step": 2.0**26 + 1.0}, {"step": 1e9}])
+def test_steps_beyond_the_longest_gap_share_the_budget_evenly(given: dict[str, float]) -> None:
+    allocator = made(2, **given)  # type: ignore[arg-type]
+    taught(allocator, 0, 1e8, [True])
+    shares = allocator.shares(np.arange(2))
+    assert shares is not None
+    assert shares[0] == pytest.approx(shares[1])
+    assert np.isfinite(allocator.urgency(np.full(2, 1e8), NOW)).all()

@@ -378,20 +378,19 @@ def _check(rows: NDArray[np.void]) -> None:
     """Raises InvalidValueError for stored rows of `ROW`, [k], that `Belief.rows` cannot have given."""
     likelihood = rows["likelihood"]
     with np.errstate(invalid="ignore"):
-        probable = ((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2))
-        sound = {
-            f"version {VERSION}": ("version", rows["version"] == VERSION),
-            f"a window's start within {grid.FARTHEST_START:g}": ("start", np.abs(rows["start"]) <= grid.FARTHEST_START),
-            f"from 0 to {_MOST_OBSERVED:g} polls": ("observed", _from_0_to(_MOST_OBSERVED, rows["observed"])),
-            "likelihoods from 0 to 1, one above 0": ("likelihood", probable),
-            f"a position within {_FARTHEST_CELLS:g}": ("position", np.abs(rows["position"]) <= _FARTHEST_CELLS),
-            f"information from 0 to {MOST_INFORMATION:g}": (
-                "information",
-                _from_0_to(MOST_INFORMATION, rows["information"]),
-            ),
-            f"an offset within {FARTHEST:g}": ("offset", np.abs(rows["offset"]) <= FARTHEST),
-        }
-    for what, (field, good) in sound.items():
+        probable = np.asarray(((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2)))
+        near, seen = np.abs(rows["start"]) <= grid.FARTHEST_START, _from_0_to(_MOST_OBSERVED, rows["observed"])
+        known = _from_0_to(MOST_INFORMATION, rows["information"])
+        within, beside = np.abs(rows["position"]) <= _FARTHEST_CELLS, np.abs(rows["offset"]) <= FARTHEST
+    for field, what, good in (
+        ("version", f"version {VERSION}", rows["version"] == VERSION),
+        ("start", f"a window's start within {grid.FARTHEST_START:g}", near),
+        ("observed", f"from 0 to {_MOST_OBSERVED:g} polls", seen),
+        ("likelihood", "likelihoods from 0 to 1, one above 0", probable),
+        ("position", f"a position within {_FARTHEST_CELLS:.0f} cells", within),
+        ("information", f"information from 0 to {MOST_INFORMATION:g}", known),
+        ("offset", f"an offset within {FARTHEST:g} cells", beside),
+    ):
         all_sound("the belief", what, good, rows[field])
 
 
