@@ -142,8 +142,6 @@ def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool) 
     if name not in allocation.names():
         raise InvalidValueError("allocator", f"one of {', '.join(allocation.names())}", name)
     taken = allocation.parameters(name)
-    if told_rates and "rates" in taken and "rates" in given:
-        raise InvalidValueError("set", f"without rates, as {name} is told the true ones", "rates")
     used = tuple(sorted((key, value) for key, value in given.items() if key in taken))
     return Policy(name, objective, told_rates and "rates" in taken, used)
 

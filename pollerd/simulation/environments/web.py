@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, create
+from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, drive
 from pollerd.simulation.environments.zipf import Zipf
@@ -16,12 +17,19 @@ from pollerd.simulation.environments.zipf import Zipf
 
 @dataclass(frozen=True)
 class Policy:
-    """An allocator by name, with its objective and parameters; told_rates: it is given the true rates (`rates=`)."""
+    """An allocator by name, with its objective and parameters; told_rates: it is given the true rates (`rates=`).
+
+    Raises InvalidValueError where it has rates among its parameters, too.
+    """
 
     allocator: str
     objective: str = "changes"
     told_rates: bool = False
     parameters: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.told_rates and "rates" in dict(self.parameters):
+            raise InvalidValueError("rates", "left out where the true rates are told", dict(self.parameters)["rates"])
 
     def made(self, step: float, rng: np.random.Generator, rates: NDArray[np.float64]) -> Allocator:
         """The allocator for one poll per step of `step` s; rates float64[n]: true changes per second by slot."""
