@@ -112,7 +112,7 @@ def test_simulate_a_history(tmp_path: Path) -> None:
         (("knapsack", "--allocator", "whittle"), "holds a mix"),
         (("web", "--half-lives", "1", "2"), "--half-lives: must be left out without --objective interest"),
         (("web", "--objective", "interest", "--half-lives", "60", "inf"), "half_lives"),
-        (("web", "--allocator", "optimal", "--set", "rates=3"), "rates: must be left out where the true rates are told"),
+        (("web", "--allocator", "optimal", "--set", "rates=3"), "rates: must be left out where the true rates"),
         (("web", "--allocator", "htraa", "--set", "resolution=1"), "resolution"),
         (("web", "--allocator", "lakg", "--set", "resolution=5", "--set", "resolution=6"), "given once"),
         (("history", "missing.csv"), "--pages: must be left out with history; given: 16"),
