@@ -15,6 +15,7 @@ from pollerd.simulation.experiments import Claim, Experiment, cell
 from pollerd.simulation.experiments.gpoks import EXPERIMENTS
 from pollerd.simulation.experiments.gpoks.claims import SAID, VARIANCE, Said
 from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES
+from pollerd.simulation.experiments.gpoks.many_pages import ManyPages
 from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, splits
 from pollerd.simulation.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
@@ -166,3 +167,20 @@ def test_a_quick_table_of_variances_comes_out(tmp_path: Path) -> None:
     assert results.rows == ["MAB:UCB-1", "MAB:UCB-1-RAW"]
     assert all(results.estimates[row, "variance"].runs == 10 for row in results.rows)
     assert all(0 < results.value(row, "variance") < 1000 for row in results.rows)
+
+
+def test_many_pages_keep_their_share_of_what_eight_have() -> None:
+    asked = ManyPages()
+    told = {
+        cell: [asked.run(cell, np.random.SeedSequence(run), "quick") for run in (1, 2)] for cell in asked.cells("quick")
+    }
+    results = Results(asked, "quick", told)
+    assert results.columns == ["0-5", "5-10"]
+    (claim,) = asked.claims(results)
+    least = min(
+        results.value(f"64 pages, {web}", column) / results.value(f"8 pages, {web}", column)
+        for web in ("0.3/1.0", "0.6/1.0", "0.9/1.5")
+        for column in results.columns
+    )
+    assert claim.shown_by.startswith(f"least {least:.3f}")
+    assert claim.holds == (least >= 0.9)

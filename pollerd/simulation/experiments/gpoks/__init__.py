@@ -1,7 +1,11 @@
-"""[B]: Glimsdal, efficient Gaussian process based optimistic knapsack sampling; all tables of its section 8."""
+"""[B]: Glimsdal, efficient Gaussian process based optimistic knapsack sampling; all tables of its section 8.
+
+And its scheme on more pages than it has there.
+"""
 
 from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES
+from pollerd.simulation.experiments.gpoks.many_pages import ManyPages
 from pollerd.simulation.experiments.gpoks.running_time import RunningTime
 from pollerd.simulation.experiments.gpoks.two_pages import TWO_PAGES
 
-EXPERIMENTS = (RunningTime(), *TWO_PAGES, *EIGHT_PAGES)
+EXPERIMENTS = (RunningTime(), *TWO_PAGES, *EIGHT_PAGES, ManyPages())

@@ -1,0 +1,67 @@
+"""GPOKS as an allocator, by real gaps, on eight pages as in [B] and on as many as a daemon has."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pollerd.simulation.environments.web import Policy, run_web
+from pollerd.simulation.environments.zipf import Zipf
+from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.gpoks.printed import ZIPFS
+from pollerd.simulation.experiments.learning_curves import means
+from pollerd.simulation.experiments.results import Results
+
+PAGES: Mapping[Size, tuple[int, ...]] = {"quick": (8, 64), "full": (8, 64, 1000)}
+ENDS: Mapping[Size, tuple[int, ...]] = {"quick": (5, 10), "full": (5, 10, 20, 40)}
+"""Stretches end at so many polls a page, ..."""
+LONGEST: Mapping[int, int] = {1000: 20}
+"""... where there are many pages, the last here."""
+SHARE = 0.9
+"""What many pages are to have, at equal polls a page, of the share of the optimum that eight have."""
+
+
+class ManyPages(Experiment):
+    """Rows are webs, columns stretches of polls a page."""
+
+    name = "gpoks-many-pages"
+    title = "GPOKS as an allocator on 8 to 1,000 pages, as a share of the clairvoyant optimum"
+    source = "ours, on the webs of [B], table 8.10"
+    runs: Mapping[Size, int] = {"quick": 4, "full": 30}
+    remarks = (
+        "Pages in random order, true changes, real gaps, one poll a step; columns are polls a page. The full size "
+        "takes a minute for each run of 1,000 pages."
+    )
+
+    def cells(self, size: Size) -> Sequence[Cell]:
+        return [
+            cell(f"{pages:,} pages, {web}", pages=pages, alpha=alpha, beta=beta)
+            for pages in PAGES[size]
+            for web, (alpha, beta) in ZIPFS.items()
+        ]
+
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+        pages = cell["pages"]
+        zipf = Zipf(pages, cell["alpha"], cell["beta"], "shuffled")
+        ends = [end for end in ENDS[size] if end <= LONGEST.get(pages, end)]
+        edges = [end * pages for end in ends]
+        shares = means(run_web(zipf, Policy("gpoks"), edges[-1], seed).found, edges) / zipf.optimum
+        columns = [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]
+        return Outcome(dict(zip(columns, shares.tolist(), strict=True)))
+
+    def claims(self, results: Results) -> Sequence[Claim]:
+        """No paper says so: it is what the allocator is meant for."""
+        return [_keeps(results, pages) for pages in PAGES[results.size][1:]]
+
+
+def _keeps(results: Results, pages: int) -> Claim:
+    of_eight = {
+        (web, column): results.value(f"{pages:,} pages, {web}", column) / results.value(f"8 pages, {web}", column)
+        for web, column in itertools.product(ZIPFS, results.columns)
+        if (f"{pages:,} pages, {web}", column) in results.estimates
+    }
+    (web, column), least = min(of_eight.items(), key=lambda each: each[1])
+    text = f"{pages:,} pages have at least {SHARE} of the share of the optimum that 8 have at equal polls a page"
+    return Claim(text, least >= SHARE, f"least {least:.3f}: {web}, {column}")
