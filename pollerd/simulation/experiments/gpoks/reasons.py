@@ -21,6 +21,11 @@ _HEAD_START = (
     "the lead that [B] has from the first ten steps (gpoks-8.2-even-start shows what may make it): from step 100 to "
     "1,000 both gain the same, within 3 of 670 to 820"
 )
+_EVEN_START = "asks what an even first step, of which all tell, would do: [B] does not say that it has one"
+_HALF_WAY = (
+    "a first step at the even split of which all materials tell goes about half of the way (gpoks-8.2-even-start); the "
+    "rest was not found"
+)
 _READING = (
     "DET-KS by its printed formula, M f(M): the sums at t=1000 speak for the other tables' reading, by the definition "
     "f'_i = p_i"
@@ -72,6 +77,8 @@ def why(table: str, numbers: Sequence[Printed]) -> Reasons:
 def _reason(table: str, number: Printed) -> str:
     if table == "gpoks-8.5-product":
         return _READING
+    if table == "gpoks-8.2-even-start":
+        return _EVEN_START
     if number.row in FIXED:
         return _CUT
     if number.value in _RECURS:
@@ -94,11 +101,11 @@ def _of_gpoks(table: str, number: Printed) -> str:
         return _TIE
     if number.row.startswith("GPOKS:IPS") or table == "gpoks-8.5-21-points":
         return _POINTS
-    if table not in _AS_PRINTED:
+    if table not in _AS_PRINTED and not number.column.startswith("σ=0.0"):
         return ""
     if number.column.endswith("t=10"):
         return _FIRST_LOOK
-    return "" if number.row == "GPOKS:TS" else _HEAD_START
+    return _HALF_WAY if number.row == "GPOKS:TS" else _HEAD_START
 
 
 def _of_automata(table: str, row: str) -> str:
