@@ -38,7 +38,7 @@ class Estimator(Rated):
 
     def __init__(self, budget: float, phase: int | None = None, step: float = 0.0) -> None:
         super().__init__(budget, None, step, memory=math.inf)
-        self._phase = None if phase is None else whole("phase", phase, 0, 2**53)
+        self._phase = None if phase is None else whole("phase", phase, 0, 2**53 - 1)
         self._polls = 0
 
     def _in_phase(self) -> bool:

@@ -65,7 +65,7 @@ def conduct(
     """Does what is not done yet of an experiment, and takes all its runs together.
 
     folder: where its ledger is; it is made as needed. jobs: processes, 1: this one. Ctrl-C (KeyboardInterrupt) and an
-    exception in a run leave what is done in the ledger. most_runs: no more of each cell count than so many; a later
+    exception in a run leave what is done in the ledger. most_runs: of each cell no more than so many count; a later
     call with more of them does those that are missing. Batches of runs that are not independent are done whole.
     """
     if jobs < 1:

@@ -16,9 +16,9 @@ from pollerd.simulation.experiments.results import Results
 
 PAGES: Mapping[Size, tuple[int, ...]] = {"quick": (8, 64), "full": (8, 64, 1000)}
 ENDS: Mapping[Size, tuple[int, ...]] = {"quick": (5, 10), "full": (5, 10, 20, 40)}
-"""Stretches end at so many polls a page, ..."""
-LONGEST: Mapping[int, int] = {1000: 20}
-"""... where there are many pages, the last here."""
+"""Polls a page at which stretches end."""
+LAST: Mapping[int, int] = {1000: 20}
+"""The last of them by pages, where polls cost much."""
 SHARE = 0.9
 """What many pages are to have, at equal polls a page, of the share of the optimum that eight have."""
 
@@ -31,8 +31,8 @@ class ManyPages(Experiment):
     source = "ours, on the webs of [B], table 8.10"
     runs: Mapping[Size, int] = {"quick": 4, "full": 30}
     remarks = (
-        "Pages in random order, true changes, real gaps, one poll a step; columns are polls a page. The full size "
-        "takes a minute for each run of 1,000 pages."
+        "Pages in random order, true changes, real gaps, one poll a step; columns are polls a page. A run of "
+        "1,000 pages takes about a minute."
     )
 
     def cells(self, size: Size) -> Sequence[Cell]:
@@ -45,7 +45,7 @@ class ManyPages(Experiment):
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
         pages = cell["pages"]
         zipf = Zipf(pages, cell["alpha"], cell["beta"], "shuffled")
-        ends = [end for end in ENDS[size] if end <= LONGEST.get(pages, end)]
+        ends = [end for end in ENDS[size] if end <= LAST.get(pages, end)]
         edges = [end * pages for end in ends]
         shares = means(run_web(zipf, Policy("gpoks"), edges[-1], seed).found, edges) / zipf.optimum
         columns = [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]

@@ -18,8 +18,8 @@ _FIRST_LOOK = (
     "its fifteen numbers for t=10 come out within .25 (gpoks-8.2-even-start); its text does not say so"
 )
 _HEAD_START = (
-    "the lead that [B] has from the first ten steps (gpoks-8.2-even-start shows what may make it): from step 100 to "
-    "1,000 both gain the same, within 3 of 670 to 820"
+    "[B]'s lead comes in the first 100 steps (gpoks-8.2-even-start shows what may make it); from there to step 1,000 "
+    "both gain the same, within 3.1 of 670 to 820"
 )
 _EVEN_START = "asks what an even first step, of which all tell, would do: [B] does not say that it has one"
 _HALF_WAY = (
@@ -64,8 +64,8 @@ _SKETCH = (
     "neither [A] nor [B] prints when the amounts are put in proportion to the capacity"
 )
 
-_AS_PRINTED = ("gpoks-8.2", "gpoks-8.5", "gpoks-8.8", "gpoks-short-1")
-"""Tables of two materials at three times, which the even start was tried for."""
+_TRIED_EVENLY = ("gpoks-8.2", "gpoks-8.5", "gpoks-8.8", "gpoks-short-1")
+"""Tables whose numbers gpoks-8.2-even-start tries with another first step."""
 
 
 def why(table: str, numbers: Sequence[Printed]) -> Reasons:
@@ -101,7 +101,7 @@ def _of_gpoks(table: str, number: Printed) -> str:
         return _TIE
     if number.row.startswith("GPOKS:IPS") or table == "gpoks-8.5-21-points":
         return _POINTS
-    if table not in _AS_PRINTED and not number.column.startswith("σ=0.0"):
+    if table not in _TRIED_EVENLY and not number.column.startswith("σ=0.0"):
         return ""
     if number.column.endswith("t=10"):
         return _FIRST_LOOK

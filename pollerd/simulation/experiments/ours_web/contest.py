@@ -19,16 +19,7 @@ from pollerd.simulation.experiments.shares import draw_web
 ENDS = (1, 2, 4, 10, 20, 40, 80, 200, 500)
 """Stretches end at so many polls a page."""
 _BY_NAME = {environment.name: environment for environment in ENVIRONMENTS}
-_DRAWN = {
-    "-".join(
-        (
-            *("ours-web", str(environment.zipf.pages), environment.web.replace("/", "-")),
-            "switching" if environment.zipf.switch_every else "static",
-        )
-    ): environment
-    for environment in ENVIRONMENTS
-    if environment.quick
-}
+_DRAWN = {environment.figure: environment for environment in ENVIRONMENTS if environment.quick}
 """The webs of both sizes by the name of their figure."""
 
 
@@ -37,7 +28,7 @@ class OursWeb(Experiment):
 
     name = "ours-web"
     title = "every allocator at the sizes it is made for, as a share of the clairvoyant optimum"
-    source = "ours, in the environments of [A]"
+    source = "ours, in the environments of [A] and [B]"
     runs: Mapping[Size, int] = {"quick": 2, "full": 30}
     version = 2
     batch = 10

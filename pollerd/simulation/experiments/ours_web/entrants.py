@@ -57,6 +57,12 @@ class Environment:
         return POLLS_A_PAGE[self.zipf.pages][size] if self.quick or size == "full" else 0
 
     @property
+    def figure(self) -> str:
+        """The name of its figure, "ours-web-512-0.9-1.5-static"."""
+        how = "switching" if self.zipf.switch_every else "static"
+        return f"ours-web-{self.zipf.pages}-{self.web.replace('/', '-')}-{how}"
+
+    @property
     def learners(self) -> dict[str, Policy]:
         """Who is not told the rates and is made for so many pages.
 
