@@ -7,12 +7,13 @@ ARGS   ?=
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run demo reproduce test check lint types contracts bench clean constraints
+.PHONY: help run demo reproduce test test-python check lint types contracts bench clean constraints
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
 run: $(RUNTIME)  ## poll URLS (default sites.txt) under BUDGET polls per second (default 5); ARGS="--more flags"
 	@exec $(BIN)/pollerd run $(URLS) $(if $(BUDGET),--budget $(BUDGET)) $(ARGS)
@@ -28,6 +29,11 @@ test: $(DEV)  ## all tests, a process for each core, with branch coverage
 
 check: lint types contracts test  ## lint, types, import contracts and tests
 
+OTHER_PYTHON_TESTS := tests/urls tests/config tests/scheduling tests/detection tests/fetching tests/app
+
+test-python: $(DEV)  ## what differs between interpreters, on another one: PYTHON=python3.13 VENV=.venv-3.13
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(OTHER_PYTHON_TESTS) $(ARGS)
+
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -42,7 +48,7 @@ bench: $(DEV)  ## CPU seconds per 1,000 polls beside a bare aiohttp loop
 	$(BIN)/python benchmarks/poll_cost.py --bench $(BENCH) $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .coverage
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "pollerd needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
@@ -57,7 +63,8 @@ $(DEV): constraints-dev.txt $(RUNTIME)
 	$(PIP) install --require-hashes -r constraints-dev.txt
 	@touch $@
 
+# First all that developing needs, then what runs in the same versions: a tool may ask for an older library than the newest.
 constraints: | $(BIN)/python  ## pin anew every dependency, with hashes
 	$(PIP) install pip-tools
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --all-build-deps --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options -o constraints.txt pyproject.toml
-	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --extra dev --extra experiments -c constraints.txt -o constraints-dev.txt pyproject.toml
+	$(COMPILE) --extra dev --extra experiments -o constraints-dev.txt pyproject.toml
+	$(COMPILE) --all-build-deps -c constraints-dev.txt -o constraints.txt pyproject.toml

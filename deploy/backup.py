@@ -28,7 +28,6 @@ from pollerd.config import load
 from pollerd.errors import PollerdError
 from pollerd.storage import StorageSettings
 from pollerd.storage.engine import Database, database_url, sqlite_path
-from pollerd.storage.lock import take_lock
 
 _ASIDE = "pollerd_before_restore"
 
@@ -55,14 +54,10 @@ async def restore(url: URL, file: Path) -> None:
 
     Raises BackupError, and DatabaseInUseError while a daemon holds the database.
     """
-    database = Database(url, StorageSettings(), create=True)
+    database = Database(url, StorageSettings(), create=True, exclusive=True)
     try:
-        lock = await take_lock(database)
-        try:
-            await asyncio.to_thread(_restore, url, database.path, file)
-        finally:
-            if lock is not None:
-                await lock.release()
+        await database.lock()
+        await asyncio.to_thread(_restore, url, database.path, file)
     finally:
         await database.close()
 

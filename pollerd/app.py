@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import structlog
@@ -18,14 +18,16 @@ from prometheus_client import CollectorRegistry
 
 import pollerd
 from pollerd import heap
-from pollerd.api import ApiServer, ApiSettings, create_api
+from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api
 from pollerd.config import Config
-from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
+from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock, StorageHealth
+from pollerd.environment import DEFAULT_URL
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.listing import read_list
 from pollerd.reload import Reload
-from pollerd.storage import Store
+from pollerd.startup import begun, served
+from pollerd.storage import Store, check_place
 from pollerd.telemetry import Instruments
 from pollerd.topic_file import read_mission
 
@@ -51,42 +53,89 @@ def run(config: Config, watch: Watch | None = None, again: Again | None = None) 
 
 async def serve(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
     """The daemon with its API, in one loop. Any task that dies takes all down, with its cause."""
-    with contextlib.closing(_bind(config.api)) as listener:
-        store = await _open_store(config)
-        try:
-            await _serve(config, listener, store, watch, again)
-        finally:
-            await store.close()
-
-
-async def _serve(
-    config: Config, listener: socket.socket, store: Store, watch: Watch | None, again: Again | None
-) -> None:
     registry = CollectorRegistry()
+    instruments = Instruments(registry, pollerd.__version__)
+    with contextlib.closing(_bind(config.api)) as listener:
+        parts = await _begun(config, instruments, listener)
+        if parts is not None:
+            async with parts.resources:
+                await _serve(config, parts, registry, listener, watch, again)
+        structlog.get_logger("pollerd").info("stopped")
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """What needed the database to begin."""
+
+    store: Store
+    fetcher: Fetcher
+    daemon: Daemon
+    resources: contextlib.AsyncExitStack
+    """Closes them."""
+
+
+async def _begun(config: Config, instruments: Instruments, listener: socket.socket) -> _Begun | None:
+    """The daemon, ready to run; None where it was told to end before the database let it begin."""
+    check_place(config.options.database)
+    health = StorageHealth(instruments)
+    database = config.shown()["database"][0]
+
+    async def attempt() -> _Begun:
+        async with contextlib.AsyncExitStack() as resources:
+            return await _begin(config, instruments, health, resources)
+
+    if config.options.no_wait:
+        try:
+            return await attempt()
+        except DatabaseUnavailableError as error:
+            raise DatabaseUnavailableError(f"database {database}: {error}") from error
+
+    def serve_meanwhile() -> contextlib.AbstractAsyncContextManager[None]:
+        def reason() -> str:
+            return health.failure or "not tried yet"
+
+        return served(create_waiting_api(reason, instruments.registry, config.api, pollerd.__version__), listener)
+
+    return await begun(attempt, health, database, serve_meanwhile)
+
+
+async def _begin(
+    config: Config, instruments: Instruments, health: StorageHealth, resources: contextlib.AsyncExitStack
+) -> _Begun:
+    """One attempt; where it fails the caller's `resources` close what it opened."""
     clock = SteadyClock()
+    store = await _open_store(config)
+    resources.push_async_callback(store.close)
     settings = await _with_kept_allocation(config, store)
     settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
     topic, seeds = read_mission(config.options.topic, config.options.seeds)
-    async with Fetcher(fetching, clock=clock) as fetcher:
-        daemon = await Daemon.create(
-            store,
-            fetcher,
-            settings,
-            config.scheduling,
-            Instruments(registry, pollerd.__version__),
-            np.random.default_rng(),
-            clock,
-            topic,
-            seeds,
-        )
-        clock.on_set = daemon.clock_set
-        api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
-        server = ApiServer(api, _API_DRAIN_SECONDS)
-        await server.warm_up()
-        heap.settle()
-        reload = None if again is None else Reload(config, again, daemon, fetcher, store)
-        await _run_all(config, daemon, server, listener, watch, reload)
-        structlog.get_logger("pollerd").info("stopped")
+    fetcher = await resources.enter_async_context(Fetcher(fetching, clock=clock))
+    rng = np.random.default_rng()
+    daemon = await Daemon.create(
+        store, fetcher, settings, config.scheduling, instruments, rng, clock, topic, seeds, health=health
+    )
+    clock.on_set = daemon.clock_set
+    return _Begun(store, fetcher, daemon, resources.pop_all())
+
+
+async def _serve(
+    config: Config,
+    parts: _Begun,
+    registry: CollectorRegistry,
+    listener: socket.socket,
+    watch: Watch | None,
+    again: Again | None,
+) -> None:
+    daemon, store = parts.daemon, parts.store
+    api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
+    server = ApiServer(api, _API_DRAIN_SECONDS)
+    await server.warm_up()
+    heap.settle()
+    reload = None
+    if again is not None:
+        tokens = api.state.tokens
+        reload = Reload(config, again, daemon=daemon, fetcher=parts.fetcher, store=store, tokens=tokens)
+    await _run_all(config, daemon, server, listener, watch, reload)
 
 
 async def _run_all(
@@ -114,6 +163,8 @@ async def _run_all(
     async def reading() -> None:
         if config.options.urls is not None:
             await read_list(config.options.urls, daemon.control, sync=config.options.sync)
+        if not daemon.control.status().sites:
+            _say_how_to_add(listener)
         if reload is not None:
             await reload.run()
 
@@ -138,6 +189,21 @@ def _say_started(daemon: Daemon, listener: socket.socket) -> None:
     host, port = listener.getsockname()[:2]
     log, budget = structlog.get_logger("pollerd"), daemon.control.status().budget
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
+
+
+def _say_how_to_add(listener: socket.socket) -> None:
+    """There is nothing to poll yet, and no list that says so."""
+    url = _url_of(listener)
+    here = "" if url == DEFAULT_URL else f" --url {url}"
+    log = structlog.get_logger("pollerd")
+    log.info("no_sites", instead=f"add one: pollerd sites add URL{here}", api=f"{url}/api/v1")
+
+
+def _url_of(listener: socket.socket) -> str:
+    """Where a client on this machine finds the API."""
+    host, port = listener.getsockname()[:2]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
 @contextlib.contextmanager
@@ -179,8 +245,8 @@ def _bind(settings: ApiSettings) -> socket.socket:
 async def _open_store(config: Config) -> Store:
     try:
         return await Store.open(config.options.database, settings=config.storage)
-    except (DatabaseUnavailableError, SchemaError) as error:
-        raise type(error)(f"database {config.shown()['database'][0]}: {error}") from error
+    except SchemaError as error:
+        raise SchemaError(f"database {config.shown()['database'][0]}: {error}") from error
 
 
 def _raise_descriptor_limit() -> int:

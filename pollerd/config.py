@@ -6,42 +6,31 @@ Every setting is one field of `Options`: `--host-interval` is `POLLERD_HOST_INTE
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from pollerd.api import ApiSettings, is_hash
-from pollerd.daemon import DaemonSettings
+from pollerd import quantities
+from pollerd.api.settings import ApiSettings
+from pollerd.daemon.settings import DaemonSettings
+from pollerd.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.fetching import FetchSettings, normalise_proxy, without_userinfo
-from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import StorageSettings
+from pollerd.fetching.proxy import normalise_proxy, without_userinfo
+from pollerd.fetching.settings import FetchSettings
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.storage.settings import StorageSettings
 
-PREFIX = "POLLERD_"
-SECRETS = frozenset({"token", "read_token", "secret_key", "proxy", "database"})
-_SECRET_FILES = frozenset(f"{name}_file" for name in SECRETS)
 _CLIENT_ONLY = frozenset({"url"})
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*([smhd]?)")
-DEFAULT_URL = "http://127.0.0.1:8080"
 
 
-def _seconds(value: object) -> object:
-    """Seconds from a number, or a text like "90", "1.5h", "2d"."""
-    if not isinstance(value, str):
-        return value
-    match = _DURATION.fullmatch(value.strip())
-    seconds = math.nan if match is None else float(match[1]) * _UNITS[match[2]]
-    if not math.isfinite(seconds):
-        raise ValueError("seconds, or a number with s, m, h or d behind it")
-    return seconds
+def _written(read: Callable[[str], float]) -> BeforeValidator:
+    """Texts are read so; what else is given stays."""
+    return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
 def _names(value: object) -> object:
@@ -52,7 +41,9 @@ def _names(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(allow_inf_nan=False)]
+Seconds = Annotated[float, _written(quantities.seconds), Field(allow_inf_nan=False)]
+Pace = Annotated[float, _written(quantities.per_second), Field(allow_inf_nan=False)]
+Share = Annotated[float, _written(quantities.share), Field(allow_inf_nan=False)]
 
 
 class Options(BaseModel):
@@ -63,7 +54,7 @@ class Options(BaseModel):
     urls: Path | None = None
     topic: Path | None = None
     seeds: Path | None = None
-    budget: float = DaemonSettings.budget
+    budget: Pace = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
     objective: Literal["changes", "freshness", "interest"] = "changes"
     shadow: Names = ()
@@ -72,11 +63,16 @@ class Options(BaseModel):
     host_interval: Seconds = SchedulingSettings.host_interval_seconds
     min_interval: Seconds = SchedulingSettings.min_interval_seconds
     max_interval: Seconds | None = None
+    min_yield: Share = SchedulingSettings.min_yield
+    max_silence: Seconds = SchedulingSettings.max_silence_seconds
+    respect_ttl: bool = SchedulingSettings.respect_ttl
     contact: str | None = None
     allow_private: bool = False
     sync: bool = False
+    no_wait: bool = False
     token: str | None = Field(None, repr=False)
     read_token: str | None = Field(None, repr=False)
+    metrics_version: bool = False
     secret_key: str | None = Field(None, repr=False)
     proxy: str | None = Field(None, repr=False)
     log_format: Literal["text", "json"] = "text"
@@ -84,11 +80,14 @@ class Options(BaseModel):
     total_timeout: Seconds = FetchSettings.total_timeout_seconds
     connect_timeout: Seconds = FetchSettings.connect_timeout_seconds
     max_body_bytes: int = FetchSettings.max_body_bytes
+    tls_session_bytes: int = FetchSettings.tls_session_bytes
     ca_file: str | None = None
     full_get_every: int = DaemonSettings.full_get_every
     max_inflight: int = DaemonSettings.max_inflight
     keep_contents: int = StorageSettings.keep_contents
+    content_retention: Seconds = StorageSettings.content_retention_seconds
     content_cap_bytes: int = StorageSettings.content_cap_bytes
+    change_retention: Seconds | None = StorageSettings.change_retention_seconds
     poll_retention: Seconds = StorageSettings.poll_retention_seconds
 
 
@@ -121,7 +120,7 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
     """
     env = os.environ if environ is None else environ
     values, sources = _from_file(_file(file, env))
-    given = _with_secrets_read(_given(flags), lambda name: f"--{name.replace('_', '-')}")
+    given = with_secrets_read(_given(flags), lambda name: f"--{name.replace('_', '-')}")
     for layer, name in ((_from_environment(env), "environment"), (given, "flag")):
         values.update(layer)
         sources.update(dict.fromkeys(layer, name))
@@ -131,16 +130,6 @@ def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping
         return _settings(options, complete)
     except InvalidValueError as error:
         raise _as_option(error) from error
-
-
-def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str | None]:
-    """(URL of the daemon, token) that client commands start from. Raises as `load` does."""
-    env = os.environ if environ is None else environ
-    token = _from_environment(env).get("token")
-    if token is not None and is_hash(token):
-        allowed = "the token itself: its hash is enough for the daemon, not for commands that call it"
-        raise InvalidValueError("token", allowed, "(not shown)")
-    return env.get(PREFIX + "URL", DEFAULT_URL), token
 
 
 def _file(file: Path | None, env: Mapping[str, str]) -> Path | None:
@@ -163,46 +152,25 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, str]]:
         raise ConfigError(f"config file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {path}: {error}") from error
-    _refuse_unknown(values, f"config file {path}", str, _SECRET_FILES)
-    values = _with_secrets_read(values, str)
+    _refuse_unknown(values, f"config file {path}", str, SECRET_FILES)
+    values = with_secrets_read(values, str)
     return values, dict.fromkeys(values, f"file {path}")
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        variable.removeprefix(PREFIX).lower(): value
-        for variable, value in sorted(env.items())
-        if variable.startswith(PREFIX) and variable != PREFIX + "CONFIG"
-    }
-    _refuse_unknown(found, "environment", _variable, _CLIENT_ONLY | _SECRET_FILES)
-    found = _with_secrets_read(found, _variable)
+    found = variables(env)
+    check_variables(frozenset(found))
+    found = with_secrets_read(found, variable)
     return {name: value for name, value in found.items() if name not in _CLIENT_ONLY}
 
 
-def _variable(name: str) -> str:
-    return PREFIX + name.upper()
-
-
-def _with_secrets_read(values: Mapping[str, Any], spelled: Callable[[str], str]) -> dict[str, Any]:
-    """The values with what secret files hold in place of their names."""
-    found = {name: value for name, value in values.items() if name not in _SECRET_FILES}
-    for name in sorted(_SECRET_FILES & values.keys()):
-        secret = name.removesuffix("_file")
-        if secret in found:
-            raise ConfigError(f"{spelled(secret)} and {spelled(name)} are both set; one is allowed")
-        found[secret] = _secret(spelled(name), values[name])
-    return found
-
-
-def _secret(spelled: str, path: object) -> str:
-    try:
-        return Path(str(path)).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{spelled}: {path} cannot be read: {error}") from error
+def check_variables(names: frozenset[str]) -> None:
+    """Raises ConfigError where a variable stands for no option; `names` as `environment.variables` has them."""
+    _refuse_unknown(names, "environment", variable, _CLIENT_ONLY | SECRET_FILES)
 
 
 def _refuse_unknown(
-    values: Mapping[str, Any], where: str, spelled: Callable[[str], str], also: frozenset[str] = frozenset()
+    values: Collection[str], where: str, spelled: Callable[[str], str], also: frozenset[str] = frozenset()
 ) -> None:
     unknown = sorted(set(values) - set(Options.model_fields) - also)
     if unknown:
@@ -247,13 +215,19 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             max_inflight=options.max_inflight,
         ),
         scheduling=SchedulingSettings(
-            min_interval_seconds=options.min_interval, host_interval_seconds=options.host_interval, **longest
+            min_interval_seconds=options.min_interval,
+            host_interval_seconds=options.host_interval,
+            min_yield=options.min_yield,
+            max_silence_seconds=options.max_silence,
+            respect_ttl=options.respect_ttl,
+            **longest,
         ),
         fetching=FetchSettings(
             contact=options.contact,
             total_timeout_seconds=options.total_timeout,
             connect_timeout_seconds=options.connect_timeout,
             max_body_bytes=options.max_body_bytes,
+            tls_session_bytes=options.tls_session_bytes,
             max_connections=max(options.max_inflight, FetchSettings.max_connections),
             allow_private=options.allow_private,
             ca_file=options.ca_file,
@@ -261,11 +235,18 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
         ),
         storage=StorageSettings(
             keep_contents=options.keep_contents,
+            content_retention_seconds=options.content_retention,
             content_cap_bytes=options.content_cap_bytes,
+            change_retention_seconds=options.change_retention,
             poll_retention_seconds=options.poll_retention,
             secret_key=options.secret_key,
         ),
-        api=ApiSettings.listening(options.listen, token=options.token, read_token=options.read_token),
+        api=ApiSettings.listening(
+            options.listen,
+            token=options.token,
+            read_token=options.read_token,
+            metrics_version=options.metrics_version,
+        ),
     )
 
 

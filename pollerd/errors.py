@@ -18,6 +18,8 @@ where they enter, with their cause kept.
 
 from __future__ import annotations
 
+from pollerd.masking import masked
+
 
 class PollerdError(Exception):
     """Root of all errors that pollerd raises on purpose."""
@@ -32,9 +34,10 @@ class TransientError(PollerdError):
 
 
 class InvalidValueError(PermanentError, ValueError):
-    """A value from outside that cannot be used."""
+    """A value from outside that cannot be used. Of `given`, a text is kept as `masking.masked` tells it."""
 
     def __init__(self, field: str, allowed: str, given: object) -> None:
+        given = masked(given) if isinstance(given, str) else given
         super().__init__(f"{field}: must be {allowed}; given: {given!r}")
         self.field, self.allowed, self.given = field, allowed, given
 

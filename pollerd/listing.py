@@ -1,29 +1,40 @@
-"""The list of URLs: read at every start and at SIGHUP, block by block."""
+"""The list of sites: read at every start and at SIGHUP, block by block, in the format that its name ends with."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import structlog
 
-from pollerd.api import Line, parse_text
+from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file
 from pollerd.daemon import Control
-from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
+from pollerd.list_document import DOCUMENTS, format_of, read_entries
 from pollerd.model import SiteSpec
 
 _LIST_BLOCK = 5_000
 _REJECTED_SHOWN = 20
+_RETRY_SECONDS = 2.0
+_REJECTED_ENOUGH = 1_000
+"""From so many bad lines on a list is read no further where they are more than the good ones: it is no list."""
+
+T = TypeVar("T")
 
 
 def check_list(path: Path) -> None:
-    """Raises ConfigError where the list cannot be read."""
+    """Raises ConfigError where the list cannot be read, is a document that cannot, or of no known format."""
+    form = _format(path)
     if not path.is_fifo():  # what is read of a pipe is gone
-        _open(path).close()
+        with _open(path) as file:
+            if form in DOCUMENTS:
+                lines_of(path, file)
 
 
 def list_at_once(path: Path) -> BytesIO:
@@ -31,50 +42,166 @@ def list_at_once(path: Path) -> BytesIO:
 
     Raises ConfigError where it cannot be read, or holds lines but none that can be used. Takes time: for a thread.
     """
-    try:
-        whole = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
-    refusal = None
-    for _, spec in parse_text(BytesIO(whole)):
-        if isinstance(spec, SiteSpec):
+    _format(path)
+    with _open(path) as file:
+        try:
+            whole = file.read()
+        except OSError as error:
+            raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
+    refusal, rejected = None, 0
+    for _, found in lines_of(path, BytesIO(whole)):
+        if isinstance(found, SiteSpec):
             return BytesIO(whole)
-        refusal = refusal or spec
+        if found is not None:
+            refusal, rejected = refusal or found, rejected + 1
+        if rejected == _REJECTED_ENOUGH:
+            break
     if refusal is not None:
         raise ConfigError(f"urls: {path} has no line that can be used; the first: {refusal}")
     return BytesIO(whole)
 
 
-async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO | None = None) -> None:
-    """Adds what is new in the URL list; with `sync` also removes what is not in it.
+def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
+    """The sites that a list holds, read from `file` as the name of `path` says that it is written.
 
-    `file`: what the list holds, where it was read before. Raises ConfigError where it cannot be read.
+    Text, CSV and JSON lines are read as they are asked for, OPML, TOML and YAML at once. Raises ConfigError for an
+    unknown format and for a document that cannot be read as a whole.
     """
-    log = structlog.get_logger("pollerd.list").bind(file=str(path))
-    listed, rejected = set[str](), 0
-    added = existing = deleted = removed = 0
-    lines = _lines(path) if file is None else parse_text(file)
-    while block := await asyncio.to_thread(list, islice(lines, _LIST_BLOCK)):
-        for line, refusal in block:
-            if isinstance(refusal, InvalidValueError):
-                rejected += 1
-                if rejected <= _REJECTED_SHOWN:
-                    log.warning("line_rejected", line=line, reason=str(refusal))
-        specs = [spec for _, spec in block if isinstance(spec, SiteSpec)]
-        if sync:
-            listed.update(spec.url for spec in specs)
-        result = await control.add_sites(specs, respect_deleted=not sync)
-        for _, error in result.refused:
-            log.warning("site_refused", reason=str(error))
-        added, existing = added + len(result.added), existing + len(result.existing)
-        deleted += len(result.deleted)
-    if sync and (listed or not rejected):
-        removed = await control.delete_missing(listed)
-    elif sync:
-        log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
-    log.info(
-        "list_read", added=added, existing=existing, left_out_as_deleted=deleted, removed=removed, rejected=rejected
+    form = _format(path)
+    try:
+        if form in DOCUMENTS:
+            return parse_entries(read_entries(file.read(), form, path.parent))
+        return parse_file(file, Format(form))
+    except (ConfigError, InvalidValueError) as error:
+        raise ConfigError(f"urls: {path}: {error}") from error
+
+
+async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO | None = None) -> None:
+    """Adds what is new in the list. With `sync` the list is the whole truth: what is not in it is removed, and the
+    settings of what is are set back to the list's, those that it leaves out to their defaults.
+
+    A list of which most lines are bad is not read to its end, and then removes nothing. `file`: what the list holds,
+    where it was read before. Raises ConfigError where it cannot be read.
+    """
+    opened = _open(path) if file is None else file
+    with opened:
+        lines = await asyncio.to_thread(lines_of, path, opened)
+        await _Reading(path, control, sync).read(lines)
+
+
+@dataclass
+class _Reading:
+    """One reading of a list, and what came of it."""
+
+    path: Path
+    control: Control
+    sync: bool
+    listed: set[str] = field(default_factory=set)
+    good: int = 0
+    rejected: int = 0
+    unread: int = 0
+    """Those of the rejected that may be about sites that there are."""
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("added", "existing", "left_out_as_deleted", "changed", "removed"), 0)
     )
+
+    def __post_init__(self) -> None:
+        self._log = structlog.get_logger("pollerd.list").bind(file=str(self.path))
+
+    async def read(self, lines: Iterator[Line]) -> None:
+        """All of it. The next lines are read while the database takes those before."""
+        block = await _some(lines)
+        while block:
+            specs, last = self._usable(block), block[-1][0]
+            if self._is_no_list:
+                await self._take(specs)
+                reason = "most lines cannot be used: what follows is not read, what was added stays"
+                self._log.error("list_stopped", line=last, rejected=self.rejected, reason=reason)
+                break
+            _, block = await asyncio.gather(self._take(specs), _some(lines))
+        if self.sync:
+            await self._remove()
+        counts = {**self.counts, "rejected": self.rejected}
+        self._log.info("list_read", **(counts if self.sync else {k: v for k, v in counts.items() if k != "changed"}))
+
+    @property
+    def _is_no_list(self) -> bool:
+        return self.rejected >= _REJECTED_ENOUGH and self.rejected > self.good
+
+    async def _remove(self) -> None:
+        if self._is_no_list:
+            self._log.error("sync_refused", reason="not enough of the list can be used: nothing is removed")
+        elif self.unread:
+            reason = f"{self.unread} lines that cannot be used may name sites that there are: nothing is removed"
+            self._log.error("sync_refused", reason=reason)
+        elif self.rejected and not self.listed:
+            self._log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
+        else:
+            missing = partial(self.control.delete_missing, self.listed)
+            self.counts["removed"] = await _patiently(missing, self._log)
+
+    def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
+        specs = []
+        for line, found in block:
+            if isinstance(found, InvalidValueError):
+                self.unread += may_name_a_site(found)
+                self._reject(line, str(found))
+            elif found is None:
+                continue
+            elif self.sync and found.url in self.listed:
+                # Else the settings of one would be set, and those of the other at the next start.
+                self._reject(line, f"url: {found.url} stands in the list before; the first counts")
+            else:
+                specs.append(found)
+                self.good += 1
+                if self.sync:
+                    self.listed.add(found.url)
+        return specs
+
+    def _reject(self, line: int, reason: str) -> None:
+        self.rejected += 1
+        if self.rejected <= _REJECTED_SHOWN:
+            self._log.warning("line_rejected", line=line, reason=reason)
+
+    async def _take(self, specs: Sequence[SiteSpec]) -> None:
+        adding = partial(self.control.add_sites, specs, respect_deleted=not self.sync)
+        result = await _patiently(adding, self._log)
+        refused = [error for _, error in result.refused]
+        if self.sync and result.existing:
+            settling = partial(self.control.bring_in_line, [specs[i] for _, i in result.existing])
+            settled = await _patiently(settling, self._log)
+            self.counts["changed"] += len(settled.changed)
+            refused += [error for _, error in settled.refused]
+        for error in refused:
+            self._log.warning("site_refused", reason=str(error))
+        self.counts["added"] += len(result.added)
+        self.counts["existing"] += len(result.existing)
+        self.counts["left_out_as_deleted"] += len(result.deleted)
+
+
+async def _some(lines: Iterator[Line]) -> list[Line]:
+    """The next lines; none: there are no more."""
+    return await asyncio.to_thread(list, islice(lines, _LIST_BLOCK))
+
+
+async def _patiently(call: Callable[[], Awaitable[T]], log: structlog.stdlib.BoundLogger) -> T:
+    """Calls until the database takes it: what was read of a list must not be lost, a pipe is read once."""
+    waited = False
+    while True:
+        try:
+            return await call()
+        except DatabaseUnavailableError as error:
+            if not waited:
+                log.warning("list_waits", reason=str(error))
+            waited = True
+            await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _format(path: Path) -> str:
+    try:
+        return format_of(path)
+    except ConfigError as error:
+        raise ConfigError(f"urls: {path}: {error}") from error
 
 
 def _open(path: Path) -> BinaryIO:
@@ -82,9 +209,3 @@ def _open(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise ConfigError(f"urls: {path} cannot be read: {error.strerror}") from error
-
-
-def _lines(path: Path) -> Iterator[Line]:
-    """The list as it is asked for: a million sites need not be held at once."""
-    with _open(path) as file:
-        yield from parse_text(file)

@@ -6,7 +6,8 @@ Times are UTC epoch seconds (float), durations seconds (float), sizes bytes (int
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from msgspec import Struct
@@ -129,6 +130,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """One line for a person: why it failed. Never a secret."""
     robots_tags: tuple[str, ...] = ()
     """BODY: its `X-Robots-Tag` headers, as sent."""
+    fresh_for: float | None = None
+    """Seconds, above 0, for which the answer says that it stays as it is; None where it says nothing of it."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):
@@ -163,6 +166,8 @@ class Baseline(Struct, frozen=True, gc=False):
     last_modified_good: int = 0
     last_modified_bad: int = 0
     """How often `Last-Modified` was proved truthful, or a lie, for this site."""
+    ttl: float | None = None
+    """Feeds: for how long, in seconds, the feed says that it need not be asked again."""
     mask: bytes = b""
     """What of the content differs at every fetch and is no change, as detection packs it; empty: none."""
 
@@ -227,6 +232,20 @@ class SiteSpec:
     half_life: float | None = None
     access: Access = NO_ACCESS
     paused: bool = False
+    min_yield: float | None = None
+    respect_ttl: bool | None = None
+
+
+def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
+    """The names of the settings in which two specs of one URL differ; headers, credentials and proxy each by itself."""
+    here, there = _settings(before), _settings(after)
+    return tuple(name for name, value in here.items() if value != there[name])
+
+
+def _settings(spec: SiteSpec) -> dict[str, object]:
+    values = {one.name: getattr(spec, one.name) for one in fields(spec) if one.name not in ("url", "access")}
+    access = {one.name: getattr(spec.access, one.name) for one in fields(spec.access)}
+    return {**values, **access, "tags": frozenset(spec.tags), "headers": dict(spec.access.headers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +287,25 @@ class Poll(Struct, frozen=True, gc=False):
     detail: str = ""
     redirects: tuple[Redirect, ...] = ()
     id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostOverride:
+    """What an operator last did to a host: paused it by hand, or ended its pause."""
+
+    at: float
+    by: str
+    """Who it was, as far as that is known: the scope of the token."""
+    paused: bool
+    until: float | None = None
+    """When a pause by hand ends by itself; None: when somebody ends it."""
+
+    @property
+    def held_until(self) -> float:
+        """Nothing may start at the host before this moment (epoch s); inf: until somebody ends the pause."""
+        if not self.paused:
+            return 0.0
+        return math.inf if self.until is None else self.until
 
 
 @dataclass(frozen=True, slots=True)

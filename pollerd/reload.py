@@ -9,6 +9,7 @@ from io import BytesIO
 
 import structlog
 
+from pollerd.api import Tokens
 from pollerd.config import Config
 from pollerd.daemon import Daemon
 from pollerd.errors import PollerdError
@@ -17,20 +18,28 @@ from pollerd.listing import list_at_once, read_list
 from pollerd.storage import Store
 from pollerd.telemetry import set_up_logs
 
-NEEDS_RESTART = frozenset({"database", "listen", "token", "read_token", "secret_key", "max_inflight", "topic", "seeds"})
+NEEDS_RESTART = frozenset({"database", "listen", "secret_key", "max_inflight", "topic", "seeds"})
 _ALLOCATION = ("allocator", "objective", "budget")
-_READ_EACH_TIME = frozenset({"urls", "sync"})
+_NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
+"""Looked at each time that they matter."""
 
 
 class Reload:
     """Reads settings and list again, and brings the running daemon in line with what changed in them."""
 
     def __init__(
-        self, config: Config, again: Callable[[], Config], daemon: Daemon, fetcher: Fetcher, store: Store
+        self,
+        config: Config,
+        again: Callable[[], Config],
+        *,
+        daemon: Daemon,
+        fetcher: Fetcher,
+        store: Store,
+        tokens: Tokens,
     ) -> None:
         """`config`: what is in force; `again` reads it anew, and raises PollerdError where it is broken."""
         self._config, self._again = config, again
-        self._daemon, self._fetcher, self._store = daemon, fetcher, store
+        self._daemon, self._fetcher, self._store, self._tokens = daemon, fetcher, store, tokens
         self._wanted = asyncio.Event()
         self._log = structlog.get_logger("pollerd.reload")
 
@@ -74,10 +83,11 @@ class Reload:
     def _changed(self, config: Config) -> frozenset[str]:
         """The options that say something else than before. What was set over REST meanwhile stays where they do not."""
         before, after = self._config.options, config.options
-        return frozenset(name for name, value in after if value != getattr(before, name)) - _READ_EACH_TIME
+        return frozenset(name for name, value in after if value != getattr(before, name)) - _NOTHING_TO_APPLY
 
     async def _apply(self, config: Config, changed: frozenset[str]) -> None:
         """First what may be refused: then nothing has changed."""
+        self._tokens.check(config.api)
         fetching = replace(
             config.fetching,
             max_connections=self._fetcher.settings.max_connections,
@@ -90,6 +100,7 @@ class Reload:
             if allocation:
                 await self._daemon.control.set_allocation(**allocation)
             take_over()
+        self._tokens.put_in_force(config.api)
         self._daemon.adopt(config.scheduling, full_get_every=config.daemon.full_get_every)
         self._store.adopt(config.storage)
         if {"log_format", "log_level"} & changed:

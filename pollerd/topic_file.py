@@ -95,13 +95,15 @@ def read_seeds(path: Path) -> list[str]:
     """The normalised URLs of a list, one a line. Raises ConfigError where it cannot be read, or holds a bad line."""
     try:
         with path.open("rb") as file:
-            lines = list(parse_text(file))
+            return [_seed(path, number, found) for number, found in parse_text(file) if found is not None]
     except OSError as error:
         raise ConfigError(f"seeds: {path} cannot be read: {error.strerror}") from error
-    for number, found in lines:
-        if isinstance(found, InvalidValueError):
-            raise ConfigError(f"seeds: {path}, line {number}: {found}")
-    return [found.url for _, found in lines if isinstance(found, SiteSpec)]
+
+
+def _seed(path: Path, number: int, found: SiteSpec | InvalidValueError) -> str:
+    if isinstance(found, InvalidValueError):
+        raise ConfigError(f"seeds: {path}, line {number}: {found}")
+    return found.url
 
 
 def _validated(values: dict[str, Any]) -> TopicFile:

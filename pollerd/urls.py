@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 from yarl import URL
 
 from pollerd.errors import InvalidValueError
+from pollerd.masking import masked
 
 MAX_URL_LENGTH = 2048
 """Characters; longer URLs break proxies, logs and database indexes."""
@@ -38,7 +39,6 @@ _NORMAL = re.compile(
 """Most URLs in lists are like this: normal already. To see that costs a tenth of making it so."""
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NUMBERS = {8: re.compile("0[0-7]*"), 10: re.compile("[1-9][0-9]*"), 16: re.compile("0x[0-9a-f]+")}
-_USERINFO = re.compile(r"//[^/?#]*@")
 _DROPPED = str.maketrans("", "", "\t\r\n")
 _MAX_HOST_LENGTH = 253
 _MAX_SHOWN_LENGTH = 120
@@ -135,10 +135,10 @@ def _number(text: str) -> int | None:
 
 
 def _invalid(allowed: str, given: str) -> InvalidValueError:
-    """The refusal, without any user name and password: they must not reach a log through an error."""
-    shown = _USERINFO.sub("//…@", given)
-    if len(shown) > _MAX_SHOWN_LENGTH:
-        shown = f"{shown[:_MAX_SHOWN_LENGTH]}… ({len(given)} characters)"
+    """The refusal, without what may be secret: it must not reach a log through an error."""
+    shown = masked(given)
+    if len(given) > _MAX_SHOWN_LENGTH:
+        shown = f"{shown[:_MAX_SHOWN_LENGTH].removesuffix('…')}… ({len(given)} characters)"
     return InvalidValueError("url", allowed, shown)
 
 

@@ -1,6 +1,10 @@
 """Whom to poll next: the allocator contract and the policies behind it. Pure: no I/O, no clock, no settings."""
 
-from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.registry import create, names, parameters
+from typing import TYPE_CHECKING
 
-__all__ = ["Allocator", "EvidenceBatch", "create", "names", "parameters"]
+from pollerd.lazy import names_of
+
+if TYPE_CHECKING:
+    from pollerd.allocation.public import *
+else:
+    __getattr__ = names_of("pollerd.allocation")

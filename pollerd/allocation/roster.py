@@ -10,6 +10,8 @@ from pollerd.allocation.validation import column, distinct_slots, floats, row_nu
 from pollerd.columns import Columns
 from pollerd.errors import InvalidValueError
 
+_ROWS_AT_A_TIME = 65_536
+
 
 class Roster(Columns):
     """Rows of the sites.
@@ -60,14 +62,18 @@ class Roster(Columns):
         self.used[slots] = True
         for name, values in (("weight", weight), ("cost", cost), ("half_life", life), ("worth", weight / cost)):
             self.put(name, slots, values)
-        self._count()
+        self.n = max(self.n, int(slots.max(initial=-1)) + 1)
+        self.size += k
+        self._sum_costs()
         return slots
 
     def remove(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Frees the slots and returns them as int64[k]."""
         slots = self.known(distinct_slots(slots))
         self.used[slots] = False
-        self._count()
+        self.size -= len(slots)
+        self._find_end()
+        self._sum_costs()
         return slots
 
     def known(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -122,9 +128,16 @@ class Roster(Columns):
             raise InvalidValueError("elapsed", f"at least {self.n} rows", elapsed.shape)
         return elapsed
 
-    def _count(self) -> None:
-        """Summed afresh each time, so that the figures do not depend on the order of comings and goings."""
-        rows = np.flatnonzero(self.used)
-        self.n = int(rows[-1]) + 1 if rows.size else 0
-        self.size = int(rows.size)
-        self.total_cost = float(self.cost[rows].sum())
+    def _find_end(self) -> None:
+        """`n`, where the last slots may have gone."""
+        while self.n and not self.used[self.n - 1]:
+            low = max(self.n - _ROWS_AT_A_TIME, 0)
+            rows = np.flatnonzero(self.used[low : self.n])
+            self.n = low + (int(rows[-1]) + 1 if rows.size else 0)
+
+    def _sum_costs(self) -> None:
+        """Summed afresh each time, so that the figure does not depend on the order of comings and goings."""
+        if self.is_as_ever("cost"):  # all are 1: a list of millions that grows is not gone through with every block
+            self.total_cost = float(self.size)
+        else:
+            self.total_cost = float(self.cost[self.used].sum())

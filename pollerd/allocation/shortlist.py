@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.ties import GOLDEN_SECTION
-from pollerd.columns import lengthen
+from pollerd.columns import lengthen, rows_of
 
 _CAREFUL = 0.97
 """Gaps are kept for a level this much lower: for rounding, and for a cycle that changes by next to nothing."""
@@ -31,6 +31,8 @@ _LEAST = 0.5
 _LOWER = 0.8
 _PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots gone through in one choice of a sweep, and at least so many for each place."""
+_WALKED = 8
+"""So many slots that are not free count as one that is looked at: of 10^7 sites they are most."""
 _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any index but that of what is worth nothing."""
 _AT_ONCE = 65_536
@@ -111,11 +113,13 @@ class Shortlist:
         `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at. k: how many are
         wanted.
         """
-        n = len(elapsed)
-        rest = elapsed >= self._seen[:n]
-        rest &= elapsed <= latest
-        rest &= self._due[:n] > np.float32(progress - (self._origin or 0.0))
-        mask = free & ~rest
+        mask, reached = np.zeros(len(free), np.bool_), np.float32(progress - (self._origin or 0.0))
+        for part in rows_of(free):
+            gap = elapsed[part]
+            rest = gap >= self._seen[part]
+            rest &= gap <= latest
+            rest &= self._due[part] > reached
+            mask[part] = free[part] > rest
         if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
             self._find_anew()
             mask[:] = False
@@ -146,7 +150,8 @@ class Shortlist:
             return mask
         if not self._pieces:
             self._walked = len(free)
-            self._pieces = max(int(np.count_nonzero(free)) // max(_PIECE, _LOOKS_A_PLACE * k), 1)
+            looked_at = max(int(np.count_nonzero(free)), self._walked // _WALKED)
+            self._pieces = max(looked_at // max(_PIECE, _LOOKS_A_PLACE * k), 1)
         part = _piece_of(self._walked, self._piece, self._pieces)
         self._part = part[part < len(free)]
         mask[self._part] = free[self._part]
@@ -185,7 +190,9 @@ class Shortlist:
         if self._piece is None:
             return
         if np.isnan(self._goal):
-            known = np.isin(slots, self._part)
+            walked = np.zeros(max(int(slots.max(initial=0)) + 1, self._walked), np.bool_)
+            walked[self._part] = True
+            known = walked[slots]
             if known.any():
                 self._goal = max(float(np.quantile(value[known], 1.0 - share)), _LEAST_LEVEL)
         self._piece += 1

@@ -29,6 +29,7 @@ from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
 from pollerd.allocation.ties import tie_breaks
 from pollerd.allocation.validation import host_numbers, positive
+from pollerd.columns import rows_of
 from pollerd.errors import InvalidValueError
 
 NEVER_POLLED = 1e15
@@ -80,10 +81,6 @@ class Whittle(Allocator):
         self._exploration = Exploration()
         self._version = 0
         self._looked = self._outlook()
-        # for `freshness` times the amplitude 1 / λ, in units of the slowest rate's
-        amplitude = np.exp(-grid.RATIO * np.arange(grid.CELLS)) if objective == "freshness" else np.ones(grid.CELLS)
-        table = grid.HOPE_TABLE if objective == "changes" else grid.TABLE
-        self._table = table * amplitude.astype(np.float32)
 
     @property
     def budget(self) -> float:
@@ -93,7 +90,7 @@ class Whittle(Allocator):
     @budget.setter
     def budget(self, value: float) -> None:
         self._budget = positive("budget", value)
-        self._belief.set_cycle(self._cycle())
+        self._belief.set_cycle(self._cycle(), self._roster.size)
 
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
@@ -115,7 +112,7 @@ class Whittle(Allocator):
         self._shortlist.grow(self._roster.capacity)
         self._shortlist.look_again(slots)
         self._belief.forget(slots)
-        self._belief.set_cycle(self._cycle())
+        self._belief.set_cycle(self._cycle(), self._roster.size)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
         slots = self._roster.known(slots)
@@ -124,7 +121,7 @@ class Whittle(Allocator):
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._belief.forget(self._roster.remove(slots))
-        self._belief.set_cycle(self._cycle())
+        self._belief.set_cycle(self._cycle(), self._roster.size)
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         roster = self._roster
@@ -153,7 +150,7 @@ class Whittle(Allocator):
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
         latest = self._settings.starvation_cycles * self._belief.cycle
-        late = np.flatnonzero(free & (elapsed > latest) & (elapsed < np.inf))
+        late = _late(free, elapsed, latest)
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
         self._sweep_where_all_has_changed()
@@ -240,7 +237,7 @@ class Whittle(Allocator):
         value: of rates in 1/s, float64[k, K] or [1, K].
         """
         belief, alike = self._belief, self._belief.alike
-        own = np.einsum("ij,ij->i", rows, value(belief.rates * belief.refinement.factor(part)[:, None]))
+        own = np.einsum("ij,ij->i", rows, value(belief.rates * belief.factor(part)[:, None]))
         if alike.weight == 1.0:
             return np.asarray(own)
         return np.asarray(alike.weight * own + (1.0 - alike.weight) * (value(belief.rates[None]) @ alike.cells))
@@ -250,26 +247,30 @@ class Whittle(Allocator):
 
         For `changes` g of the certainty equivalent of λτ.
         """
-        belief, table = self._belief, self._table
+        belief, table = self._belief, self._table()
         out = np.empty(len(gap))
         for at in range(0, len(gap), _ROWS_AT_A_TIME):
             some = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
             slots = some if isinstance(part, slice) else part[some]
-            row, beyond = grid.locate(belief.rates[0], gap[some], belief.refinement.offset[slots])
+            row, beyond = grid.locate(belief.lattice, len(table), gap[some], belief.refinement.offset[slots])
             rows = belief.faded_rows(slots, gap[some])
             low = np.einsum("ij,ij->i", rows, table.take(row, 0))
             high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
             own = low + beyond * (high - low)
             if self._objective == "freshness":
-                own = own / belief.refinement.factor(slots)
+                own = own / belief.factor(slots)
             out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, gap[some])
         return out / belief.rates[0] if self._objective == "freshness" else grid.g_of_hope(out)
 
+    def _table(self) -> NDArray[np.float32]:
+        lattice = self._belief.lattice
+        return grid.index_table(lattice.step, lattice.wide, self._objective)
+
     def _with_all_alike(self, own: NDArray[np.floating], gap: NDArray[np.float64]) -> NDArray[np.floating]:
         """The expectations `own` float[k], mixed with that under one rate for all, at gap float64[k] s."""
-        alike = self._belief.alike
-        row, beyond = grid.locate(self._belief.rates[0], gap, 0.0)
-        of_all = self._table @ alike.cells.astype(np.float32)
+        alike, table = self._belief.alike, self._table()
+        row, beyond = grid.locate(self._belief.lattice, len(table), gap, 0.0)
+        of_all = table @ alike.cells.astype(np.float32)
         low, high = of_all.take(row), of_all.take(row + 1)
         weight = np.float32(alike.weight)
         return np.asarray(weight * own + (1 - weight) * (low + beyond * (high - low)))
@@ -338,14 +339,25 @@ class Whittle(Allocator):
 def _never_polled(free: NDArray[np.bool_], elapsed: NDArray[np.float64], k: int) -> NDArray[np.int64]:
     """The first of the free slots that were never polled, int64[<= k]."""
     found: list[NDArray[np.int64]] = []
-    for at in range(0, len(free), _ROWS_AT_A_TIME):
-        some = slice(at, at + _ROWS_AT_A_TIME)
-        found.append(at + np.flatnonzero(free[some] & (elapsed[some] == np.inf)))
+    for part in rows_of(free):
+        found.append(_named(part, free[part] & (elapsed[part] == np.inf)))
         k -= len(found[-1])
         if k <= 0:
             found[-1] = found[-1][: len(found[-1]) + k]
             break
     return np.concatenate(found)
+
+
+def _late(free: NDArray[np.bool_], elapsed: NDArray[np.float64], latest: float) -> NDArray[np.int64]:
+    """The free slots that were polled, but longer ago than `latest` s, int64[k]."""
+    found = [_named(part, free[part] & (elapsed[part] > latest) & (elapsed[part] < np.inf)) for part in rows_of(free)]
+    return np.concatenate(found)
+
+
+def _named(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The chosen ones, bool[m], of the m slots in `part`."""
+    rows = np.flatnonzero(chosen)
+    return part.start + rows if isinstance(part, slice) else part[rows]
 
 
 def _first(slots: NDArray[np.int64], urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:

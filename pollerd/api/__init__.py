@@ -1,27 +1,10 @@
 """REST, metrics and health on FastAPI. It sees the daemon through `ControlPort` only."""
 
-from pollerd.api.application import create_api
-from pollerd.api.collection_export import CollectionFormat, CollectionPart
-from pollerd.api.lists import Format, Line, parse_list, parse_text
-from pollerd.api.ports import ControlPort
-from pollerd.api.server import ApiServer
-from pollerd.api.settings import ApiSettings, Scope, Token, hash_of, is_hash
-from pollerd.api.specs import check_spec
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ApiServer",
-    "ApiSettings",
-    "CollectionFormat",
-    "CollectionPart",
-    "ControlPort",
-    "Format",
-    "Line",
-    "Scope",
-    "Token",
-    "check_spec",
-    "create_api",
-    "hash_of",
-    "is_hash",
-    "parse_list",
-    "parse_text",
-]
+from pollerd.lazy import names_of
+
+if TYPE_CHECKING:
+    from pollerd.api.public import *
+else:
+    __getattr__ = names_of("pollerd.api")

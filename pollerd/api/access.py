@@ -9,6 +9,7 @@ from typing import Any
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import normalise_proxy
+from pollerd.masking import NOT_SHOWN, is_secret_name
 from pollerd.model import NO_ACCESS, Access, Credentials, SiteSpec
 from pollerd.urls import origin_of
 
@@ -23,8 +24,6 @@ _NAME = re.compile(HEADER_NAME.removesuffix("$") + r"\Z")
 _VALUE = re.compile(HEADER_VALUE.removesuffix("$") + r"\Z")
 BEARER = r"^[A-Za-z0-9._~+/-]+=*$"
 _BEARER = re.compile(BEARER.removesuffix("$") + r"\Z")
-NOT_SHOWN = "(not shown)"
-_SECRET_WORDS = ("auth", "cookie", "cred", "header", "key", "pass", "proxy", "pwd", "secret", "token", "user")
 _OURS = frozenset(
     {
         # The connection's, not the page's (RFC 9110, section 7.6.1).
@@ -91,9 +90,7 @@ def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
 
 def shown(field: str, given: object) -> object:
     """What was given, unless it may be secret: by the name of its field, misspelt or misplaced too, or as a whole."""
-    name = field.lower()
-    secret = isinstance(given, dict | list) or any(word in name for word in _SECRET_WORDS)
-    return NOT_SHOWN if secret else given
+    return NOT_SHOWN if isinstance(given, dict | list) or is_secret_name(field) else given
 
 
 def base_of(spec: SiteSpec, url: str) -> Access:

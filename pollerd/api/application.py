@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
 
 from pollerd.api import (
     allocation,
@@ -15,20 +16,33 @@ from pollerd.api import (
     exports,
     feed,
     health,
+    hosts,
     imports,
     openapi,
     problems,
+    site_diff,
     sites,
 )
+from pollerd.api.answer_headers import AnswerHeaders
 from pollerd.api.diffs import Comparer
 from pollerd.api.events import Streams
 from pollerd.api.gatekeeper import Gatekeeper
 from pollerd.api.parameters import known_query
 from pollerd.api.ports import ControlPort, Ports
 from pollerd.api.settings import ApiSettings
+from pollerd.api.tokens import Tokens
+from pollerd.api.transfer import routes as transfer
 from pollerd.storage import Store
 
 PREFIX = "/api/v1"
+
+
+class Application(FastAPI):
+    """FastAPI, with what every answer says around all of it: its answer to a fault is sent outside of middleware."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """As FastAPI builds it, and ours around that."""
+        return AnswerHeaders(super().build_middleware_stack())
 
 
 def create_api(
@@ -36,9 +50,10 @@ def create_api(
 ) -> FastAPI:
     """The REST API, the metrics of `registry` and the health calls, to be served by any ASGI server.
 
-    control: the running daemon; store: where lists are read from. Both must outlive the application.
+    control: the running daemon; store: where lists are read from. Both must outlive the application. `state.tokens`
+    of what is returned takes other tokens while it runs.
     """
-    app = FastAPI(
+    app = Application(
         title="pollerd",
         version=version,
         summary="Polls sites under one budget and tells what changed",
@@ -49,14 +64,15 @@ def create_api(
     app.state.ports = Ports(control, store)
     app.state.registry = registry
     app.state.streams = Streams()
+    app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    parts = (imports, exports, sites, changes, diffs, feed, events, allocation, collection, collection_export)
-    for part in parts:
+    listing = (imports, site_diff, exports, transfer)
+    for part in (*listing, sites, hosts, changes, diffs, feed, events, allocation, collection, collection_export):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)
-    app.add_middleware(Gatekeeper, settings=settings)
+    app.add_middleware(Gatekeeper, tokens=app.state.tokens)
     problems.install(app)
     openapi.install(app)
     return app

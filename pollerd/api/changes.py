@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from pollerd.api.parameters import ChangeId, Cursor, Limit, Wanted
+from pollerd.api.parameters import ChangeId, Cursor, GivenOrder, Limit, Wanted
 from pollerd.api.ports import Daemon
 from pollerd.api.shapes import Change, Listing
 
@@ -12,9 +12,15 @@ router = APIRouter(prefix="/changes", tags=["changes"])
 
 
 @router.get("", summary="Changes of all sites")
-async def list_changes(daemon: Daemon, wanted: Wanted, limit: Limit = 100, cursor: Cursor = None) -> Listing[Change]:
-    """In the order found. To follow them, repeat the last cursor: the newest page then grows at its end."""
-    page = await daemon.store.list_changes(wanted.since, wanted.site_id, wanted.tag, limit, cursor)
+async def list_changes(
+    daemon: Daemon, wanted: Wanted, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
+) -> Listing[Change]:
+    """Newest first, or oldest first. Going through the pages newest first ends, whatever is found meanwhile.
+
+    To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
+    tells of them as they are found.
+    """
+    page = await daemon.store.list_changes(wanted.since, wanted.site_id, wanted.tag, limit, cursor, order)
     return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
 
 

@@ -6,7 +6,6 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Callable, Iterable
-from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -15,6 +14,7 @@ from fastapi.responses import StreamingResponse
 
 from pollerd.api import graphml
 from pollerd.api.collection import KnownPage, require_collection
+from pollerd.api.formats import CollectionFormat, CollectionPart
 from pollerd.api.ports import Daemon
 from pollerd.storage import Store
 
@@ -25,31 +25,6 @@ PAGE_FIELDS = tuple(KnownPage.model_fields)
 LINK_FIELDS = ("source_id", "target_id", "anchor")
 
 
-class CollectionFormat(StrEnum):
-    """How a collection is written."""
-
-    CSV = "csv"
-    JSON_LINES = "jsonl"
-    GRAPHML = "graphml"
-
-    @property
-    def media(self) -> str:
-        """Its media type."""
-        return _MEDIA[self]
-
-
-class CollectionPart(StrEnum):
-    """What of it: pages with scores and parents, or the links between them."""
-
-    PAGES = "pages"
-    LINKS = "links"
-
-
-_MEDIA = {
-    CollectionFormat.CSV: "text/csv",
-    CollectionFormat.JSON_LINES: "application/x-ndjson",
-    CollectionFormat.GRAPHML: "application/graphml+xml",
-}
 _EXAMPLES = {
     CollectionFormat.CSV: "source_id,target_id,anchor\n1,2,0.41\n",
     CollectionFormat.JSON_LINES: '{"source_id":1,"target_id":2,"anchor":0.41}\n',

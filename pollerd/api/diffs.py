@@ -21,10 +21,14 @@ from pollerd.storage import Store
 router = APIRouter(prefix="/changes", tags=["changes"])
 MAX_CONTEXT = 100_000
 MAX_WAITING = 16
-_SAFE = {"Vary": "Accept", "X-Content-Type-Options": "nosniff"}
 _EXAMPLE = "--- https://example.org/\t2026-01-31T12:00:00.000Z\n+++ …\n@@ -1 +1 @@\n-old words\n+new words\n"
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"model": Difference, "content": {"text/plain": {"schema": {"type": "string"}, "example": _EXAMPLE}}},
+}
+_LIMITS = {
+    "content_retention": "it was current longer ago than content_retention ({0:g} s) lets it be kept",
+    "content_cap_bytes": "all contents together outgrew content_cap_bytes ({0:,} bytes), and its site keeps many",
+    "keep_contents": "a version before this one kept only the newest keep_contents ({0}) of a site",
 }
 Context = Annotated[int, Query(ge=0, le=MAX_CONTEXT, description="equal lines around what differs")]
 
@@ -62,8 +66,9 @@ async def diff_change(
 ) -> Response:
     """The difference between what a reader saw before and after, line by line.
 
-    `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 where retention has pruned one
-    of the contents; of binary contents only kind and size are told.
+    `unified` is text, or JSON where `Accept` prefers it; `side-by-side` is JSON. 410 where one of the contents was
+    pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
+    are told.
     """
     change = await daemon.store.get_change(change_id)
     comparer: Comparer = request.app.state.comparer
@@ -74,9 +79,12 @@ async def diff_change(
     async with comparer.turn():
         pair = await _pair(daemon.store, change)
         if pair is None:
-            return _pruned(change)
+            return _pruned(change, *await daemon.store.limit_passed(change))
         shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
-    return Response(shown, media_type="application/json" if as_json else "text/plain", headers=_SAFE)
+    headers = {"Vary": "Accept"}
+    if not as_json:  # strangers wrote it: a browser is to keep it, not to show it
+        headers["Content-Disposition"] = f'attachment; filename="change-{change_id}.diff"'
+    return Response(shown, media_type="application/json" if as_json else "text/plain", headers=headers)
 
 
 def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
@@ -96,12 +104,14 @@ async def _pair(store: Store, change: Change) -> Pair | None:
         return None
 
 
-def _pruned(change: Change) -> Response:
+def _pruned(change: Change, limit: str, value: float) -> Response:
+    """limit: the setting that the content went by, of this value now."""
     contents = {"before": change.before_content_id, "after": change.after_content_id}
     return problem(
         HTTPStatus.GONE,
-        "a content of this change was pruned (keep_contents, content_cap_bytes); its summary is kept",
+        f"a content of this change was pruned: {_LIMITS[limit].format(value)}; its summary is kept",
         kind="content-pruned",
+        limit=limit,
         pruned=[side for side, content in contents.items() if content is None],
         summary=change.summary,
     )

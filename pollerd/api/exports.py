@@ -12,7 +12,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from pollerd.api import opml
-from pollerd.api.lists import FIELDS, Format
+from pollerd.api.formats import Format
+from pollerd.api.lists import FIELDS
 from pollerd.api.ports import Daemon
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import Page, Store
@@ -61,7 +62,7 @@ async def _written(store: Store, page: Page[Site], form: Format) -> AsyncIterato
 def settings(spec: SiteSpec) -> dict[str, Any]:
     """What is set of `FIELDS`, in their order."""
     values = {name: getattr(spec, name) for name in FIELDS}
-    return {name: value for name, value in values.items() if value is not None and value is not False}
+    return {name: value for name, value in values.items() if value is not None and (name, value) != ("paused", False)}
 
 
 def _texts(spec: SiteSpec) -> dict[str, str]:

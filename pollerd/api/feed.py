@@ -27,8 +27,11 @@ _TITLE_CHARACTERS = 120
 # What XML 1.0 cannot hold, not even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _EXAMPLE = f'<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="{_NAMESPACE}">…</feed>'
+_PLAIN_XML = "text/xml"
+"""For programs that know of no Atom, if they ask for it."""
+_CONTENT = {"schema": {"type": "string"}, "example": _EXAMPLE}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _EXAMPLE}}},
+    200: {"description": "the feed", "content": {MEDIA_TYPE: _CONTENT, _PLAIN_XML: _CONTENT}},
     304: {"description": "nothing new since the answer with this ETag or Last-Modified"},
 }
 
@@ -36,14 +39,24 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 @router.get("/changes.atom", response_class=Response, responses=_ANSWERS, summary="Changes as a feed")
 async def changes_feed(request: Request, daemon: Daemon, wanted: Wanted, limit: Limit = 100) -> Response:
     """Atom, newest first. Readers that send `If-None-Match` or `If-Modified-Since` get 304 while nothing is new."""
-    found = await daemon.store.newest_changes(wanted, limit)
+    found = (await daemon.store.list_changes(wanted.since, wanted.site_id, wanted.tag, limit)).items
     body = _document(found, str(request.url), str(request.base_url), request.app.version)
-    headers = {"Cache-Control": "private, no-cache", "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
+    headers = {
+        "Cache-Control": "private, no-cache",
+        "Vary": "Accept",
+        "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',
+    }
     if found:
         headers["Last-Modified"] = formatdate(found[0].detected_at, usegmt=True)
     if _known(request, headers):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    return Response(body, media_type=MEDIA_TYPE, headers=headers)
+    return Response(body, media_type=_media(request.headers.get("accept", "")), headers=headers)
+
+
+def _media(accept: str) -> str:
+    """text/xml where a reader names it and does not name Atom's own type."""
+    named = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
+    return _PLAIN_XML if _PLAIN_XML in named and MEDIA_TYPE not in named else MEDIA_TYPE
 
 
 def _known(request: Request, headers: dict[str, str]) -> bool:

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-import hmac
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
+import structlog
 from fastapi import HTTPException
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
+from pollerd.api.foreign_pages import foreign_page
 from pollerd.api.problems import ProblemResponse, problem
-from pollerd.api.settings import ApiSettings, Scope, Token, digest_of, is_loopback
+from pollerd.api.settings import Scope, Token, digest_of
+from pollerd.api.tokens import RevokedError, Tokens
+from pollerd.api.wrong_tokens import WrongTokens, counted_address
 
-OPEN_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
-IMPORT_PATH = "/api/v1/sites/import"
+METRICS_PATH = "/metrics"
+OPEN_PATHS = frozenset({"/healthz", "/readyz", METRICS_PATH})
+LIST_PATHS = frozenset({"/api/v1/sites/import", "/api/v1/sites/diff"})
+"""They take lists of up to `MAX_IMPORT_BYTES`."""
 MAX_IMPORT_BYTES = 64 * 1024 * 1024
+TRANSFER_PATH = "/api/v1/import"
+MAX_TRANSFER_BYTES = 1024 * 1024 * 1024
 MAX_BODY_BYTES = 1024 * 1024
+KNOWN_CALLER = "pollerd.known_caller"
+"""In the scope of a call for metrics: whether it showed a token."""
+PEER = "pollerd.peer"
+"""In the scope of a call: (address, port) of whom the connection is with, whatever its headers say."""
 _MAX_DRAINED_BYTES = 2 * MAX_IMPORT_BYTES
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_REALM = 'Bearer realm="pollerd"'
+_LAST_WORD_SECONDS = 1.0
+_EVENT_STREAM = b"text/event-stream"
 
 
 class Gatekeeper:
-    """Lets in who has a token of the right scope; without tokens, who asks from this machine and not from a page.
+    """Lets in who has a token of the right scope; without tokens, who asks from this machine and not from a page."""
 
-    A page that a browser shows could otherwise post to a daemon on loopback (another Origin), or read from it under a
-    name of its own (DNS rebinding: another Host).
-    """
-
-    def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
-        self._app, self._tokens = app, settings.tokens
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+        self._app, self._tokens = app, tokens
+        self._wrong = WrongTokens()
+        self._log = structlog.get_logger("pollerd.api")
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         """One request."""
@@ -38,72 +53,88 @@ class Gatekeeper:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = self._refusal(scope, headers)
+        shown = self._admitted(scope, headers)
+        refusal = shown if isinstance(shown, ProblemResponse) else _refused_length(scope, headers)
         if refusal is not None:
             if "expect" not in headers:
                 await _drain(receive)
             await refusal(scope, receive, send)
+        elif scope["path"] in OPEN_PATHS:
+            await self._app(scope, _Limited(receive, MAX_BODY_BYTES), send)
+        else:
+            assert not isinstance(shown, ProblemResponse)
+            await self._let_in(shown, scope, receive, send)
+
+    async def _let_in(self, token: Token | None, scope: Connection, receive: Receive, send: Send) -> None:
+        """The call, as long as its token is in force: one that writes may end once its body is there."""
+        limited = _Limited(receive, _most_bytes(scope), lambda: self._tokens.in_force(token))
+        if scope["method"] not in _READING:
+            await self._app(scope, limited, send)
             return
-        await self._app(scope, _Limited(receive, _most_bytes(scope)), send)
+        answer = _Answer(send)
+        try:
+            async with self._tokens.while_in_force(token):
+                await self._app(scope, limited, answer)
+        except RevokedError:
+            await answer.end(scope, receive)
 
-    def _refusal(self, scope: Connection, headers: Headers) -> ProblemResponse | None:
-        if scope["path"] not in OPEN_PATHS:
-            needed = Scope.READ if scope["method"] in _READING else Scope.WRITE
-            refusal = self._stranger(headers, needed) if self._tokens else _foreign_page(headers)
-            if refusal is not None:
-                return refusal
-        most = _most_bytes(scope)
-        length = headers.get("content-length", "0")
-        return _refused_size(most) if length.isdecimal() and int(length[:20]) > most else None
+    def _admitted(self, scope: Connection, headers: Headers) -> Token | ProblemResponse | None:
+        """By which token the call is let in, None where it needs none; or why it is not."""
+        writes = scope["method"] not in _READING
+        if scope["path"] in OPEN_PATHS:
+            if scope["path"] == METRICS_PATH:
+                scope[KNOWN_CALLER] = self._tokens.needed and isinstance(self._holder(scope, headers), Token)
+            return None
+        if not self._tokens.needed:
+            reason = foreign_page(headers, writes=writes)
+            return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason)
+        found = self._holder(scope, headers)
+        needed = Scope.WRITE if writes else Scope.READ
+        if isinstance(found, Token) and needed not in found.scopes:
+            challenge = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{needed.value}"'}
+            detail = f"the bearer token does not allow to {needed.value}"
+            return problem(HTTPStatus.FORBIDDEN, detail, headers=challenge)
+        return found
 
-    def _stranger(self, headers: Headers, needed: Scope) -> ProblemResponse | None:
-        realm = 'Bearer realm="pollerd"'
-        challenge = {"WWW-Authenticate": realm}
+    def _holder(self, scope: Connection, headers: Headers) -> Token | ProblemResponse:
+        """The token that the call shows."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secret.strip():
+            challenge = {"WWW-Authenticate": _REALM}
             return problem(HTTPStatus.UNAUTHORIZED, "a bearer token is needed", headers=challenge)
-        token = self._token(secret.strip())
-        if token is None:
-            challenge = {"WWW-Authenticate": f'{realm}, error="invalid_token"'}
-            return problem(HTTPStatus.UNAUTHORIZED, "the bearer token is not known", headers=challenge)
-        if needed not in token.scopes:
-            challenge = {"WWW-Authenticate": f'{realm}, error="insufficient_scope", scope="{needed.value}"'}
-            return problem(
-                HTTPStatus.FORBIDDEN, f"the bearer token does not allow to {needed.value}", headers=challenge
-            )
-        return None
+        digest = digest_of(secret.strip())
+        peer = scope.get(PEER) or scope.get("client") or ("", 0)
+        address = counted_address(peer[0])
+        wait = self._wrong.wait(address, digest)
+        if wait > 0:
+            return _too_many_wrong(wait)
+        token = self._tokens.find(digest)
+        if token is not None:
+            self._wrong.right(address, digest)
+            return token
+        if not self._tokens.was_revoked(digest) and self._wrong.wrong(address):
+            self._log.warning("wrong_tokens", address=address, instead="its tokens are looked at one a second")
+        challenge = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'}
+        return problem(HTTPStatus.UNAUTHORIZED, "the bearer token is not known", headers=challenge)
 
-    def _token(self, secret: str) -> Token | None:
-        given, found = digest_of(secret), None
-        # Every token is compared, and each in constant time: the time taken tells nothing.
-        for token in self._tokens:
-            if hmac.compare_digest(token.digest, given):
-                found = token
-        return found
+
+def _too_many_wrong(wait: float) -> ProblemResponse:
+    detail = "too many wrong tokens came from this address"
+    headers = {"Retry-After": str(math.ceil(wait))}
+    return problem(HTTPStatus.TOO_MANY_REQUESTS, detail, kind="too-many-wrong-tokens", headers=headers)
 
 
 def _most_bytes(scope: Connection) -> int:
-    return MAX_IMPORT_BYTES if scope["path"] == IMPORT_PATH else MAX_BODY_BYTES
+    if scope["path"] == TRANSFER_PATH:
+        return MAX_TRANSFER_BYTES
+    return MAX_IMPORT_BYTES if scope["path"] in LIST_PATHS else MAX_BODY_BYTES
 
 
-def _foreign_page(headers: Headers) -> ProblemResponse | None:
-    host = headers.get("host")
-    if host is not None and not _names_loopback(f"//{host}"):
-        return problem(HTTPStatus.FORBIDDEN, "without a token the API answers to loopback names only")
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != (host or "").lower():
-        return problem(HTTPStatus.FORBIDDEN, "without a token the API takes no calls from other sites' pages")
-    return None
-
-
-def _names_loopback(address: str) -> bool:
-    try:
-        return is_loopback(urlsplit(address).hostname or "")
-    except ValueError:
-        return False
-
-
-def _refused_size(most: int) -> ProblemResponse:
+def _refused_length(scope: Connection, headers: Headers) -> ProblemResponse | None:
+    most = _most_bytes(scope)
+    length = headers.get("content-length", "0")
+    if not (length.isdecimal() and int(length[:20]) > most):
+        return None
     return problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(most), headers={"Connection": "close"})
 
 
@@ -121,17 +152,57 @@ async def _drain(receive: Receive) -> None:
         left -= len(message.get("body", b""))
 
 
-class _Limited:
-    """Receives a body up to a limit: one sent in chunks does not tell its length first."""
+def _always() -> bool:
+    return True
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._most, self._got = receive, most, 0
+
+class _Limited:
+    """Receives a body up to a limit: one sent in chunks does not tell its length first.
+
+    `allowed`: whether the sender still is, asked whenever a part has come.
+    """
+
+    def __init__(self, receive: Receive, most: int, allowed: Callable[[], bool] = _always) -> None:
+        self._receive, self._most, self._allowed, self._got = receive, most, allowed, 0
 
     async def __call__(self) -> Message:
         message = await self._receive()
+        if message["type"] != "http.request":
+            return message
         self._got += len(message.get("body", b""))
         if self._got > self._most:
             if message.get("more_body", False):
                 await _drain(self._receive)
             raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _too_large(self._most), {"Connection": "close"})
+        if not self._allowed():
+            headers = {"WWW-Authenticate": f'{_REALM}, error="invalid_token"', "Connection": "close"}
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, "the bearer token was replaced meanwhile", headers)
         return message
+
+
+class _Answer:
+    """Passes an answer on, and ends it in its midst where it must not go on."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message | None = None
+        self._whole = False
+
+    async def __call__(self, message: Message) -> None:
+        """One message of the answer."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        await self._send(message)
+        self._whole = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    async def end(self, scope: Connection, receive: Receive) -> None:
+        """Ends the answer: a stream of events in order, another such that its reader sees that it is cut short."""
+        if self._start is None:
+            await problem(HTTPStatus.UNAUTHORIZED, "the bearer token was replaced meanwhile")(
+                scope, receive, self._send
+            )
+        elif not self._whole and any(_EVENT_STREAM in value for _, value in self._start["headers"]):
+            # To a reader that does not read nothing can be said; the server drops it when the call is over.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_WORD_SECONDS):
+                    await self._send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http import HTTPStatus
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
+from pollerd.api.gatekeeper import KNOWN_CALLER
 from pollerd.api.ports import Daemon
 from pollerd.api.shapes import Health, Readiness
+from pollerd.api.tokens import Tokens
 from pollerd.errors import SchemaError
 
 router = APIRouter(tags=["health"])
+_BUILD_INFO = "pollerd_build_info"
 
 
 @router.get("/healthz", summary="Is the daemon alive?")
@@ -39,7 +43,28 @@ async def readyz(daemon: Daemon, response: Response) -> Readiness:
 
 @router.get("/metrics", summary="Metrics", response_class=Response)
 async def metrics(request: Request) -> Response:
-    """Prometheus text, or OpenMetrics where it is asked for."""
+    """Prometheus text, or OpenMetrics where it is asked for. The program's version is for who shows a token."""
     registry: CollectorRegistry = request.app.state.registry
+    tokens: Tokens = request.app.state.tokens
+    shown = request.scope[KNOWN_CALLER] or tokens.settings.metrics_version
     encode, content_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(registry), media_type=content_type)
+    return Response(encode(registry if shown else _ForStrangers(registry)), media_type=content_type)
+
+
+class _ForStrangers:
+    """A registry without the program's version."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, the version empty."""
+        for metric in self._registry.collect():
+            yield _unversioned(metric) if metric.name == _BUILD_INFO else metric
+
+
+def _unversioned(metric: Metric) -> Metric:
+    shown = Metric(metric.name, metric.documentation, metric.type)
+    for sample in metric.samples:
+        shown.add_sample(sample.name, {**sample.labels, "version": ""}, sample.value)
+    return shown

@@ -3,83 +3,132 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 
-from pollerd.api.lists import Format, Line, parse_list
+from pollerd.api.formats import Format
+from pollerd.api.lists import LIST_BODY, Line, media_type, parse_file, parse_list
 from pollerd.api.ports import ControlPort, Daemon
 from pollerd.api.shapes import ImportResult, Rejection
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
+from pollerd.wording import counted
 
 router = APIRouter(prefix="/sites", tags=["sites"])
-MAX_REJECTED_SHOWN = 100_000
+MAX_REJECTED = 100_000
+REJECTED_ENOUGH = 1_000
+"""A list with so many bad lines is another kind of list, or none: reading on would tell nothing more."""
 _CHUNK = 5_000
 _STRIDE = 250
-_EXAMPLES: dict[str, Any] = {
-    Format.TEXT.media: {"example": "# news\nhttps://example.org/news\nhttps://example.org/blog\n"},
-    Format.CSV.media: {"example": "url,weight,tags\nhttps://example.org/news,2,news;daily\n"},
-    Format.JSON_LINES.media: {"example": '{"url": "https://example.org/news", "weight": 2, "tags": ["news"]}\n'},
-    Format.OPML.media: {
-        "example": '<opml version="2.0"><body><outline text="News" xmlUrl="https://example.org/feed"/></body></opml>'
-    },
-}
-_BODY = {
-    "requestBody": {"required": True, "content": {k: {"schema": {"type": "string"}, **v} for k, v in _EXAMPLES.items()}}
-}
+ListFormat = Annotated[
+    Format | None,
+    Query(
+        alias="format",
+        description="how the list is written; as Content-Type says where left out, else text",
+        examples=["csv"],
+    ),
+]
 
 
-@router.post("/import", openapi_extra=_BODY, summary="Add many sites")
-async def import_sites(daemon: Daemon, request: Request) -> ImportResult:
-    """Plain text (one URL a line), CSV, JSON lines or OPML, by Content-Type, up to 64 MiB.
+MaxRejected = Annotated[
+    int, Query(ge=1, le=MAX_REJECTED, description="bad lines after which the rest of the list is not read")
+]
 
-    A line that cannot be used is named with its reason and stops no other. Repeating an import adds nothing twice.
+
+@router.post("/import", openapi_extra=LIST_BODY, summary="Add many sites")
+async def import_sites(
+    daemon: Daemon, request: Request, form: ListFormat = None, max_rejected: MaxRejected = REJECTED_ENOUGH
+) -> ImportResult:
+    """Plain text (one URL a line), CSV, JSON lines or OPML, up to 64 MiB.
+
+    `format` says which it is, or Content-Type: text/plain, text/csv, application/x-ndjson or text/x-opml. A line that
+    cannot be used is named with its reason and stops no other, up to `max_rejected` of them: then `stopped` says so,
+    `lines_read` where, and what was added before stays. Repeating an import adds nothing twice.
     """
-    content_type = request.headers.get("content-type", "")
+    return await _Import(daemon.control, max_rejected).run(await posted_lines(request, form))
+
+
+async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
+    """The sites of the list that a call brings, in the format it names, else that of its Content-Type.
+
+    Raises `InvalidValueError` for a document that cannot be read, and 415 where it says of no format.
+    """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must not be compressed")
+    data, content_type = await request.body(), request.headers.get("content-type", "")
+    if form is None and media_type(content_type) == "application/octet-stream":
+        form = Format.TEXT
+    if form is not None:
+        return parse_file(io.BytesIO(data), form)
     try:
-        lines = parse_list(await request.body(), content_type)
+        return parse_list(data, content_type)
     except InvalidValueError as error:
         if error.field != "content_type":
             raise
-        detail = f"the list must be {error.allowed}"
+        detail = f"the list must be {error.allowed}, or its format be named"
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, detail) from error
-    return await _add(daemon.control, lines)
 
 
-async def _add(control: ControlPort, lines: Iterator[Line]) -> ImportResult:
-    result = ImportResult(added=0, existing=0, rejected=[], rejected_count=0)
-    specs: list[tuple[int, SiteSpec]] = []
-    for seen, (number, found) in enumerate(lines, 1):
-        if isinstance(found, SiteSpec):
-            specs.append((number, found))
-        else:
-            _reject(result, number, found)
-        if seen % _STRIDE == 0:
-            # Parsing holds the loop that polls: let it turn.
-            await asyncio.sleep(0)
-        if len(specs) == _CHUNK:
-            await _flush(control, specs, result)
-            specs = []
-    await _flush(control, specs, result)
-    return result
+class _Import:
+    """One list on its way in."""
 
+    def __init__(self, control: ControlPort, max_rejected: int) -> None:
+        self._control, self._max_rejected = control, max_rejected
+        self._specs: list[tuple[int, SiteSpec]] = []
+        self._added = self._existing = self._lines_read = 0
+        self._rejected: list[Rejection] = []
 
-def _reject(result: ImportResult, line: int, error: InvalidValueError) -> None:
-    result.rejected_count += 1
-    if len(result.rejected) < MAX_REJECTED_SHOWN:
+    async def run(self, lines: Iterator[Line]) -> ImportResult:
+        """Adds what the lines ask for, as far as they are read."""
+        for seen, (number, found) in enumerate(lines, 1):
+            self._lines_read = number
+            if isinstance(found, SiteSpec):
+                self._specs.append((number, found))
+            elif found is not None:
+                self._reject(number, found)
+            if found is None or seen % _STRIDE == 0:
+                # Parsing holds the loop that polls: let it turn.
+                await asyncio.sleep(0)
+            if len(self._specs) == _CHUNK:
+                await self._flush()
+            if self._full:
+                break
+        await self._flush()
+        return self._result(whole=next(lines, None) is None)
+
+    @property
+    def _full(self) -> bool:
+        return len(self._rejected) >= self._max_rejected
+
+    def _reject(self, line: int, error: InvalidValueError) -> None:
         reason = str(error).encode("utf-8", "replace").decode("utf-8")
-        result.rejected.append(Rejection(line=line, reason=reason))
+        self._rejected.append(Rejection(line=line, reason=reason))
+
+    async def _flush(self) -> None:
+        if self._specs:
+            done = await self._control.add_sites([spec for _, spec in self._specs])
+            for i, error in done.refused:
+                self._reject(self._specs[i][0], error)
+            self._added += len(done.added)
+            self._existing += len(done.existing)
+            self._specs = []
+
+    def _result(self, *, whole: bool) -> ImportResult:
+        count = len(self._rejected)
+        stopped = f"{_rejected(count)}: read up to line {self._lines_read}, no further; what was added stays"
+        return ImportResult(
+            added=self._added,
+            existing=self._existing,
+            rejected=sorted(self._rejected, key=lambda rejection: rejection.line),
+            rejected_count=count,
+            lines_read=self._lines_read,
+            stopped=None if whole else stopped,
+        )
 
 
-async def _flush(control: ControlPort, specs: list[tuple[int, SiteSpec]], result: ImportResult) -> None:
-    if specs:
-        done = await control.add_sites([spec for _, spec in specs])
-        for i, error in done.refused:
-            _reject(result, specs[i][0], error)
-        result.added += len(done.added)
-        result.existing += len(done.existing)
+def _rejected(count: int) -> str:
+    return f"{counted(count, 'line')} {'was' if count == 1 else 'were'} rejected"

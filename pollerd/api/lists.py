@@ -6,45 +6,24 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
-from typing import Any
+from functools import partial
+from itertools import islice
+from typing import Any, BinaryIO
 
 import orjson
 
 from pollerd.api import access, opml
+from pollerd.api.formats import MEDIA, Format
 from pollerd.api.specs import check_spec
 from pollerd.errors import InvalidValueError
+from pollerd.list_document import Entry
+from pollerd.masking import masked, masked_line
 from pollerd.model import SiteSpec
+from pollerd.quantities import seconds, share
 from pollerd.urls import normalise_url
 
-
-class Format(StrEnum):
-    """How a list of sites is written."""
-
-    TEXT = "text"
-    CSV = "csv"
-    JSON_LINES = "jsonl"
-    OPML = "opml"
-
-    @property
-    def media(self) -> str:
-        """Its media type."""
-        return _MEDIA[self]
-
-    @property
-    def suffix(self) -> str:
-        """What names of such files end with."""
-        return "txt" if self is Format.TEXT else self.value
-
-
-_MEDIA = {
-    Format.TEXT: "text/plain",
-    Format.CSV: "text/csv",
-    Format.JSON_LINES: "application/x-ndjson",
-    Format.OPML: "text/x-opml",
-}
 _FORMATS = {
-    **{media: form for form, media in _MEDIA.items()},
+    **{media: form for form, media in MEDIA.items()},
     "application/csv": Format.CSV,
     "application/jsonl": Format.JSON_LINES,
     "application/ndjson": Format.JSON_LINES,
@@ -54,19 +33,48 @@ _FORMATS = {
     "text/opml": Format.OPML,
     "text/xml": Format.OPML,
 }
-FIELDS = ("url", "weight", "cost", "tags", "min_interval", "max_interval", "half_life", "paused")
+FIELDS = (
+    "url",
+    "weight",
+    "cost",
+    "tags",
+    "min_interval",
+    "max_interval",
+    "min_yield",
+    "respect_ttl",
+    "half_life",
+    "paused",
+)
 """The columns of CSV, the keys of JSON lines and the attributes of OPML. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
 """What is read. Headers, credentials and proxies are never written: they are secret."""
+_SWITCHES = frozenset({"paused", "respect_ttl"})
+_READERS = {"min_interval": seconds, "max_interval": seconds, "half_life": seconds, "min_yield": share}
+"""How numbers are read that may have a unit."""
 _COMMENT = re.compile(r"(?:^|\s)#")
-_GIVEN_SHOWN = 200
+_BREATH = 1_000
+_HEADER_WITHIN = 1_000
 
-Line = tuple[int, SiteSpec | InvalidValueError]
-"""Line number from 1, and the site it asks for, or why it is refused."""
+LIST_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The list as it is. Its own media type says its format, too, in place of `format`.",
+        "content": {
+            "application/octet-stream": {
+                "schema": {"type": "string", "format": "binary"},
+                "example": "# news\nhttps://example.org/news\nhttps://example.org/blog\n",
+            }
+        },
+    }
+}
+"""What OpenAPI says of calls that take a list. One type for all formats: generated clients know no other."""
+
+Line = tuple[int, SiteSpec | InvalidValueError | None]
+"""Line number from 1, and the site it asks for, or why it is refused; None: of many lines, none asked for anything."""
 
 
 def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
-    """The sites a list names, one `Line` for each line that is neither empty nor a comment.
+    """The sites a list names, one `Line` for each line that is neither empty nor a comment, and some for many of those.
 
     content_type: `text/plain` (one URL a line, `#` starts a comment at the start of a line or after a space),
     `text/csv` (a header that names some of `FIELDS`, one line a site, tags parted by `;`), `application/x-ndjson`
@@ -78,24 +86,41 @@ def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
     """
     form = _FORMATS.get(media_type(content_type))
     if form is None:
-        allowed = f"one of {', '.join(_MEDIA.values())}"
-        raise InvalidValueError("content_type", allowed, content_type[:_GIVEN_SHOWN])
+        allowed = f"one of {', '.join(MEDIA.values())}"
+        raise InvalidValueError("content_type", allowed, content_type)
+    return parse_file(io.BytesIO(data), form)
+
+
+def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
+    """The sites of an open binary file, as `parse_list`, read as they are asked for; OPML is read whole."""
     if form is Format.OPML:
-        return _parse(opml.read_outlines(data), lambda found: check_spec(_from_outline(found)))
+        return _parse(opml.read_outlines(file.read()), _from_outline)
     if form is Format.TEXT:
-        return parse_text(io.BytesIO(data))
-    lines = _lines(io.BytesIO(data))
+        return parse_text(file)
+    lines = _lines(file)
     if form is Format.JSON_LINES:
-        return _parse(((n, line) for n, line in lines if line.strip()), lambda line: check_spec(_from_json(line)))
-    rows = ((n, text) for n, text in _texts(lines) if text.strip())
-    header = _header(next(rows, (0, ""))[1])
-    return _parse(rows, lambda text: check_spec(_from_csv(header, text)))
+        return _parse(lines, _from_json)
+    rows = _texts(lines)
+    header = _header(next((text for _, text in islice(rows, _HEADER_WITHIN) if text.strip()), ""))
+    return _parse(rows, partial(_from_csv, header))
 
 
 def parse_text(file: Iterable[bytes]) -> Iterator[Line]:
     """The sites that plain text names, as `parse_list`, read from an open binary file as they are asked for."""
-    stripped = ((n, _without_comment(text)) for n, text in _texts(_lines(file)))
-    return _parse(((n, text) for n, text in stripped if text), _from_text)
+    return _parse(_texts(_lines(file)), _from_text)
+
+
+def may_name_a_site(refusal: InvalidValueError) -> bool:
+    """Whether a line that is refused so may be about a site that there is: all but its URL can be wrong.
+
+    A list that is the whole truth must not have such a site removed for a slip of the pen.
+    """
+    return refusal.field != "url"
+
+
+def parse_entries(entries: Iterable[Entry]) -> Iterator[Line]:
+    """The sites of a TOML or YAML document, as `list_document` reads it: numbered by their place in it."""
+    return _parse(iter(entries), _from_entry)
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -117,17 +142,30 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec]) -> Iterator[Line]:
+def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | None]) -> Iterator[Line]:
+    """What `read` makes of each line. Of those of which it makes nothing, one in a thousand is told.
+
+    Else whoever asks for the next line waits for as long as there is nothing.
+    """
+    nothing = 0
     for number, line in lines:
-        try:
-            yield number, read(line)
-        except InvalidValueError as error:
-            yield number, error
+        found: SiteSpec | InvalidValueError | None = None
+        if line is not None:
+            try:
+                found = read(line)
+            except InvalidValueError as error:
+                found = error
+            if found is None:
+                nothing += 1
+                if nothing % _BREATH:
+                    continue
+        yield number, found
 
 
-def _from_text(url: str) -> SiteSpec:
-    # All else has its default, which needs no check: a million lines are read at a start.
-    return SiteSpec(normalise_url(url))
+def _from_text(line: str) -> SiteSpec | None:
+    # All but the URL has its default, which needs no check: a million lines are read at a start.
+    url = _without_comment(line)
+    return SiteSpec(normalise_url(url)) if url else None
 
 
 def _without_comment(text: str) -> str:
@@ -142,27 +180,28 @@ def _without_comment(text: str) -> str:
 
 
 def _header(line: str) -> list[str]:
-    names = [name.strip().lower() for name in _cells(line, "header", line)]
+    names = [name.strip().lower() for name in _cells(line, "header")]
     if "url" not in names or len(set(names)) < len(names) or not set(names) <= set(KNOWN_FIELDS):
         allowed = f"url and any of {', '.join(KNOWN_FIELDS[1:])}, none twice"
-        raise InvalidValueError("header", allowed, line[:_GIVEN_SHOWN])
+        raise InvalidValueError("header", allowed, line)
     return names
 
 
-def _cells(line: str, field: str, shown: str) -> list[str]:
+def _cells(line: str, field: str) -> list[str]:
     """One record is one line: a quote left open spoils its own line, not the rest."""
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error as error:
-        raise InvalidValueError(field, f"readable CSV ({error})", shown[:_GIVEN_SHOWN]) from error
+        raise InvalidValueError(field, f"readable CSV ({error})", masked_line(line)) from error
 
 
-def _from_csv(header: list[str], line: str) -> SiteSpec:
-    secret = set(header) & set(access.FIELDS)
-    cells = _cells(line, "line", "(not shown)" if secret else line)
+def _from_csv(header: list[str], line: str) -> SiteSpec | None:
+    if not line.strip():
+        return None
+    cells = _cells(line, "line")
     if len(cells) > len(header):
         raise InvalidValueError("line", f"at most {len(header)} cells, as the header", f"{len(cells)} cells")
-    return _from_texts(zip(header, cells, strict=False))
+    return check_spec(_from_texts(zip(header, cells, strict=False)))
 
 
 def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
@@ -177,9 +216,9 @@ def _cell(field: str, text: str) -> object:
         return text
     if field == "tags":
         return tuple(tag for tag in text.split(";") if tag.strip())
-    if field == "paused":
+    if field in _SWITCHES:
         if text.lower() not in ("true", "false"):
-            raise InvalidValueError(field, "true or false", text[:_GIVEN_SHOWN])
+            raise InvalidValueError(field, "true or false", text)
         return text.lower() == "true"
     if field not in access.FIELDS:
         return _number(field, text)
@@ -191,32 +230,44 @@ def _cell(field: str, text: str) -> object:
 
 def _number(field: str, text: str) -> float:
     try:
-        return float(text)
+        return _READERS.get(field, float)(text)
     except ValueError as error:
-        raise InvalidValueError(field, "a number", text[:_GIVEN_SHOWN]) from error
+        allowed = str(error) if field in _READERS else "a number"
+        raise InvalidValueError(field, allowed, text) from error
 
 
 def _from_outline(found: dict[str, str] | InvalidValueError) -> SiteSpec:
     if isinstance(found, InvalidValueError):
         raise found
     _check_known(found)
-    return _from_texts(found.items())
+    return check_spec(_from_texts(found.items()))
 
 
 # --- JSON lines ------------------------------------------------------------------------------------------------------
 
 
-def _from_json(line: bytes) -> SiteSpec:
+def _from_json(line: bytes) -> SiteSpec | None:
+    if not line.strip():
+        return None
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        secret = any(name.encode() in line for name in access.FIELDS)
-        shown = "(not shown)" if secret else line[:_GIVEN_SHOWN].decode("utf-8", "replace")
-        raise InvalidValueError("line", "a JSON object", shown) from error
+        raise InvalidValueError("line", "a JSON object", masked_line(line.decode("utf-8", "replace"))) from error
     if not isinstance(found, dict):
         raise InvalidValueError("line", "a JSON object", type(found).__name__)
+    return spec_of(found)
+
+
+def _from_entry(found: dict[str, Any] | InvalidValueError) -> SiteSpec:
+    if isinstance(found, InvalidValueError):
+        raise found
+    return check_spec(spec_of(found))
+
+
+def spec_of(found: Mapping[str, Any]) -> SiteSpec:
+    """The site of a JSON object with some of `KNOWN_FIELDS`, its ranges unchecked. Raises `InvalidValueError`."""
     _check_known(found)
-    return _spec({name: _typed(name, value) for name, value in found.items() if value is not None})
+    return check_spec(_spec({name: _typed(name, value) for name, value in found.items() if value is not None}))
 
 
 def _typed(field: str, value: object) -> object:
@@ -230,10 +281,12 @@ def _typed(field: str, value: object) -> object:
         if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
             return tuple(value)
         raise InvalidValueError(field, "a list of texts", type(value).__name__)
-    if field == "paused":
+    if field in _SWITCHES:
         if isinstance(value, bool):
             return value
         raise InvalidValueError(field, "true or false", type(value).__name__)
+    if isinstance(value, str) and field in _READERS:
+        return _number(field, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValueError(field, "a number", type(value).__name__)
     return float(value)
@@ -244,8 +297,7 @@ def _check_known(given: Mapping[str, object]) -> None:
     if unknown:
         allowed = f"left out; known are {', '.join(KNOWN_FIELDS)}"
         name = min(unknown)
-        shown = str(access.shown(name, given[name]))
-        raise InvalidValueError(name[:_GIVEN_SHOWN], allowed, shown[:_GIVEN_SHOWN])
+        raise InvalidValueError(masked(name), allowed, str(access.shown(name, given[name])))
 
 
 def _spec(values: dict[str, Any]) -> SiteSpec:

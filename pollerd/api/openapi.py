@@ -14,6 +14,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
+from pollerd import allocation
 from pollerd.api.openapi_examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
 
 Json = dict[str, Any]
@@ -23,8 +24,10 @@ _METHODS = ("get", "put", "post", "patch", "delete")
 _PARAMETER = re.compile(r"\{[^}]*\}")
 _TAGS = {
     "sites": "What is polled, and how.",
+    "hosts": "Who is asked, and how politely.",
     "changes": "What was found.",
     "allocation": "How the budget is spent.",
+    "transfer": "All that was set, from one daemon to another.",
     "collection": "What the topic robot found.",
     "health": "What machines ask; open to everybody who reaches the API.",
 }
@@ -44,6 +47,13 @@ _PROBLEM: Json = {
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "detail": {"type": "string", "description": "what is wrong here, for a person"},
         "existing_id": {"type": "integer", "description": "409: the site that has the URL already"},
+        "limit": {"type": "string", "description": "410: the setting that a content went by"},
+        "pruned": {
+            "type": "array",
+            "items": {"$ref": "#/components/schemas/ChangeSide"},
+            "description": "410: what is gone",
+        },
+        "summary": {"type": "string", "description": "410: the change's"},
     },
 }
 _INVALID: Json = {
@@ -66,6 +76,26 @@ _INVALID: Json = {
         }
     },
 }
+_NAMES = {
+    "Listing_Site_": "SiteList",
+    "Listing_Change_": "ChangeList",
+    "Listing_Poll_": "PollList",
+    "Listing_KnownPage_": "KnownPageList",
+    "Listing_Host_": "HostList",
+    "Format": "ListFormat",
+    "Form": "DiffFormat",
+    "Row": "DiffRow",
+    "Side": "DiffSide",
+    "Media": "MediaKind",
+}
+"""What schemas are called in the document, and so in generated clients, where that is another name than ours."""
+_WORDS = {
+    "AllocatorName": allocation.names(),
+    "Objective": ("changes", "freshness", "interest"),
+    "PausedBy": ("host", "operator"),
+    "ChangeSide": ("before", "after"),
+}
+_SERVERS = [{"url": "/", "description": "the daemon that serves this document"}]
 _CONFLICTS = frozenset({"add_site", "change_site", "accept_redirect"})
 _RETRY: Json = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
 _CHALLENGE: Json = {"WWW-Authenticate": {"description": "RFC 6750", "schema": {"type": "string"}}}
@@ -92,7 +122,9 @@ def install(app: FastAPI) -> None:
 
 
 def completed(document: Json) -> Json:
-    """The document with all that FastAPI does not know of. Changes and returns `document`."""
+    """The document with all that FastAPI does not know of."""
+    document["servers"] = _SERVERS
+    document = _renamed(document)
     parts = document["components"]
     for name in ("HTTPValidationError", "ValidationError"):
         parts["schemas"].pop(name, None)
@@ -102,7 +134,7 @@ def completed(document: Json) -> Json:
     document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     for name in BODIES.keys() & parts["schemas"].keys():
         parts["schemas"][name].setdefault("examples", [BODIES[name]])
-    for schema in ("SitePatch", "AllocationPatch"):
+    for schema in ("SitePatch", "AllocationPatch", "HostPatch", "SiteSelection"):
         for field in parts["schemas"][schema]["properties"].values():
             field.pop("default", None)  # what is left out stays
     for path, operation in _operations(document):
@@ -110,12 +142,42 @@ def completed(document: Json) -> Json:
     return document
 
 
+def _renamed(document: Json) -> Json:
+    """The document with schemas under the names of `_NAMES`, and with lists of words in one place each."""
+    schemas = document["components"]["schemas"]
+    for name, schema in schemas.items():
+        schema["title"] = _NAMES.get(name, name)
+    renamed: Json = _referring(document)
+    named = {_NAMES.get(name, name): schema for name, schema in renamed["components"]["schemas"].items()}
+    words = {name: {"type": "string", "title": name, "enum": list(one)} for name, one in _WORDS.items()}
+    renamed["components"]["schemas"] = named | words
+    return renamed
+
+
+def _referring(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_referring(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        head, slash, name = node["$ref"].rpartition("/")
+        return {**node, "$ref": f"{head}{slash}{_NAMES.get(name, name)}"}
+    for name, words in _WORDS.items():
+        if node.get("enum") == list(words):
+            return {"$ref": f"#/components/schemas/{name}"}
+    return {key: _referring(value) for key, value in node.items()}
+
+
 def methods_at(document: Json, path: str) -> list[str]:
     """The methods that the document has for a path, in capitals; none where it does not know the path."""
     for template, item in document["paths"].items():
-        if re.fullmatch(_PARAMETER.sub("[0-9]+", template), path):
+        if re.fullmatch(_PARAMETER.sub(_pattern_of, template), path):
             return [method.upper() for method in item]
     return []
+
+
+def _pattern_of(parameter: re.Match[str]) -> str:
+    return "[0-9]+" if parameter[0].endswith("_id}") else "[^/]+"
 
 
 def _operations(document: Json) -> Iterator[tuple[str, Json]]:
@@ -130,7 +192,7 @@ def _refusal(status: int) -> Json:
         "description": PROBLEMS[status]["detail"],
         "content": {MEDIA_TYPE: {"schema": _schema_of(status), "example": PROBLEMS[status]}},
     }
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+    if status in (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS):
         found["headers"] = _RETRY
     elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         found["headers"] = _CHALLENGE
@@ -190,12 +252,13 @@ def _refusals(path: str, operation: Json) -> Iterator[int]:
         HTTPStatus.UNAUTHORIZED,
         HTTPStatus.FORBIDDEN,
         HTTPStatus.UNPROCESSABLE_ENTITY,
+        HTTPStatus.TOO_MANY_REQUESTS,
         HTTPStatus.INTERNAL_SERVER_ERROR,
         HTTPStatus.SERVICE_UNAVAILABLE,
     )
     if "{" in path or "collection" in operation["tags"]:
         yield HTTPStatus.NOT_FOUND
-    if path.endswith("/diff"):
+    if operation["operationId"] == "diff_change":
         yield HTTPStatus.GONE
     if operation["operationId"] in _CONFLICTS:
         yield HTTPStatus.CONFLICT

@@ -9,6 +9,7 @@ _EARLIER = "2026-01-31T11:30:00.000Z"
 _LATER = "2026-01-31T12:20:00.000Z"
 
 PARAMETERS: dict[str, Any] = {
+    "max_rejected": 1_000,
     "site_id": 7,
     "change_id": 42,
     "q": "news",
@@ -22,13 +23,21 @@ PARAMETERS: dict[str, Any] = {
     "min_relevance": 0.2,
     "export_collection.format": "graphml",
     "part": "links",
-    "list_changes.cursor": "YzEwMA",
-    "list_site_changes.cursor": "YzEwMA",
-    "list_polls.cursor": "cDEwMA",
+    "list_changes.cursor": "Y24xMDA",
+    "list_site_changes.cursor": "Y24xMDA",
+    "list_polls.cursor": "cG4xMDA",
+    "order": "newest",
+    "name": "example.org:443",
+    "list_hosts.q": "example.org",
+    "list_hosts.cursor": "aDEwMA",
+    "paused": True,
+    "unreachable": False,
     "since": _AT,
     "site": 7,
     "diff_change.format": "unified",
     "export_sites.format": "csv",
+    "sync": True,
+    "dry_run": True,
     "context": 3,
     "last_event_id": 42,
     "Last-Event-ID": 42,
@@ -44,6 +53,8 @@ _SITE: dict[str, Any] = {
     "tags": ["daily"],
     "min_interval": None,
     "max_interval": 86_400.0,
+    "min_yield": None,
+    "respect_ttl": None,
     "half_life": None,
     "header_names": ["Accept-Language"],
     "has_credentials": True,
@@ -97,6 +108,24 @@ _PAGE: dict[str, Any] = {
     "own": True,
 }
 
+_OVERRIDE: dict[str, Any] = {"at": _EARLIER, "by": "a token of scope write", "paused": False, "until": None}
+_HOST: dict[str, Any] = {
+    "name": "example.org:443",
+    "sites": 12,
+    "spacing": 2.0,
+    "crawl_delay": 2.0,
+    "robots": {"state": "found", "fetched_at": _EARLIER, "retry_at": None, "failures": 0, "detail": ""},
+    "paused": True,
+    "paused_until": _LATER,
+    "paused_by": "host",
+    "pause_reason": "it asked to be left alone: 2 refusals in a row",
+    "refusals": 2,
+    "last_request_at": _AT,
+    "next_request_at": _LATER,
+    "busy": False,
+    "override": _OVERRIDE,
+}
+
 _DECILES: list[dict[str, Any]] = [
     {"polls": 9120, "predicted": round(0.05 + tenth / 10, 2), "found": round(0.04 + tenth / 10, 2)}
     for tenth in range(10)
@@ -106,14 +135,50 @@ BODIES: dict[str, dict[str, Any]] = {
     "Site": _SITE,
     "Change": _CHANGE,
     "Poll": _POLL,
-    "Listing_Site_": {"items": [_SITE], "next_cursor": "czc"},
-    "Listing_Change_": {"items": [_CHANGE], "next_cursor": None},
-    "Listing_Poll_": {"items": [_POLL], "next_cursor": None},
+    "SiteList": {"items": [_SITE], "next_cursor": "czc"},
+    "Host": _HOST,
+    "HostList": {"items": [_HOST], "next_cursor": "aDc"},
+    "SitesChanged": {"count": 117},
+    "ChangeList": {"items": [_CHANGE], "next_cursor": None},
+    "PollList": {"items": [_POLL], "next_cursor": None},
     "ImportResult": {
         "added": 2,
         "existing": 1,
         "rejected": [{"line": 3, "reason": "url: must be an absolute http:// or https:// URL; given: 'x'"}],
         "rejected_count": 1,
+        "lines_read": 4,
+        "stopped": None,
+    },
+    "ListDifference": {
+        "added": ["https://example.org/new"],
+        "added_count": 1,
+        "existing": 2,
+        "changed": [
+            {
+                "id": 7,
+                "url": "https://example.org/news",
+                "fields": [
+                    {"field": "weight", "before": 1.0, "after": 2.0, "note": None},
+                    {"field": "credentials", "before": "set", "after": None, "note": None},
+                ],
+            }
+        ],
+        "changed_count": 1,
+        "removed": [],
+        "removed_count": 0,
+        "left_out_as_deleted": [],
+        "left_out_as_deleted_count": 0,
+        "rejected": [],
+        "rejected_count": 0,
+    },
+    "RestoreReport": {
+        "dry_run": False,
+        "complete": True,
+        "sections": [
+            {"section": "sites", "status": "applied", "added": 120, "changed": 2, "unchanged": 5, "reason": None}
+        ],
+        "secrets_missing": [{"url": "https://example.org/members", "kinds": ["credentials"]}],
+        "secrets_missing_count": 1,
     },
     "Explanation": {
         "site_id": 7,
@@ -131,10 +196,14 @@ BODIES: dict[str, dict[str, Any]] = {
         "expected_interval": 1700.0,
         "next_poll_at": _AT,
         "next_expected_poll_at": _LATER,
+        "believed_unchanged_until": None,
+        "told_ttl": None,
         "why_not_now": "others are more urgent",
         "capped_to_uniform": False,
         "failures": 0,
         "notes": {"prior_source": "learned from all sites"},
+        "host": "example.org:443",
+        "host_override": _OVERRIDE,
         "mask": ["after «Latest news»: ‹number›"],
     },
     "Allocation": {
@@ -142,6 +211,9 @@ BODIES: dict[str, dict[str, Any]] = {
         "objective": "changes",
         "budget": 5.0,
         "utilization": 0.98,
+        "spendable": 5.0,
+        "binding": "budget",
+        "binding_in_words": "budget binding: 4.9 of 5 polls/s used; a larger one shortens delays",
         "price": 0.021,
         "expected_detections_per_hour_as_scheduled": 312.0,
         "expected_detections_per_hour_uniform": 241.0,
@@ -174,7 +246,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "pages": {"fringe": 18_230, "asked": 12, "collected": 1_204, "rejected": 2_890, "gone": 11},
     },
     "KnownPage": _PAGE,
-    "Listing_KnownPage_": {"items": [_PAGE], "next_cursor": None},
+    "KnownPageList": {"items": [_PAGE], "next_cursor": None},
     "Difference": {
         "change_id": 42,
         "format": "unified",
@@ -212,7 +284,16 @@ PROBLEMS: dict[int, dict[str, Any]] = {
     403: _problem(403, "Forbidden", "the bearer token does not allow to write"),
     404: _problem(404, "Not Found", "no such site: 7", "not-found"),
     409: _problem(409, "Conflict", "site exists already: https://example.org/news (id 7)", "duplicate", existing_id=7),
-    410: _problem(410, "Gone", "a content of this change was pruned; its summary is kept", "content-pruned"),
+    410: _problem(
+        410,
+        "Gone",
+        "a content of this change was pruned: it was current longer ago than content_retention (2592000 s) lets it be "
+        "kept; its summary is kept",
+        "content-pruned",
+        limit="content_retention",
+        pruned=["before"],
+        summary="+3 -1 lines: the mill is for sale",
+    ),
     413: _problem(413, "Request Entity Too Large", "the body may have at most 1048576 bytes"),
     415: _problem(415, "Unsupported Media Type", "the body must be application/json"),
     422: _problem(
@@ -222,6 +303,7 @@ PROBLEMS: dict[int, dict[str, Any]] = {
         "invalid-value",
         errors=[{"field": "weight", "allowed": "0 to 1,000,000,000", "given": -1}],
     ),
+    429: _problem(429, "Too Many Requests", "too many wrong tokens came from this address", "too-many-wrong-tokens"),
     500: _problem(500, "Internal Server Error", "a fault of the daemon; its log says more"),
     503: _problem(503, "Service Unavailable", "the database is locked", "database-unavailable"),
 }

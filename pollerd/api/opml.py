@@ -24,10 +24,9 @@ _OURS = f"{NAMESPACE} "
 _URLS = ("xmlurl", "url", "htmlurl")
 _CHUNK = 64 * 1024
 _DEPTH = 100
-_SHOWN = 200
 
-Outline = tuple[int, dict[str, str] | InvalidValueError]
-"""Line number from 1, and the fields of a site as texts (tags parted by `;`), or why there is none."""
+Outline = tuple[int, dict[str, str] | InvalidValueError | None]
+"""Line number from 1, and the fields of a site as texts (tags parted by `;`), or why there is none; None: not yet."""
 
 
 def read_outlines(data: bytes) -> Iterator[Outline]:
@@ -53,7 +52,7 @@ def _rest(reader: _Reader, chunks: Iterator[bytes]) -> Iterator[Outline]:
     yield from reader.taken()
     for chunk in chunks:
         reader.feed(chunk)
-        yield from reader.taken()
+        yield from reader.taken() or [(reader.line, None)]
         if reader.broken is not None:
             break
     else:
@@ -78,6 +77,11 @@ class _Reader:
         self._parser.EndElementHandler = self._end
         self._parser.EntityDeclHandler = self._refuse_entities
 
+    @property
+    def line(self) -> int:
+        """How far it has read."""
+        return self._parser.CurrentLineNumber
+
     def feed(self, data: bytes, last: bool = False) -> None:
         """Reads on; `broken` says where that was not possible."""
         if self.broken is not None:
@@ -95,12 +99,12 @@ class _Reader:
         return found
 
     def _refuse_entities(self, name: str, *_: object) -> NoReturn:
-        raise InvalidValueError("document", "free of entity definitions", name[:_SHOWN])
+        raise InvalidValueError("document", "free of entity definitions", name)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if not self.begun:
             if name != "opml":
-                raise InvalidValueError("document", "OPML, its first element <opml>", name[:_SHOWN])
+                raise InvalidValueError("document", "OPML, its first element <opml>", name)
             self.begun = True
         if name != "outline":
             return

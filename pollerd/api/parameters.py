@@ -9,14 +9,14 @@ from typing import Annotated
 from fastapi import Depends, HTTPException, Path, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from starlette.convertors import Convertor, register_url_convertor
 
 from pollerd.api.access import shown
 from pollerd.api.lists import media_type
 from pollerd.api.times import parse_moment
 from pollerd.errors import InvalidValueError
-from pollerd.storage import ChangeFilter
+from pollerd.storage import ChangeFilter, Order
 
 MAX_ID = 2**63 - 1
 _MAX_LIMIT = 1000
@@ -50,10 +50,14 @@ SiteId = Annotated[int, Path(ge=1, le=MAX_ID, description="the site's id")]
 ChangeId = Annotated[int, Path(ge=1, le=MAX_ID, description="the change's id")]
 Limit = Annotated[int, Query(ge=1, le=_MAX_LIMIT, description="most items to return")]
 Cursor = Annotated[str | None, Query(max_length=100, description="next_cursor of the page before")]
+GivenOrder = Annotated[
+    Order | None,
+    Query(alias="order", description="by when it was recorded; left out: the cursor's, without a cursor newest first"),
+]
 _NUMBER = r"^[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2})?$"
-_SINCE = {"oneOf": [{"format": "date-time"}, {"pattern": _NUMBER}]}
+_SINCE = {"oneOf": [{"type": "string", "format": "date-time"}, {"type": "string", "pattern": _NUMBER}]}
 Since = Annotated[str | None, Query(description="RFC 3339 or epoch seconds", max_length=100, json_schema_extra=_SINCE)]
-Words = Annotated[str, AfterValidator(_storable)]
+Words = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": "^[^\\u0000]*$"})]
 
 
 async def _wanted(

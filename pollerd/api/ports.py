@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Protocol
 
+import numpy as np
 from fastapi import Depends, Request
+from numpy.typing import NDArray
 
 from pollerd.model import Site, SiteSpec
-from pollerd.storage import AddResult, SiteChanges, Store
+from pollerd.storage import AddResult, KnownHost, RestoreResult, SiteChanges, SiteRestore, Store
 
 
 class LiveView(Protocol):
@@ -23,6 +25,19 @@ class LiveView(Protocol):
     @property
     def next_poll_at(self) -> float | None:
         """Earliest moment of the next poll, epoch s."""
+
+
+class HostsPort(Protocol):
+    """Shows hosts, with the attributes that `host_shapes.Host` names, and pauses them."""
+
+    async def views(self, known: Sequence[KnownHost]) -> Sequence[object]:
+        """The hosts as they stand."""
+
+    def ids(self, *, paused: bool | None, unreachable: bool | None) -> NDArray[np.int64] | None:
+        """Hosts that are so; None: nothing is asked for."""
+
+    async def override(self, name: str, *, paused: bool, until: float | None, by: str) -> object:
+        """Raises NotFoundError, InvalidValueError."""
 
 
 class ControlPort(Protocol):
@@ -38,6 +53,9 @@ class ControlPort(Protocol):
     async def add_site(self, spec: SiteSpec) -> Site:
         """Raises DuplicateError with the existing id."""
 
+    async def restore_sites(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
+        """All of them or none. Raises InvalidValueError."""
+
     async def update_site(self, site_id: int, changes: SiteChanges) -> Site:
         """Raises NotFoundError, DuplicateError."""
 
@@ -46,6 +64,13 @@ class ControlPort(Protocol):
 
     async def poll_now(self, site_id: int) -> Site:
         """Raises NotFoundError."""
+
+    @property
+    def hosts(self) -> HostsPort:
+        """What is known of hosts, and what may be done to them."""
+
+    async def pause_sites(self, tag: str | None, paused: bool, *, by: str) -> int:
+        """Pauses or resumes all sites, or all with a tag; how many were not so before."""
 
     async def pause_site(self, site_id: int, paused: bool) -> Site:
         """Raises NotFoundError."""
@@ -94,4 +119,10 @@ async def _ports(request: Request) -> Ports:
     return found
 
 
+async def _caller(request: Request) -> str:
+    """Who makes a call that changes something, as far as that is known: what it took to be let in."""
+    return "a token of scope write" if request.app.state.tokens.needed else "somebody on this machine"
+
+
 Daemon = Annotated[Ports, Depends(_ports)]
+Caller = Annotated[str, Depends(_caller)]

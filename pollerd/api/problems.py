@@ -24,9 +24,10 @@ from pollerd.errors import (
     NotFoundError,
     SchemaError,
 )
+from pollerd.masking import NOT_SHOWN, masked
 
 RETRY_SECONDS = 1
-_GIVEN_SHOWN = 200
+_SHOWN = 200
 _EXACT = 2**53
 
 
@@ -59,7 +60,7 @@ def invalid(errors: list[dict[str, Any]]) -> ProblemResponse:
 
 def field_error(field: str, allowed: str, given: object) -> dict[str, Any]:
     """One entry of `errors`."""
-    return {"field": _printable(field), "allowed": allowed, "given": _shown(given)}
+    return {"field": _printable(masked(field)), "allowed": allowed, "given": _shown(given)}
 
 
 def install(app: FastAPI) -> None:
@@ -129,7 +130,7 @@ async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
 def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
     """One of pydantic's errors in our words."""
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
-    given = access.shown(field, entry["input"])
+    given = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
     if entry["type"] == "extra_forbidden":
         return field_error(field, _left_out(request, entry["loc"]), given)
     if entry["type"] == "missing":
@@ -157,9 +158,9 @@ def _shown(given: object) -> object:
         return given
     if isinstance(given, float) and math.isfinite(given):
         return given
-    return _printable(given if isinstance(given, str) else repr(given))
+    return _printable(masked(given if isinstance(given, str) else repr(given)))
 
 
 def _printable(text: str) -> str:
-    cut = text if len(text) <= _GIVEN_SHOWN else text[:_GIVEN_SHOWN] + "…"
+    cut = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     return cut.encode("utf-8", "replace").decode("utf-8")

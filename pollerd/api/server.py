@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from email.utils import formatdate
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from pollerd.api.gatekeeper import PEER
+
+
+class _Proxied(ProxyHeadersMiddleware):
+    """Takes scheme and address from the headers of a proxy on this machine, and keeps with whom the connection is.
+
+    Whoever is on this machine can write such headers: what limits callers by their address must not go by them.
+    """
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        scope[PEER] = scope.get("client")
+        await super().__call__(scope, receive, send)
 
 
 class ApiServer(uvicorn.Server):
@@ -19,10 +37,32 @@ class ApiServer(uvicorn.Server):
 
     def __init__(self, app: FastAPI, drain_seconds: int) -> None:
         self._app, self._streams = app, app.state.streams
+        self._ending = asyncio.Event()
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=drain_seconds
+            _Proxied(_dated(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
+            proxy_headers=False,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            date_header=False,
+            timeout_graceful_shutdown=drain_seconds,
         )
         super().__init__(config)
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether the server is to end; to be set."""
+        return self._ending.is_set()
+
+    @should_exit.setter
+    def should_exit(self, value: bool) -> None:
+        if value:
+            self._ending.set()
+
+    async def main_loop(self) -> None:
+        """Waits for the end. uvicorn's own looks for it ten times a second, and notes the date for its answers."""
+        await self.on_tick(0)
+        await self._ending.wait()
 
     async def warm_up(self) -> None:
         """Gets the application ready for its first request, which takes FastAPI 60 ms, before sites are polled."""
@@ -45,3 +85,18 @@ class ApiServer(uvicorn.Server):
         """Ends what would never end by itself, then waits for the rest."""
         self._streams.end()
         await super().shutdown(sockets)
+
+
+def _dated(app: ASGIApp) -> ASGIApp:
+    """The application, with the date of each answer."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = (b"date", formatdate(usegmt=True).encode())
+                message = {**message, "headers": [date, *message.get("headers", ())]}
+            await send(message)
+
+        await app(scope, receive, send_dated)
+
+    return answer

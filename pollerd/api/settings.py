@@ -68,13 +68,16 @@ class ApiSettings:
     """Where the API listens and which tokens it knows.
 
     host: an IP address or a name, without brackets. port: 0 to 65535; 0: any free one. Without tokens everybody who
-    reaches the API may do everything, so it listens on loopback (127.0.0.0/8, ::1, localhost) only. Raises
-    `InvalidValueError` for field `listen`, `token` or `read_token`.
+    reaches the API may do everything, so it listens on loopback (127.0.0.0/8, ::1, localhost) only.
+    metrics_version: whether the metrics tell the program's version to callers that show no token.
+
+    Raises `InvalidValueError` for field `listen`, `token` or `read_token`.
     """
 
     host: str = "127.0.0.1"
     port: int = 8080
     tokens: tuple[Token, ...] = ()
+    metrics_version: bool = False
 
     def __post_init__(self) -> None:
         if not self.host or not 0 <= self.port <= _MAX_PORT:
@@ -86,7 +89,9 @@ class ApiSettings:
             raise InvalidValueError("read_token", "another than token", "(not shown)")
 
     @classmethod
-    def listening(cls, listen: str, *, token: str | None = None, read_token: str | None = None) -> ApiSettings:
+    def listening(
+        cls, listen: str, *, token: str | None = None, read_token: str | None = None, metrics_version: bool = False
+    ) -> ApiSettings:
         """From "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
         match = _LISTEN.fullmatch(listen)
         if match is None:
@@ -96,7 +101,7 @@ class ApiSettings:
             tokens.append(Token.of("token", token, Scope.READ, Scope.WRITE))
         if read_token is not None:
             tokens.append(Token.of("read_token", read_token, Scope.READ))
-        return cls(match["bracketed"] or match["plain"], int(match["port"]), tuple(tokens))
+        return cls(match["bracketed"] or match["plain"], int(match["port"]), tuple(tokens), metrics_version)
 
 
 def is_loopback(host: str) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from pollerd import allocation, model
 from pollerd.api import access, specs
 from pollerd.api.ports import LiveView
 from pollerd.api.times import rfc3339
+from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.model import Media, OutcomeKind, SiteState
+from pollerd.quantities import per_second, seconds, share
 
 REDIRECT_CONFIRMATIONS = 3
 """A permanent redirect seen so often in a row is proposed as the site's new URL."""
@@ -27,8 +30,32 @@ _POSITIVE_SECONDS = {"minimum": specs.MIN_SECONDS, "maximum": specs.MAX_SECONDS,
 Url = Annotated[str, Field(json_schema_extra={"pattern": r"^[ \t\r\n]*[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})]
 Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": specs.MAX_WEIGHT})]
 Cost = Annotated[float, Field(json_schema_extra={"minimum": specs.MIN_COST, "maximum": specs.MAX_COST})]
-MinInterval = Annotated[float, Field(json_schema_extra={**_POSITIVE_SECONDS, "minimum": 0})]
-Seconds = Annotated[float, Field(json_schema_extra=_POSITIVE_SECONDS)]
+
+
+def _written(
+    read: Callable[[str], float], number: dict[str, Any], pattern: str
+) -> tuple[BeforeValidator, WithJsonSchema]:
+    """A number, or the same as a text that `read` understands; the pattern holds what is surely in range."""
+    text = {"type": "string", "pattern": pattern}
+    return (
+        BeforeValidator(lambda value: read(value) if isinstance(value, str) else value),
+        WithJsonSchema({"anyOf": [{"type": "number", **number}, text]}),
+    )
+
+
+_DURATION = r"^[1-9][0-9]{0,3}(\.[0-9]{1,3})?(s|m|min|h|d)?$"
+_PACE = (
+    r"^([1-9][0-9]{0,3}(/s)?|[1-9][0-9]{0,4}/min|(3[6-9]|[4-9][0-9]|[1-9][0-9]{2,6})/h"
+    r"|(86[4-9]|8[7-9][0-9]|9[0-9]{2}|[1-9][0-9]{3,7})/d)$"
+)
+_SHARE = r"^(0(\.[0-9]{1,9})?|[1-9]?[0-9](\.[0-9]{1,9})?%)$"
+MinInterval = Annotated[float, *_written(seconds, {**_POSITIVE_SECONDS, "minimum": 0}, _DURATION)]
+Seconds = Annotated[float, *_written(seconds, _POSITIVE_SECONDS, _DURATION)]
+MinYield = Annotated[
+    float,
+    *_written(share, {"minimum": 0, "exclusiveMaximum": 1}, _SHARE),
+    Field(description="a site is not polled while a change is believed less likely; 0: whatever is believed"),
+]
 _PROXY = (
     "http:// or https:// URL of a proxy for all requests of this site, perhaps with user:password@; null: the daemon's"
 )
@@ -50,26 +77,33 @@ Tag = Annotated[str, Field(json_schema_extra={"pattern": r"^[^;]*[^;\s][^;]*$"})
 Tags = Annotated[list[Tag], Field(json_schema_extra={"maxItems": specs.MAX_TAGS})]
 
 
-class _Given(BaseModel):
+_RESPECT_TTL = "leave the site alone for as long as its max-age or feed's ttl says, at most a day; null: the default"
+
+
+class Given(BaseModel):
     """What a caller sends: no field but the known, no text for a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _exactly(given: list[str], without: list[str]) -> dict[str, Any]:
+def _exactly(title: str, given: list[str], without: list[str]) -> dict[str, Any]:
     texts, nothing = ({"type": kind} for kind in ("string", "null"))
-    return {"required": given, "properties": dict.fromkeys(given, texts) | dict.fromkeys(without, nothing)}
+    return {
+        "title": title,
+        "required": given,
+        "properties": dict.fromkeys(given, texts) | dict.fromkeys(without, nothing),
+    }
 
 
-class Credentials(_Given):
+class Credentials(Given):
     """A user name and a password, or a bearer token. Kept sealed, never given out."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"username": "reader", "password": "example"}],
             "oneOf": [
-                _exactly(["username", "password"], without=["token"]),
-                _exactly(["token"], without=["username", "password"]),
+                _exactly("UserCredentials", ["username", "password"], without=["token"]),
+                _exactly("TokenCredentials", ["token"], without=["username", "password"]),
             ],
         }
     )
@@ -79,7 +113,7 @@ class Credentials(_Given):
     token: BearerToken | None = None
 
 
-class _Reached(_Given):
+class _Reached(Given):
     """How the site is asked. Kept sealed; of it answers tell the headers' names and the proxy's place only."""
 
     headers: Headers = Field({}, description="sent to the origin of the URL only, never across a redirect to another")
@@ -116,6 +150,8 @@ class NewSite(_Reached):
     tags: Tags = []
     min_interval: MinInterval | None = None
     max_interval: Seconds | None = None
+    min_yield: MinYield | None = None
+    respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
     half_life: Seconds | None = None
 
     def spec(self) -> model.SiteSpec:
@@ -123,6 +159,32 @@ class NewSite(_Reached):
         settings = self.model_dump(exclude=set(access.FIELDS))
         reached = self.access(model.NO_ACCESS)
         return specs.check_spec(model.SiteSpec(**{**settings, "tags": tuple(self.tags), "access": reached}))
+
+
+class SiteSelection(Given):
+    """All sites, or all with a tag."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"all": True}, {"tag": "news"}],
+            "oneOf": [{"required": ["all"]}, {"required": ["tag"]}],
+        }
+    )
+
+    all: Literal[True] = Field(True, description="every site")
+    tag: Tag = Field("", description="every site with this tag")
+
+    def wanted(self) -> str | None:
+        """The tag; None for all sites. Raises `InvalidValueError`."""
+        if len(self.model_fields_set) != 1:
+            raise InvalidValueError("all", "given, or tag: one of the two", sorted(self.model_fields_set))
+        return specs.check_tag(self.tag) if "tag" in self.model_fields_set else None
+
+
+class SitesChanged(BaseModel):
+    """How many sites it made a difference to."""
+
+    count: int
 
 
 class SitePatch(_Reached):
@@ -139,6 +201,8 @@ class SitePatch(_Reached):
     tags: Tags = []
     min_interval: MinInterval | None = None
     max_interval: Seconds | None = None
+    min_yield: MinYield | None = None
+    respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
     half_life: Seconds | None = None
 
 
@@ -153,6 +217,8 @@ class Site(BaseModel):
     tags: tuple[str, ...]
     min_interval: float | None
     max_interval: float | None
+    min_yield: float | None
+    respect_ttl: bool | None
     half_life: float | None
     header_names: tuple[str, ...] = Field(description="of the site's own request headers; their values are secret")
     has_credentials: bool
@@ -181,6 +247,8 @@ class Site(BaseModel):
             tags=spec.tags,
             min_interval=spec.min_interval,
             max_interval=spec.max_interval,
+            min_yield=spec.min_yield,
+            respect_ttl=spec.respect_ttl,
             half_life=spec.half_life,
             header_names=spec.access.header_names,
             has_credentials=spec.access.credentials is not None,
@@ -263,12 +331,100 @@ class Rejection(BaseModel):
 
 
 class ImportResult(BaseModel):
-    """What became of a list. `rejected` shows at most 100,000 lines; `rejected_count` counts them all."""
+    """What became of a list.
+
+    lines_read: number of the last line that was read and said something. stopped: why what follows was not read; null:
+    all was.
+    """
 
     added: int
     existing: int
     rejected: list[Rejection]
     rejected_count: int
+    lines_read: int
+    stopped: str | None
+
+
+class HostOverride(BaseModel):
+    """What an operator last did to a host's pause."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    at: Moment
+    by: str = Field(description="what it took to be let in: the scope of the token")
+    paused: bool = Field(description="true: paused by hand; false: a pause was ended")
+    until: Moment | None = Field(description="of a pause by hand; null: until somebody ends it")
+
+
+class FieldDifference(BaseModel):
+    """One setting as it is and as the list has it. Of headers the names are told, of a proxy its place."""
+
+    field: str
+    before: Any = Field(description="as it is; null: not set")
+    after: Any = Field(description="as the list has it; null: not set")
+    note: str | None = Field(description="that a secret differs of which the same is told before and after")
+
+
+class SiteDifference(BaseModel):
+    """A site whose settings a list would change."""
+
+    id: int
+    url: str
+    fields: list[FieldDifference]
+
+
+class ListDifference(BaseModel):
+    """What a list would do. Each of the lists shows at most 100,000; the counts count all."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    added: list[str] = Field(default=[], description="URLs")
+    added_count: int = 0
+    existing: int = Field(default=0, description="sites of the list that are there already")
+    changed: list[SiteDifference] = []
+    changed_count: int = 0
+    removed: list[str] = Field(default=[], description="URLs")
+    removed_count: int = 0
+    left_out_as_deleted: list[str] = Field(default=[], description="URLs that a user deleted: sync brings them back")
+    left_out_as_deleted_count: int = 0
+    rejected: list[Rejection] = []
+    rejected_count: int = 0
+
+
+class SecretKind(StrEnum):
+    """What of a site is secret."""
+
+    HEADERS = "headers"
+    CREDENTIALS = "credentials"
+    PROXY = "proxy"
+
+
+class SecretsMissing(BaseModel):
+    """A site whose secrets the document names and does not hold."""
+
+    url: str
+    kinds: list[SecretKind]
+
+
+class RestoredSection(BaseModel):
+    """What became of one section of a document; with `dry_run` (`compared`) what would."""
+
+    section: str
+    status: Literal["applied", "compared", "refused", "not_tried"]
+    added: int
+    changed: int
+    unchanged: int
+    reason: str | None = Field(description="why it was refused: nothing of the section is in force")
+
+
+class RestoreReport(BaseModel):
+    """What became of a document. `secrets_missing` shows at most 10,000 sites; `secrets_missing_count` counts all."""
+
+    dry_run: bool
+    complete: bool = Field(description="false: a section was refused, and those behind it were not tried")
+    sections: list[RestoredSection]
+    secrets_missing: list[SecretsMissing]
+    secrets_missing_count: int
 
 
 class Explanation(BaseModel):
@@ -291,12 +447,22 @@ class Explanation(BaseModel):
     expected_interval: float | None
     next_poll_at: Moment | None
     next_expected_poll_at: Moment | None
+    believed_unchanged_until: Moment | None = Field(
+        description="until then a change is believed less likely than min_yield, or the page's max-age or ttl holds, "
+        "where that is respected; null: neither holds now"
+    )
+    told_ttl: float | None = Field(
+        description="for how long the page last said that it need not be asked again; null: it does not, or the site "
+        "does not respect it"
+    )
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str] = Field(
         description="what else the allocator has to say of the site: prior_source, profile, spell, drift"
     )
+    host: str = Field(description="name:port")
+    host_override: HostOverride | None = Field(description="what an operator last did to the host's pause")
     mask: tuple[str, ...] = Field(description="what of the page differs at every fetch and does not count, a line each")
 
 
@@ -352,8 +518,15 @@ class Allocation(BaseModel):
     objective: str
     budget: float = Field(description="polls per second")
     utilization: float
+    spendable: float = Field(description="what of the budget intervals, min_yields and politeness let be spent")
+    binding: Literal["budget", "min_interval", "min_yield", "ttl", "host_interval", "no_sites"] = Field(
+        description="what keeps most sites from being polled more often"
+    )
+    binding_in_words: str
     price: float | None = Field(description="value of one more poll per second (theta)")
-    expected_detections_per_hour_as_scheduled: float | None
+    expected_detections_per_hour_as_scheduled: float | None = Field(
+        description="like the next two within the same min_intervals, min_yields and politeness"
+    )
     expected_detections_per_hour_uniform: float | None
     expected_detections_per_hour_best: float | None
     sites: int
@@ -373,12 +546,11 @@ class Allocation(BaseModel):
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]
 Objective = Annotated[str, Field(json_schema_extra={"enum": ["changes", "freshness", "interest"]})]
-Budget = Annotated[
-    float, Field(json_schema_extra={"minimum": 0.01, "maximum": 10_000, "description": "polls per second"})
-]
+_BUDGET = {"minimum": 0.01, "maximum": 10_000, "description": "polls per second"}
+Budget = Annotated[float, *_written(per_second, _BUDGET, _PACE)]
 
 
-class AllocationPatch(_Given):
+class AllocationPatch(Given):
     """What is left out stays."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"budget": 20.0}]})

@@ -12,10 +12,21 @@ from fastapi.responses import JSONResponse
 
 from pollerd import model
 from pollerd.api import access
-from pollerd.api.parameters import Cursor, Limit, SiteId, Words, json_body
-from pollerd.api.ports import Daemon, Ports
+from pollerd.api.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
+from pollerd.api.ports import Caller, Daemon, Ports
 from pollerd.api.problems import problem
-from pollerd.api.shapes import Change, Explanation, Listing, NewSite, Poll, Site, SitePatch, redirect_proposal
+from pollerd.api.shapes import (
+    Change,
+    Explanation,
+    Listing,
+    NewSite,
+    Poll,
+    Site,
+    SitePatch,
+    SitesChanged,
+    SiteSelection,
+    redirect_proposal,
+)
 from pollerd.api.specs import check_spec
 from pollerd.model import SiteSpec, SiteState
 from pollerd.storage import SiteChanges
@@ -99,6 +110,18 @@ async def poll_site(daemon: Daemon, site_id: SiteId) -> Site:
     return _one(daemon, await daemon.control.poll_now(site_id))
 
 
+@router.post("/pause", dependencies=_JSON, summary="Pause all sites, or all with a tag")
+async def pause_sites(daemon: Daemon, selection: SiteSelection, caller: Caller) -> SitesChanged:
+    """They are not polled until they are resumed. Sites that are added later are polled."""
+    return SitesChanged(count=await daemon.control.pause_sites(selection.wanted(), True, by=caller))
+
+
+@router.post("/resume", dependencies=_JSON, summary="Resume all sites, or all with a tag")
+async def resume_sites(daemon: Daemon, selection: SiteSelection, caller: Caller) -> SitesChanged:
+    """Takes their pauses away, and nothing else: a backoff goes on, and a site that was gone stays so."""
+    return SitesChanged(count=await daemon.control.pause_sites(selection.wanted(), False, by=caller))
+
+
 @router.post("/{site_id:id}/pause", summary="Pause a site")
 async def pause_site(daemon: Daemon, site_id: SiteId) -> Site:
     """It is not polled until it is resumed."""
@@ -122,20 +145,22 @@ async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONRespons
 
 
 @router.get("/{site_id:id}/polls", summary="A site's polls")
-async def list_polls(daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None) -> Listing[Poll]:
-    """Newest first."""
+async def list_polls(
+    daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
+) -> Listing[Poll]:
+    """Newest first, or oldest first."""
     await daemon.store.get_site(site_id)
-    page = await daemon.store.list_polls(site_id, limit, cursor)
+    page = await daemon.store.list_polls(site_id, limit, cursor, order)
     return Listing.of(map(Poll.model_validate, page.items), page.next_cursor)
 
 
 @router.get("/{site_id:id}/changes", summary="A site's changes")
 async def list_site_changes(
-    daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None
+    daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
 ) -> Listing[Change]:
-    """Oldest first."""
+    """Newest first, or oldest first."""
     await daemon.store.get_site(site_id)
-    page = await daemon.store.list_changes(site_id=site_id, limit=limit, cursor=cursor)
+    page = await daemon.store.list_changes(site_id=site_id, limit=limit, cursor=cursor, order=order)
     return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
 
 

@@ -23,8 +23,8 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     """The spec with its URL normalised and its tags trimmed, none twice.
 
     weight 0 (never more urgent than any other) to 1e9; cost 0.01 to 10,000; min_interval 0 to 1e9 s; max_interval
-    and half_life 0.001 to 1e9 s; min_interval at most max_interval; 64 tags of 64 characters; access as
-    `check_access` says.
+    and half_life 0.001 to 1e9 s; min_interval at most max_interval; min_yield 0 to below 1; 64 tags of 64 characters;
+    access as `check_access` says.
     Raises `InvalidValueError`, naming the field.
     """
     _within("weight", spec.weight, 0.0, MAX_WEIGHT)
@@ -37,6 +37,8 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
             raise InvalidValueError(
                 "max_interval", f"at least min_interval ({spec.min_interval:g} s)", spec.max_interval
             )
+    if spec.min_yield is not None and not 0.0 <= spec.min_yield < 1.0:
+        raise InvalidValueError("min_yield", "from 0 to below 1, or below 100%", spec.min_yield)
     if spec.half_life is not None:
         _within("half_life", spec.half_life, MIN_SECONDS, MAX_SECONDS, " s")
     tags = _tags(spec.tags) if spec.tags else ()
@@ -54,8 +56,15 @@ def _tags(given: Iterable[str]) -> tuple[str, ...]:
     if len(tags) > MAX_TAGS:
         raise InvalidValueError("tags", f"at most {MAX_TAGS}", f"{len(tags)} tags")
     for tag in tags:
-        # A semicolon parts tags in CSV.
-        if not (0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() and ";" not in tag):
-            allowed = f"words of 1 to {MAX_TAG_LENGTH} printable characters without ';'"
-            raise InvalidValueError("tags", allowed, tag[: MAX_TAG_LENGTH + 1])
+        check_tag(tag, "tags")
     return tags
+
+
+def check_tag(given: str, field: str = "tag") -> str:
+    """The tag, trimmed. Raises `InvalidValueError` for one that no site can have."""
+    tag = given.strip()
+    # A semicolon parts tags in CSV.
+    if not (0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() and ";" not in tag):
+        allowed = f"words of 1 to {MAX_TAG_LENGTH} printable characters without ';'"
+        raise InvalidValueError(field, allowed, tag[: MAX_TAG_LENGTH + 1])
+    return tag

@@ -9,19 +9,29 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.message import Message
+from http import HTTPStatus
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
+from pollerd import quantities
 from pollerd.errors import InvalidValueError, PollerdError
+from pollerd.masking import masked
 
+TIMEOUT_SECONDS = 10.0
 _PAGE = 1000
 _PIECE = 64 * 1024
-_TIMEOUT_SECONDS = 600.0
-_UNAUTHORIZED = 401
 
 
 class CallError(PollerdError):
-    """The daemon cannot be reached, or refuses the call."""
+    """The daemon refuses the call, or something on this side stands in its way."""
+
+
+class UnansweredError(CallError):
+    """The daemon cannot be reached, is silent, or cannot do its work now."""
+
+
+Body = bytes | IO[bytes]
+"""What is sent; an open file is sent as it is read."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -37,11 +47,12 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class Client:
     """The API at `url` (http or https, without /api/v1), called with `token`.
 
+    `timeout`: seconds of silence after which a call is given up; a long answer may take as long as it keeps coming.
     Raises `InvalidValueError` for a URL that names no daemon. Every call raises `CallError` with one line for a
-    person.
+    person; `UnansweredError` where trying again may help.
     """
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, *, timeout: float = TIMEOUT_SECONDS) -> None:
         try:
             parts = urlsplit(url)
             complete = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
@@ -50,6 +61,7 @@ class Client:
         if not complete:
             raise InvalidValueError("url", "as in http://127.0.0.1:8080", url)
         self.url = url.rstrip("/")
+        self._told, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # No proxy stands between a daemon and whoever steers it.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
@@ -64,62 +76,97 @@ class Client:
         """GETs `path` below the root, as machines do: (status, body), whatever the status."""
         request = urllib.request.Request(self.url + path, headers=self._headers)
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+            with self._opener.open(request, timeout=self.timeout) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read()
         except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
+            raise self._unanswered(error, self.timeout) from error
 
-    def upload(self, path: str, data: bytes, content_type: str) -> Any:
-        """Posts `data` as it is."""
-        return self._send("POST", path, data, {"Content-Type": content_type})
+    def upload(
+        self,
+        path: str,
+        data: Body,
+        content_type: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Any:
+        """Posts `data` as it is; of an open file `headers` must tell the Content-Length.
 
-    def download(self, path: str) -> Iterator[bytes]:
-        """The body of a GET, piece by piece. Raises `CallError` also where it breaks off."""
-        with self._opened("GET", path, None, {}) as response:
+        `timeout`, in place of the client's, is for what the daemon is long about.
+        """
+        return self._send("POST", path, data, {**(headers or {}), "Content-Type": content_type}, timeout)
+
+    def download(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        """The body of the answer, piece by piece. Raises `CallError` also where it breaks off."""
+        with self._opened(method, path, None, headers or {}) as response:
             while piece := response.read1(_PIECE):
                 yield piece
 
-    def pages(self, path: str, query: Mapping[str, str | None]) -> Iterator[Any]:
-        """The items of a list, page by page."""
+    def lines(self, path: str, headers: Mapping[str, str], *, timeout: float) -> Iterator[bytes]:
+        """The lines of an answer that goes on; `timeout`: seconds of silence after which it counts as broken off."""
+        with self._opened("GET", path, None, headers, timeout) as response:
+            yield from response
+
+    def pages(self, path: str, query: Mapping[str, str | None], limit: int | None = None) -> Iterator[Any]:
+        """The items of a list, page by page; at most `limit`."""
         given = {name: value for name, value in query.items() if value is not None}
         cursor: str | None = None
-        while True:
+        while limit is None or limit > 0:
             more = {} if cursor is None else {"cursor": cursor}
-            page = self.call("GET", f"{path}?{urlencode({**given, 'limit': _PAGE, **more})}")
+            size = _PAGE if limit is None else min(limit, _PAGE)
+            page = self.call("GET", f"{path}?{urlencode({**given, 'limit': size, **more})}")
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
                 return
+            limit = None if limit is None else limit - len(page["items"])
 
-    def _send(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Any:
-        with self._opened(method, path, data, headers) as response:
+    def _send(
+        self, method: str, path: str, data: Body | None, headers: Mapping[str, str], timeout: float | None = None
+    ) -> Any:
+        with self._opened(method, path, data, headers, timeout) as response:
             answer = response.read()
         try:
             return json.loads(answer) if answer else None
         except ValueError as error:
-            raise CallError(f"what answers at {self.url} is not pollerd") from error
+            raise CallError(f"what answers at {self._told} is not pollerd") from error
 
     @contextmanager
-    def _opened(self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]) -> Iterator[Any]:
+    def _opened(
+        self, method: str, path: str, data: Body | None, headers: Mapping[str, str], timeout: float | None = None
+    ) -> Iterator[Any]:
         """The answer, open for reading. What fails while it is read is a `CallError`, too."""
+        patience = timeout or self.timeout
         request = urllib.request.Request(
             f"{self.url}/api/v1{path}", data=data, method=method, headers={**self._headers, **headers}
         )
         try:
-            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
+            with self._opener.open(request, timeout=patience) as response:
                 yield response
         except urllib.error.HTTPError as error:
             with error:
-                raise CallError(_refusal(error)) from error
+                raise self._refused(error) from error
         except (OSError, http.client.HTTPException) as error:
-            raise self._unreachable(error) from error
+            raise self._unanswered(error, patience) from error
 
-    def _unreachable(self, error: Exception) -> CallError:
+    def _refused(self, error: urllib.error.HTTPError) -> CallError:
+        told = _refusal(error)
+        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return UnansweredError(f"the daemon at {self._told} is not ready: {told}")
+        return UnansweredError(told) if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR else CallError(told)
+
+    def _unanswered(self, error: Exception, patience: float) -> UnansweredError:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        return CallError(f"no daemon answers at {self.url}: {reason}")
+        if isinstance(reason, TimeoutError):
+            silence = quantities.duration(patience)
+            return UnansweredError(
+                f"the daemon at {self._told} was silent for {silence}: it is busy, or hangs; --timeout waits longer"
+            )
+        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return UnansweredError(f"no daemon answers at {self._told}: {told}")
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
@@ -130,6 +177,6 @@ def _refusal(error: urllib.error.HTTPError) -> str:
         given = problem.get("errors", [{}])[0].get("given")
     except (ValueError, LookupError, TypeError, AttributeError, OSError, http.client.HTTPException):
         return f"the daemon refuses: {error.code} {error.reason}"
-    if error.code == _UNAUTHORIZED:
+    if error.code == HTTPStatus.UNAUTHORIZED:
         return f"{detail}: give it with --token or POLLERD_TOKEN"
     return detail if given is None else f"{detail}; given: {given!r}"

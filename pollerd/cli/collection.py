@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pollerd.api import CollectionFormat, CollectionPart
-from pollerd.cli.output import Json, Token, Url, daemon_at, show_rows, write
+from pollerd.api.formats import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
+from pollerd.cli.client import TIMEOUT_SECONDS
+from pollerd.cli.connection import daemon_at
+from pollerd.cli.files import by_suffix
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_fields, show_items, show_json, write
 from pollerd.model import PageState
 
 app = typer.Typer(help="What the topic robot of a running daemon has found.", no_args_is_help=True)
 
 _COLUMNS = ("id", "state", "url", "relevance", "worth", "depth", "parent_id", "reason")
-_SUFFIXES = {
-    ".csv": CollectionFormat.CSV,
-    ".jsonl": CollectionFormat.JSON_LINES,
-    ".ndjson": CollectionFormat.JSON_LINES,
-    ".graphml": CollectionFormat.GRAPHML,
-}
 FormatOption = Annotated[
     CollectionFormat | None, typer.Option("--format", help="By the file's name where left out, else jsonl.")
 ]
 
 
 @app.command()
-def status(url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def status(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """Shows how the collection stands: size, relevance, freshness, harvest rate, pages by state."""
-    with daemon_at(url, token) as daemon:
+    with daemon_at(url, token, timeout) as daemon:
         found: dict[str, Any] = daemon.call("GET", "/collection")
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        show_json(found)
         return
     states = found.pop("pages")
-    show_rows(("field", "value"), [*found.items(), *((f"pages {state}", count) for state, count in states.items())])
+    show_fields({**found, **{f"pages {state}": count for state, count in states.items()}})
 
 
 @app.command()
@@ -45,16 +42,17 @@ def pages(
     min_relevance: Annotated[float | None, typer.Option(help="Only pages at least so relevant, 0 to 1.")] = None,
     url: Url = None,
     token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
     """Lists pages: id, state, URL, relevance, worth, depth, the page that led there, why it was rejected."""
     least = None if min_relevance is None else repr(min_relevance)
-    with daemon_at(url, token) as daemon:
+    with daemon_at(url, token, timeout) as daemon:
         found = daemon.pages("/collection/pages", {"state": state, "host": host, "min_relevance": least})
         if as_json:
-            typer.echo(json.dumps(list(found), indent=2))
+            show_json(found)
         else:
-            show_rows(_COLUMNS, ([page[name] for name in _COLUMNS] for page in found))
+            show_items(_COLUMNS, found)
 
 
 @app.command()
@@ -64,9 +62,9 @@ def export(
     part: Annotated[CollectionPart, typer.Option(help="What CSV and JSON lines hold.")] = CollectionPart.PAGES,
     url: Url = None,
     token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
 ) -> None:
     """Writes all pages with scores and parents, or the links between them; GraphML holds both."""
-    by_name = CollectionFormat.JSON_LINES if file is None else _SUFFIXES.get(file.suffix.lower())
-    chosen = format_ or by_name or CollectionFormat.JSON_LINES
-    with daemon_at(url, token) as daemon:
+    with daemon_at(url, token, timeout) as daemon:
+        chosen = format_ or by_suffix(file, COLLECTION_SUFFIXES, CollectionFormat.JSON_LINES)
         write(daemon.download(f"/collection/export?format={chosen}&part={part}"), file)

@@ -1,4 +1,4 @@
-"""All commands, put together."""
+"""All commands by name."""
 
 from __future__ import annotations
 
@@ -7,14 +7,33 @@ from typing import Annotated
 import typer
 
 from pollerd import __version__
-from pollerd.cli import collection, config, db, demo, doctor, reproduce, run, simulate, sites, tokens
+from pollerd.cli.lazy_commands import Commands, group_of
 
-app = typer.Typer(
-    name="pollerd",
-    help="Watches web pages and feeds for change, under one budget of polls per second.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+COMMANDS: Commands = {
+    "run": ("run:run", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
+    "demo": ("demo:demo", "Starts a small changing web on loopback and polls it live."),
+    "sites": ("site_commands:app", "The sites of a running daemon."),
+    "changes": ("changes:changes", "Lists the changes found, newest first."),
+    "diff": ("changes:diff", "Shows what a change changed."),
+    "export": ("transfer:export", "Writes all that was set."),
+    "import": (
+        "transfer:import_",
+        "Puts an export in force.",
+    ),
+    "doctor": ("doctor:doctor", "Says how the daemon is, a line each."),
+    "collection": ("collection:app", "What the topic robot of a running daemon has found."),
+    "tokens": ("tokens:tokens", "Makes a token."),
+    "config": ("config:app", "What is set, and where it came from."),
+    "db": ("db:app", "The database's schema."),
+    "simulate": (
+        "simulate:simulate",
+        "Drives allocators through their contract and prints what they reach.",
+    ),
+    "reproduce": ("reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
+}
+
+app = group_of(
+    COMMANDS, name="pollerd", help_="Watches web pages and feeds for change, under one budget of polls per second."
 )
 
 
@@ -31,15 +50,3 @@ def _common(
     ] = False,
 ) -> None:
     """What every command takes."""
-
-
-app.command(name="run")(run.run)
-app.command(name="demo")(demo.demo)
-app.command(name="simulate")(simulate.simulate)
-app.command(name="reproduce")(reproduce.reproduce)
-app.command(name="doctor")(doctor.doctor)
-app.command(name="tokens")(tokens.tokens)
-app.add_typer(sites.app, name="sites")
-app.add_typer(collection.app, name="collection")
-app.add_typer(db.app, name="db")
-app.add_typer(config.app, name="config")

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Annotated
-
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from pollerd.cli.options import ConfigFile, Json
+from pollerd.cli.output import show_json, show_rows
 from pollerd.config import load
-from pollerd.storage import new_key
 
 app = typer.Typer(help="What is set, and where it came from.", no_args_is_help=True)
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 
 
 @app.command()
-def check(config: ConfigFile = None) -> None:
+def check(config: ConfigFile = None, as_json: Json = False) -> None:
     """Reads environment and file as `run` would; exit code 2 and the reason where something is wrong."""
     load({}, file=config)
-    typer.echo("the settings are fine")
+    if as_json:
+        show_json({"fine": True})
+    else:
+        typer.echo("the settings are fine")
 
 
 @app.command()
-def key() -> None:
+def key(as_json: Json = False) -> None:
     """Makes a secret key, as secret_key takes it, for the headers and credentials of sites."""
-    typer.echo(new_key())
+    from pollerd.storage.keys import new_key  # cryptography, which nobody else here needs
+
+    made = new_key()
+    if as_json:
+        show_json({"secret_key": made})
+    else:
+        typer.echo(made)
 
 
 @app.command()
-def show(config: ConfigFile = None) -> None:
+def show(config: ConfigFile = None, as_json: Json = False) -> None:
     """Lists every setting with its value and source; secrets are not shown."""
     rows = load({}, file=config).shown()
-    if not sys.stdout.isatty():
-        for name, (value, source) in rows.items():
-            typer.echo(f"{name}\t{value}\t{source}")
-        return
-    table = Table("setting", "value", "from")
-    for name, (value, source) in rows.items():
-        table.add_row(name, value, source)
-    Console().print(table)
+    if as_json:
+        show_json({name: {"value": value, "source": source} for name, (value, source) in rows.items()})
+    else:
+        show_rows(("setting", "value", "from"), ((name, *row) for name, row in rows.items()))

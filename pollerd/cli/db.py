@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pollerd.cli.connection import WRONG
+from pollerd.cli.options import ConfigFile, Json
+from pollerd.cli.output import show_json
 from pollerd.config import load
 from pollerd.storage import migrate
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
 Database = Annotated[str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]
 
 
 @app.command()
-def upgrade(database: Database = None, config: ConfigFile = None) -> None:
+def upgrade(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
     """Brings the schema up to this program's; `run` does so by itself."""
     url = load({"database": database}, file=config).options.database
     asyncio.run(migrate.upgrade(url))
-    typer.echo(f"schema is at {migrate.head()}")
+    if as_json:
+        show_json({"schema": migrate.head(), "needed": migrate.head()})
+    else:
+        typer.echo(f"schema is at {migrate.head()}")
 
 
 @app.command()
-def check(database: Database = None, config: ConfigFile = None) -> None:
+def check(database: Database = None, config: ConfigFile = None, as_json: Json = False) -> None:
     """Tells whether the schema fits this program; exit code 1 where it does not."""
     url = load({"database": database}, file=config).options.database
     found = asyncio.run(migrate.current(url))
-    typer.echo(f"schema is at {found or 'nothing'}; this program needs {migrate.head()}")
-    raise typer.Exit(0 if found == migrate.head() else 1)
+    if as_json:
+        show_json({"schema": found, "needed": migrate.head()})
+    else:
+        typer.echo(f"schema is at {found or 'nothing'}; this program needs {migrate.head()}")
+    raise typer.Exit(0 if found == migrate.head() else WRONG)

@@ -43,7 +43,7 @@ Show = Callable[[Reading], None]
 
 def demo(
     seconds: Annotated[float, typer.Option("--for", help="How long, in seconds.")] = 60.0,
-    budget: Annotated[float, typer.Option(help="Polls per second.")] = 8.0,
+    budget: Annotated[str, typer.Option(help="Polls per second, or 20/min, 300/h, 5000/d.")] = "8",
     sites: Annotated[int, typer.Option(help="Number of sites, 12 to 200.")] = 36,
     seed: Annotated[int | None, typer.Option(help="Draws the same web again.", min=0)] = None,
 ) -> None:
@@ -63,12 +63,13 @@ def demo(
         print_final(last, console)
 
 
-def _config(folder: Path, budget: float) -> Config:
+def _config(folder: Path, budget: str) -> Config:
     """The daemon's settings; the environment's are none of the demo's business."""
     config = load(
         {
             "urls": folder / "urls.txt",
             "database": f"sqlite+aiosqlite:///{folder / 'demo.db'}",
+            "no_wait": True,
             "listen": f"127.0.0.1:{_free_port()}",
             "budget": budget,
             "allow_private": True,

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pollerd.cli.demo_reading import Reading, Row
+from pollerd.wording import counted
 
 _TRACK_CELLS, _TRACK_CELLS_NARROW = 26, 20
 _TRACK_LOW, _TRACK_HIGH = 0.01, 60.0
@@ -34,7 +35,7 @@ def live_view(reading: Reading, seconds: float, console: Console) -> RenderableT
     parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
     left_out = len(reading.rows) - len(shown)
     if left_out:
-        parts.append(Text(f"  and {left_out} more sites; the table at the end shows all", style="dim"))
+        parts.append(Text(f"  and {counted(left_out, 'more site')}; the table at the end shows all", style="dim"))
     return Group(*parts)
 
 
@@ -42,8 +43,8 @@ def plain_line(reading: Reading) -> str:
     """One line for where there is no terminal."""
     score, status = reading.score, reading.status
     return (
-        f"{reading.elapsed:5.0f} s  {status.polls} polls ({status.rate:.1f}/s)  "
-        f"{score.found} found of {score.happened} changes  median delay {_seconds(delay(reading))}  "
+        f"{reading.elapsed:5.0f} s  {counted(status.polls, 'poll')} ({status.rate:.1f}/s)  "
+        f"{score.found} found of {counted(score.happened, 'change')}  median delay {_seconds(delay(reading))}  "
         f"polls that found: {_share(score.share)} (uniform {_share(score.uniform_share)})"
     )
 
@@ -55,12 +56,14 @@ def summary(reading: Reading) -> RenderableType:
     table.add_column(style="bold")
     table.add_column()
     table.add_row(
-        "polls", f"{status.polls} in {reading.elapsed:.0f} s, of {len(reading.rows)} sites, budget {status.budget:g}/s"
+        "polls",
+        f"{status.polls} in {reading.elapsed:.0f} s, of {counted(len(reading.rows), 'site')}, "
+        f"budget {status.budget:g}/s",
     )
     table.add_row(
         "changes",
-        f"{score.happened} truly happened; {score.found} polls found one; with those came {score.merged} earlier "
-        f"ones of the same page; {score.waiting} not found yet",
+        f"{score.happened} truly happened; {counted(score.found, 'poll')} found one; with those came {score.merged} "
+        f"earlier ones of the same page; {score.waiting} not found yet",
     )
     table.add_row("delay", f"{_seconds(delay(reading))} from a change to the poll that found it (median)")
     table.add_row(

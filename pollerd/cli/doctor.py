@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from pollerd.cli.client import CallError, Client
-from pollerd.config import client_defaults
-from pollerd.errors import InvalidValueError
-
-Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
-Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
+from pollerd.cli.client import TIMEOUT_SECONDS, CallError, Client
+from pollerd.cli.connection import client_of
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_json
+from pollerd.cli.text import clean
+from pollerd.errors import PollerdError
+from pollerd.wording import counted
 
 FINE, NOTE, WRONG = "ok", "note", "WRONG"
 _CALIBRATION_POLLS = 500
@@ -50,17 +51,26 @@ class Metrics:
         return sum(s.value for s in self._samples if s.name == full and labels.items() <= s.labels.items())
 
 
-def doctor(url: Url = None, token: Token = None) -> None:
+def doctor(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
     """Says how the daemon is, a line each; exit code 1 where something is wrong."""
-    default_url, default_token = client_defaults()
-    try:
-        findings = list(examined(Client(url or default_url, token or default_token)))
-    except (CallError, InvalidValueError) as error:
-        typer.echo(f"{WRONG:5}  daemon: {error}")
-        raise typer.Exit(1) from error
-    for finding in findings:
-        typer.echo(f"{finding.verdict:5}  {finding.about}: {finding.text}")
+    findings = _found(url, token, timeout)
+    if as_json:
+        show_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            typer.echo(f"{finding.verdict:5}  {finding.about}: {clean(finding.text)}")
     raise typer.Exit(1 if any(finding.verdict == WRONG for finding in findings) else 0)
+
+
+def _found(url: str | None, token: str | None, timeout: float) -> list[Finding]:
+    """The findings; that the daemon cannot be asked, or not in full, is one."""
+    findings = []
+    try:
+        for finding in examined(client_of(url, token, timeout)):
+            findings.append(finding)  # noqa: PERF402  (what was found before an error counts)
+    except PollerdError as error:
+        findings.append(Finding(WRONG, "daemon", str(error)))
+    return findings
 
 
 def examined(daemon: Client) -> Iterator[Finding]:
@@ -69,8 +79,13 @@ def examined(daemon: Client) -> Iterator[Finding]:
     yield Finding(FINE, "loop", "turns") if alive["status"] == "ok" else Finding(WRONG, "loop", "does not turn")
     reason = ready["reason"]
     yield Finding(FINE, "database", "takes commits") if reason is None else Finding(WRONG, "database", reason)
+    try:
+        allocation = daemon.call("GET", "/allocation")
+    except CallError:
+        if reason is None:
+            raise
+        return  # it waits for its database yet, and has nothing else to show
     metrics = Metrics(daemon.ask("/metrics")[1].decode())
-    allocation = daemon.call("GET", "/allocation")
     yield _link(metrics)
     yield _budget(allocation, metrics)
     yield calibration(allocation["calibration"])
@@ -107,8 +122,10 @@ def _budget(allocation: dict[str, Any], metrics: Metrics) -> Finding:
     text = f"{used:.0%} of {allocation['budget']:g} polls per second used over the last minute"
     if age > _DISPATCH_SECONDS:
         return Finding(WRONG, "budget", f"{text}; sites are due, and none was polled for {age:.0f} s")
+    if used < _USED_WELL and allocation["binding"] != "budget":
+        return Finding(FINE, "budget", allocation["binding_in_words"])
     if used < _USED_WELL:
-        return Finding(NOTE, "budget", f"{text}: politeness and min_intervals leave the rest, or there are few sites")
+        return Finding(NOTE, "budget", f"{text}: the rest is for sites that became due only now, or none is")
     return Finding(FINE, "budget", text)
 
 
@@ -117,7 +134,7 @@ def calibration(found: dict[str, Any]) -> Finding:
     number, error = found["polls"], found["expected_error"]
     if error is None:
         return Finding(NOTE, "calibration", "nothing was foretold yet")
-    text = f"expected error {error:.3f} over {number} polls"
+    text = f"expected error {error:.3f} over {counted(number, 'poll')}"
     if number < _CALIBRATION_POLLS:
         return Finding(NOTE, "calibration", f"{text}: too few to judge by")
     if error < _CALIBRATION_FAIR:
@@ -131,20 +148,23 @@ def calibration(found: dict[str, Any]) -> Finding:
 def _deciles(found: dict[str, Any]) -> Iterator[Finding]:
     for tenth, decile in enumerate(found["deciles"]):
         if decile["polls"]:
-            told = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f} in {decile['polls']} polls"
+            told = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f}"
+            told += f" in {counted(decile['polls'], 'poll')}"
             yield Finding(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", told)
 
 
 def _late(allocation: dict[str, Any]) -> Finding:
     late = allocation["late_sites"]
     if not allocation["maximum_intervals_feasible"]:
-        return Finding(WRONG, "max_interval", f"the budget does not hold all max_intervals; {late} sites are late")
-    return Finding(NOTE if late else FINE, "max_interval", f"{late} sites are past it")
+        told = f"the budget does not hold all max_intervals; {counted(late, 'site is', 'sites are')} late"
+        return Finding(WRONG, "max_interval", told)
+    return Finding(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} past it")
 
 
 def _noisy(allocation: dict[str, Any]) -> Finding:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
-    text = f"{noisy} of {sites} sites change at nearly every poll and are held to the uniform share"
+    changing = "changes at nearly every poll and is" if noisy == 1 else "change at nearly every poll and are"
+    text = f"{noisy} of {counted(sites, 'site')} {changing} held to the uniform share"
     return Finding(NOTE if noisy else FINE, "noise", text)
 
 
@@ -167,16 +187,19 @@ def _states(metrics: Metrics) -> Finding:
 def _robots(metrics: Metrics) -> Finding:
     results = {name: metrics.value("robots_fetches_total", result=name) for name in ("found", "absent", "unreachable")}
     missed, asked = results["unreachable"], sum(results.values())
-    text = (
-        f"{missed:.0f} of {asked:.0f} requests for robots.txt failed: such hosts are not polled until one is answered"
-    )
-    return Finding(NOTE if missed else FINE, "robots.txt", text if missed else f"{asked:.0f} requests, none failed")
+    told = counted(asked, "request")
+    if not missed:
+        return Finding(FINE, "robots.txt", f"{told}, none failed")
+    text = f"{missed:.0f} of {told} for robots.txt failed: such hosts are not polled until one is answered"
+    return Finding(NOTE, "robots.txt", text)
 
 
 def _faults(metrics: Metrics) -> Finding:
     number = metrics.value("site_faults_total")
     if number:
-        return Finding(WRONG, "faults", f"{number:.0f} times a site was set aside for a fault of ours: see the log")
+        return Finding(
+            WRONG, "faults", f"{counted(number, 'time')} a site was set aside for a fault of ours: see the log"
+        )
     return Finding(FINE, "faults", "none of ours")
 
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pollerd import allocation
-from pollerd import app as application
-from pollerd.cli.status import watch_status
-from pollerd.config import load
-from pollerd.listing import check_list
-from pollerd.telemetry import set_up_logs
-from pollerd.topic_file import read_mission
+from pollerd.allocation.registered import NAMES
+from pollerd.cli.loading import loading
 
 _POLLING = "Polling"
 _DAEMON = "Daemon"
@@ -23,7 +17,7 @@ _TOPIC = "Topic robot"
 
 def run(
     urls: Annotated[
-        Path | None, typer.Argument(help="List of URLs, one a line, # comments; read at every start.")
+        Path | None, typer.Argument(help="List of sites (.txt .csv .jsonl .opml .toml .yaml); read at every start.")
     ] = None,
     topic: Annotated[
         Path | None,
@@ -33,12 +27,15 @@ def run(
         Path | None, typer.Option(help="List of URLs that the topic robot begins with.", rich_help_panel=_TOPIC)
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(help="Polls per second, 0.01 to 10000. [default: 5]", rich_help_panel=_POLLING)
+        str | None,
+        typer.Option(
+            help="At most so many polls: 5 a second, 20/min, 300/h, 5000/d. [default: 5]", rich_help_panel=_POLLING
+        ),
     ] = None,
     allocator: Annotated[
         str | None,
         typer.Option(
-            help=f"Who decides whom to poll: {', '.join(allocation.names())}. [default: whittle]",
+            help=f"Who decides whom to poll: {', '.join(NAMES)}. [default: whittle]",
             rich_help_panel=_POLLING,
         ),
     ] = None,
@@ -59,6 +56,27 @@ def run(
         typer.Option(help="Shortest time between two polls of a site. [default: 30s]", rich_help_panel=_POLLING),
     ] = None,
     max_interval: Annotated[str | None, typer.Option(help="Longest. [default: none]", rich_help_panel=_POLLING)] = None,
+    min_yield: Annotated[
+        str | None,
+        typer.Option(
+            help="No poll while a change is believed less likely; 0: whatever is believed. [default: 1%]",
+            rich_help_panel=_POLLING,
+        ),
+    ] = None,
+    max_silence: Annotated[
+        str | None,
+        typer.Option(
+            help="After so long a site may be polled whatever is believed. [default: 1d]", rich_help_panel=_POLLING
+        ),
+    ] = None,
+    respect_ttl: Annotated[
+        bool | None,
+        typer.Option(
+            "--respect-ttl",
+            help="Leave sites alone for as long as Cache-Control, Expires or a feed's ttl says, at most a day.",
+            rich_help_panel=_POLLING,
+        ),
+    ] = None,
     contact: Annotated[
         str | None, typer.Option(help="URL or mail address of yours, sent in the User-Agent.", rich_help_panel=_POLLING)
     ] = None,
@@ -76,11 +94,19 @@ def run(
     sync: Annotated[
         bool | None,
         typer.Option(
-            "--sync", help="The list is the truth: remove sites that are not in it.", rich_help_panel=_POLLING
+            "--sync",
+            help="The list is the truth: settings are set back to it, and what is not in it is removed.",
+            rich_help_panel=_POLLING,
         ),
     ] = None,
     database: Annotated[
         str | None, typer.Option(help="sqlite+aiosqlite:///FILE or postgresql+asyncpg://...", rich_help_panel=_DAEMON)
+    ] = None,
+    no_wait: Annotated[
+        bool | None,
+        typer.Option(
+            "--no-wait", help="End where the database cannot be opened, instead of waiting.", rich_help_panel=_DAEMON
+        ),
     ] = None,
     listen: Annotated[
         str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
@@ -122,11 +148,15 @@ def run(
         "host_interval": host_interval,
         "min_interval": min_interval,
         "max_interval": max_interval,
+        "min_yield": min_yield,
+        "max_silence": max_silence,
+        "respect_ttl": respect_ttl,
         "contact": contact,
         "allow_private": allow_private,
         "proxy": proxy,
         "sync": sync,
         "database": database,
+        "no_wait": no_wait,
         "listen": listen,
         "token_file": token_file,
         "read_token_file": read_token_file,
@@ -134,9 +164,6 @@ def run(
         "log_format": log_format,
         "log_level": log_level,
     }
-    settings = load(flags, file=config)
-    set_up_logs(settings.options.log_format, settings.options.log_level)
-    if settings.options.urls is not None:
-        check_list(settings.options.urls)
-    read_mission(settings.options.topic, settings.options.seeds)
-    application.run(settings, watch_status if sys.stderr.isatty() else None, lambda: load(flags, file=config))
+    with loading():  # here, so that --help need not
+        from pollerd.cli.serving import serve
+    serve(flags, config)

@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from pollerd.api import Format
-from pollerd.cli.client import CallError, Client
-from pollerd.cli.output import Json, Token, Url, clean, daemon_at, show_rows, write
+from pollerd.cli.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.connection import daemon_at
+from pollerd.cli.named_sites import Name, Names, for_each, id_of
+from pollerd.cli.options import DURATION, Json, Timeout, Token, Url, duration
+from pollerd.cli.output import show_fields, show_items, show_json
 from pollerd.model import SiteState
-from pollerd.urls import normalise_url
 
-app = typer.Typer(help="The sites of a running daemon.", no_args_is_help=True)
-
-Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Ids or URLs.")]
-Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
-Seconds = Annotated[float | None, typer.Option(help="Seconds.")]
-
 _COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
-_REJECTED_SHOWN = 20
 
 
-_SUFFIXES = {".csv": Format.CSV, ".jsonl": Format.JSON_LINES, ".ndjson": Format.JSON_LINES, ".opml": Format.OPML}
-FormatOption = Annotated[Format | None, typer.Option("--format", help="By the file's name where left out, else text.")]
+def _interval(help_: str) -> Any:
+    return typer.Option(help=help_, parser=duration, metavar=DURATION)
 
 
-@app.command()
 def add(
     sites: Annotated[list[str], typer.Argument(metavar="URL...")],
     weight: Annotated[float, typer.Option(help="What one change is worth.")] = 1.0,
     cost: Annotated[float, typer.Option(help="What one poll costs of the budget.")] = 1.0,
     tag: Tags = None,
-    min_interval: Seconds = None,
-    max_interval: Seconds = None,
-    half_life: Seconds = None,
+    min_interval: Annotated[float | None, _interval("Shortest time between two polls, as 30s, 5m, 1.5h or 2d.")] = None,
+    max_interval: Annotated[float | None, _interval("Longest time between two polls.")] = None,
+    min_yield: Annotated[
+        str | None, typer.Option(help="No poll while a change is believed less likely, as 1% or 0.01.")
+    ] = None,
+    half_life: Annotated[float | None, _interval("For objective interest: when a change is worth half.")] = None,
     url: Url = None,
     token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
     """Adds sites; all get the same settings."""
@@ -50,14 +45,14 @@ def add(
         "tags": tag or [],
         "min_interval": min_interval,
         "max_interval": max_interval,
+        "min_yield": min_yield,
         "half_life": half_life,
     }
-    with daemon_at(url, token) as daemon:
+    with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **settings}) for site in sites]
         _show_list(added, as_json)
 
 
-@app.command(name="list")
 def list_(
     q: Annotated[str | None, typer.Option("--q", help="Part of the URL.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None,
@@ -65,88 +60,74 @@ def list_(
     host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None,
     url: Url = None,
     token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Lists sites: id, state, URL, changes per day, polls, changes, last outcome, last poll, tags."""
-    with daemon_at(url, token) as daemon:
+    """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
+    with daemon_at(url, token, timeout) as daemon:
         _show_list(daemon.pages("/sites", {"q": q, "tag": tag, "state": state, "host": host}), as_json)
 
 
-@app.command()
-def show(site: Name, url: Url = None, token: Token = None, as_json: Json = False) -> None:
+def show(
+    site: Name, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
     """Shows all of one site, and why it is polled as it is."""
-    with daemon_at(url, token) as daemon:
-        site_id = _id(daemon, site)
+    with daemon_at(url, token, timeout) as daemon:
+        site_id = id_of(daemon, site)
         found = daemon.call("GET", f"/sites/{site_id}")
         found["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
         if as_json:
-            typer.echo(json.dumps(found, indent=2))
+            show_json(found)
         else:
-            explain = found.pop("explain")
-            show_rows(("field", "value"), [*found.items(), *(i for i in explain.items() if i[0] not in found)])
+            show_fields({**found.pop("explain"), **found})
 
 
-@app.command()
-def remove(sites: Names, url: Url = None, token: Token = None) -> None:
+def remove(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
     """Removes sites with all that was recorded of them."""
-    with daemon_at(url, token) as daemon:
-        for site in sites:
-            site_id = _id(daemon, site)
-            daemon.call("DELETE", f"/sites/{site_id}")
-            typer.echo(f"removed {site_id}")
+
+    with daemon_at(url, token, timeout) as daemon:
+        removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
+        if as_json:
+            show_json({"id": site_id, "removed": True} for site_id, _ in removed)
+        else:
+            for site_id, _ in removed:
+                typer.echo(f"removed {site_id}")
 
 
-@app.command(name="import")
-def import_(
-    file: Annotated[typer.FileBinaryRead, typer.Argument(help="- for standard input.")],
-    format_: FormatOption = None,
-    url: Url = None,
-    token: Token = None,
-    as_json: Json = False,
+def pause(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Adds the sites of a file: one URL a line, CSV with a header, JSON lines, or OPML.
-
-    Exit code 1 where a line was rejected; the others are added all the same.
-    """
-    chosen = format_ or _SUFFIXES.get(Path(getattr(file, "name", "")).suffix.lower(), Format.TEXT)
-    with daemon_at(url, token) as daemon:
-        result = daemon.upload("/sites/import", file.read(), chosen.media)
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        for line in result["rejected"][:_REJECTED_SHOWN]:
-            typer.echo(f"line {line['line']}: {clean(line['reason'])}", err=True)
-        count = result["rejected_count"]
-        typer.echo(f"{result['added']} added, {result['existing']} existed already, {count} rejected")
-    raise typer.Exit(1 if result["rejected_count"] else 0)
+    """Stops the polling of sites until they are resumed."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "pause"), as_json)
 
 
-@app.command()
-def export(
-    file: Annotated[Path | None, typer.Argument(help="Standard output where left out.")] = None,
-    format_: FormatOption = None,
-    url: Url = None,
-    token: Token = None,
+def resume(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
-    """Writes all sites with their settings, as `import` reads them. Plain text keeps the URLs only."""
-    chosen = format_ or (_SUFFIXES.get(file.suffix.lower(), Format.TEXT) if file else Format.TEXT)
-    with daemon_at(url, token) as daemon:
-        write(daemon.download(f"/sites/export?format={chosen}"), file)
+    """Polls sites again that were paused, back off, or were gone."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "resume"), as_json)
 
 
-def _id(daemon: Client, site: str) -> int:
-    """The id of a site named by id or URL."""
-    if site.isdecimal():
-        return int(site)
-    url = normalise_url(site)
-    for found in daemon.pages("/sites", {"q": url}):
-        if found["url"] == url:
-            return int(found["id"])
-    raise CallError(f"no such site: {url}")
+def poll(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Polls sites before all others, as soon as their hosts allow."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "poll"), as_json)
+
+
+def _posted(daemon: Client, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
+    """The sites, each after `what` was done to it."""
+    done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
+    return (site for _, site in done)
 
 
 def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(list(sites), indent=2))
+        show_json(sites)
     else:
-        show_rows(_COLUMNS, ([site[name] for name in _COLUMNS] for site in sites))
+        show_items(_COLUMNS, sites)

@@ -1,38 +1,44 @@
-"""One line on the terminal: what the daemon is doing now."""
+"""One line on the terminal: what the daemon is doing now, and what keeps it from doing more."""
 
 from __future__ import annotations
 
 import asyncio
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
+import time
+from collections.abc import Iterator
 
 from pollerd.daemon import Control, Status
+from pollerd.telemetry.terminal import Part, StatusTerminal
+from pollerd.wording import counted
 
 _EVERY_SECONDS = 0.5
+_SHARE = 0.02
+"""Of the time, for finding out what binds: of very many sites it is some seconds old."""
 
 
-async def watch_status(control: Control) -> None:
+async def watch_status(control: Control, terminal: StatusTerminal) -> None:
     """Keeps the line up to date until cancelled."""
-    with Live(console=Console(stderr=True), refresh_per_second=2, transient=True) as live:
+    reason, due = None, 0.0
+    try:
         while True:
-            live.update(status_line(control.status()))
+            status = control.status()
+            began = time.monotonic()
+            if began >= due:
+                reason = control.binding()
+                due = began + (time.monotonic() - began) / _SHARE
+            terminal.show(status_parts(status, reason))
             await asyncio.sleep(_EVERY_SECONDS)
+    finally:
+        terminal.show(())
 
 
-def status_line(status: Status) -> Text:
-    """sites, pace against budget, polls, changes; trouble in red."""
-    parts = [
-        f"{status.sites:,} sites",
-        f"{status.rate:.1f}/{status.budget:g} polls/s",
-        f"{status.polls:,} polls",
-        f"{status.changes:,} changes",
-        f"{status.in_flight} in flight",
-    ]
-    line = Text(" · ".join(parts), no_wrap=True, overflow="ellipsis")
+def status_parts(status: Status, reason: str | None) -> Iterator[Part]:
+    """Sites, pace against budget and why it is not more, polls, changes; trouble."""
+    yield f"{counted(status.sites, 'site')} · ", False
+    yield f"{status.rate:.1f}/{status.budget:g} polls/s", False
+    yield f" ({reason})" if reason is not None else "", False
+    polls, changes = counted(status.polls, "poll"), counted(status.changes, "change")
+    yield f" · {polls} · {changes} · {status.in_flight} in flight", False
     if status.offline:
-        line.append(" · offline: probing", style="bold red")
+        yield " · offline: probing", True
     if status.storage_failure:
-        line.append(f" · database: {status.storage_failure}", style="bold red")
-    return line
+        yield f" · database: {status.storage_failure}", True

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pollerd.api import Scope, hash_of
+from pollerd.api.settings import Scope, hash_of
+from pollerd.cli.options import Json
+from pollerd.cli.output import show_json
 
 _BYTES = 32
 _SETTING = {Scope.WRITE: "token", Scope.READ: "read_token"}
@@ -15,10 +17,14 @@ _SETTING = {Scope.WRITE: "token", Scope.READ: "read_token"}
 
 def tokens(
     scope: Annotated[Scope, typer.Option(help="read: may only look; write: may do everything.")] = Scope.WRITE,
+    as_json: Json = False,
 ) -> None:
     """Makes a token. Its first line is the token, shown this once; the second, with its hash, is for the --config file.
 
     The hash alone may be the variable POLLERD_TOKEN or POLLERD_READ_TOKEN, too: the daemon never holds the token.
     """
     secret = secrets.token_urlsafe(_BYTES)
-    typer.echo(f'{secret}\n{_SETTING[scope]} = "{hash_of(secret)}"')
+    if as_json:
+        show_json({"scope": scope, "token": secret, "setting": _SETTING[scope], "hash": hash_of(secret)})
+    else:
+        typer.echo(f'{secret}\n{_SETTING[scope]} = "{hash_of(secret)}"')

@@ -11,7 +11,6 @@ from itertools import compress
 import numpy as np
 import structlog
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.daemon.calibration import Calibration
@@ -19,8 +18,10 @@ from pollerd.daemon.explorer import Explorer
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.judge import Judgement, Standing, judge
+from pollerd.daemon.judge import REDIRECTS, Judgement, Standing, judge
 from pollerd.daemon.memories import Memories
+from pollerd.daemon.private import PrivateAddresses
+from pollerd.daemon.quiet import note_quiet, note_told_ttl
 from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
@@ -31,7 +32,6 @@ from pollerd.urls import host_of
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this size together are described in about 10 ms."""
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Bookkeeper:
         self._fleet, self._store, self._memories, self._workshop = fleet, store, memories, workshop
         self._twins = twins
         self._faults, self._instruments, self._rng, self._clock = faults, instruments, rng, clock
+        self._private = PrivateAddresses(fleet.sites)
         self._log = structlog.get_logger("pollerd.bookkeeper")
 
     async def prepare(self, findings: Sequence[Finding], moved: Collection[int]) -> Entry:
@@ -123,7 +124,7 @@ class Bookkeeper:
         there = self._still_there(entry.findings, moved)
         findings, records = list(compress(entry.findings, there)), list(compress(entry.records, there))
         if findings:
-            self._settle_sites(np.array([finding.slot for finding in findings], np.int64), records)
+            self._settle_sites(findings, records)
         for finding, record in zip(findings, records, strict=True):
             content_id = content_ids.get(finding.memory.site_id)
             after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
@@ -156,10 +157,11 @@ class Bookkeeper:
             return ""
         mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY
         size = len(before or b"") + len(detection.content)
+        order = (memory.baseline.items, detection.baseline.items)
         try:
             if size < (HEAVY_UNDER_MASK_BYTES if mask else _SUMMARISED_HERE_BYTES):
-                return summarise(before, detection.content, media, mask)
-            return await self._workshop.do(summarise, before, detection.content, media, mask)
+                return summarise(before, detection.content, media, mask, order)
+            return await self._workshop.do(summarise, before, detection.content, media, mask, order)
         except Exception as error:  # noqa: BLE001
             self._faults.report(memory, error)
             return ""
@@ -189,7 +191,7 @@ class Bookkeeper:
     def _answering_host(self, finding: Finding) -> int:
         """The slot of the host whose answer it is: the last one asked, where the poll was redirected."""
         own, outcome = int(self._fleet.sites.host[finding.slot]), finding.outcome
-        refused = outcome.status in _REDIRECTS  # the hop was not taken: whoever sent us there has answered
+        refused = outcome.status in REDIRECTS  # the hop was not taken: whoever sent us there has answered
         if not outcome.redirects or refused:
             return own
         slot = self._fleet.hosts.slot_of(host_of(outcome.redirects[-1].url))
@@ -271,8 +273,8 @@ class Bookkeeper:
             for slot in touched
         ]
 
-    def _settle_sites(self, slots: NDArray[np.int64], records: Sequence[PollRecord]) -> None:
-        sites = self._fleet.sites
+    def _settle_sites(self, findings: Sequence[Finding], records: Sequence[PollRecord]) -> None:
+        sites, slots = self._fleet.sites, np.array([finding.slot for finding in findings], np.int64)
         told = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
         sites.note_history(slots[told], np.array([_puzzling(records[i]) for i in told], np.bool_))
         sites.forget_history(slots[[i for i in told if records[i].mask_changed and not records[i].poll.changed]])
@@ -285,6 +287,9 @@ class Bookkeeper:
         sites.changes[slots] += [r.poll.changed for r in records]
         sites.state[slots] = [STATE_CODE[r.state] for r in records]
         sites.asap[slots] = sites.in_flight[slots] = False
+        note_told_ttl(self._fleet, slots, np.array([_told_ttl(f, r) for f, r in zip(findings, records, strict=True)]))
+        self._private.note(slots, records)
+        note_quiet(self._fleet, slots)
 
     def _count(self, records: Sequence[PollRecord]) -> None:
         instruments = self._instruments
@@ -308,6 +313,11 @@ def _tells(finding: Finding, record: PollRecord) -> bool:
 def _puzzling(record: PollRecord) -> bool:
     """A change without a known reason; a feed whose new entries were told apart has one."""
     return record.poll.changed and not (record.memory.baseline.media is Media.FEED and record.poll.count)
+
+
+def _told_ttl(finding: Finding, record: PollRecord) -> float:
+    """Seconds for which the page says that it need not be asked again, by its headers or as a feed; 0: it does not."""
+    return max(finding.outcome.fresh_for or 0.0, record.memory.baseline.ttl or 0.0)
 
 
 def _finite(value: float) -> float | None:

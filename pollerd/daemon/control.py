@@ -4,39 +4,58 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import structlog
 
 from pollerd import allocation
+from pollerd.daemon.binding import binding
 from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.collection import CollectionOutlook, CollectionView
 from pollerd.daemon.dispatcher import Dispatcher
 from pollerd.daemon.explorer import Explorer
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
-from pollerd.daemon.gate import BudgetGate, check_budget
+from pollerd.daemon.gate import BudgetGate
+from pollerd.daemon.host_control import HostControl
 from pollerd.daemon.intake import Intake
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.outlook import Outlook
+from pollerd.daemon.pacer import WritePacer
+from pollerd.daemon.quiet import note_quiet
 from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.settings import DaemonSettings, check_budget
 from pollerd.daemon.shadows import Shadows
+from pollerd.daemon.storage_health import StorageHealth
 from pollerd.daemon.succession import Succession
 from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
-from pollerd.model import Site, SiteSpec
-from pollerd.storage import AddResult, AllocationRow, SiteChanges, Store
+from pollerd.model import Site, SiteSpec, differing
+from pollerd.scheduling.waiting import waiting
+from pollerd.storage import (
+    AddResult,
+    AllocationRow,
+    NewSettings,
+    RestoreResult,
+    SettingsResult,
+    SiteChanges,
+    SiteRestore,
+    Store,
+)
 from pollerd.telemetry import Instruments
 from pollerd.urls import host_of, origin_of
 
 OBJECTIVES = ("changes", "freshness", "interest")
 _HEALTHY_TICKS = 3
+_TAKEN_OVER_AT_ONCE = 1_000
 _HEALTHY_FLOOR_SECONDS = 1.0
+_CHECK_SECONDS = 3.0
+"""Whoever asks whether all is well has to be answered, whatever became of the database."""
 
 
 class Control:
@@ -54,6 +73,7 @@ class Control:
         robots: RobotsKeeper,
         intake: Intake,
         journal: Journal,
+        health: StorageHealth,
         memories: Memories,
         meter: Meter,
         calibration: Calibration,
@@ -62,17 +82,26 @@ class Control:
         rng: np.random.Generator,
         clock: Callable[[], float],
         explorer: Explorer | None = None,
+        *,
+        pacer: WritePacer,
     ) -> None:
         """`explorer`: the topic robot, where there is one."""
         self._explorer = explorer
         self._store, self._fleet, self._gate, self._dispatcher = store, fleet, gate, dispatcher
+        self._pacer = pacer
         self._robots, self._intake, self._journal, self._memories = robots, intake, journal, memories
+        self._health = health
         self._meter, self._settings, self._rng, self._clock = meter, settings, rng, clock
         self._calibration = calibration
         self._objective = settings.objective
         self.turn = asyncio.Lock()
         """Held by whoever changes which sites there are."""
         self._allocating = asyncio.Lock()
+        self._log = structlog.get_logger("pollerd.control")
+        self.hosts = HostControl(
+            store=store, health=health, fleet=fleet, journal=journal, dispatcher=dispatcher, clock=clock
+        )
+        """What is known of hosts, and what may be done to them."""
         self.forecast = Forecast(fleet, lambda: self._objective, clock)
         self.shadows = Shadows(store, fleet, journal, self.forecast, instruments, lambda: self._objective, rng, clock)
         self.outlook = Outlook(
@@ -102,9 +131,18 @@ class Control:
                 [(host_id, hosts[i]) for _, i, host_id in result.added],
                 [specs[i] for _, i, _ in result.added],
             )
+            await self._take_in_unknown([site_id for site_id, _ in result.existing])
         self._fleet.fit_budget_to_growth()
         self._dispatcher.wake()
         return _renumbered(result, places, refused) if refused else result
+
+    async def _take_in_unknown(self, site_ids: Sequence[int]) -> None:
+        """Sites whose adding went in although its answer was lost stand in the database, and not in memory yet."""
+        ids = np.array(site_ids, np.int64)
+        for site_id in ids[self._fleet.sites.slots_of(ids) < 0].tolist():
+            site = await self._store.get_site(site_id)
+            host_id = await self._store.host_id(site.host)
+            self._fleet.add([site_id], [(host_id, site.host)], [site.spec])
 
     async def add_site(self, spec: SiteSpec) -> Site:
         """Adds one site. Raises DuplicateError with the existing id, InvalidValueError where it cannot be held."""
@@ -141,15 +179,120 @@ class Control:
                 self._fleet.add([site_id], [(host_id, site.host)], [site.spec])
                 self._fleet.carry_on(site)
             self._fleet.update(site_id, site.spec)
+            note_quiet(self._fleet, np.array([self._slot(site_id)]))
             if "paused" in changes:
                 self._fleet.set_paused(site_id, changes["paused"])
         self._dispatcher.wake()
         return site
 
+    async def pause_sites(self, tag: str | None, paused: bool, *, by: str) -> int:
+        """Pauses or resumes all sites, or all with this tag; how many were not so before.
+
+        Nothing else of them changes: a backoff goes on, and a site that was gone stays so. `by`: who wants it.
+        """
+        async with self.turn:
+            count = await self._store.pause_sites(tag, paused)
+            if tag is None:
+                self._fleet.pause_many(None, paused)
+            else:
+                async for ids in self._store.sites_tagged(tag):
+                    self._fleet.pause_many(ids, paused)
+        self._log.warning("sites_paused" if paused else "sites_resumed", sites=count, tag=tag, by=by)
+        self._dispatcher.wake()
+        return count
+
+    async def bring_in_line(self, specs: Sequence[SiteSpec]) -> SettingsResult:
+        """Sites at the URLs of these specs get exactly their settings; what was learned of them stays.
+
+        URLs that are no sites are passed over. Settings that the allocator in charge cannot hold are refused, one by
+        one. One transaction. Raises InvalidValueError where a value cannot be kept.
+        """
+        result = SettingsResult([], [])
+        async with self.turn:
+            there = await self._store.sites_at([spec.url for spec in specs])
+            wanted: list[NewSettings] = []
+            for i, spec in enumerate(specs):
+                site = there.get(spec.url)
+                if site is None or not differing(site.spec, spec):
+                    continue
+                try:
+                    self._fleet.admit(site.id, spec.weight, spec.cost)
+                except InvalidValueError as error:
+                    result.refused.append((i, error))
+                    continue
+                wanted.append(NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused))
+                result.changed.append((site.id, i))
+            if wanted:
+                await self._take_settings(wanted, {site.id: site for site in there.values()})
+        return result
+
+    async def _take_settings(self, wanted: Sequence[NewSettings], before: Mapping[int, Site]) -> None:
+        now = self._clock()
+        await self._store.put_settings(wanted, now)
+        for one in wanted:
+            self._fleet.unasked[one.site_id] = now
+            self._memories.forget(one.site_id)
+            self._fleet.update(one.site_id, one.spec)
+            if one.spec.paused != before[one.site_id].spec.paused:
+                self._fleet.set_paused(one.site_id, one.spec.paused)
+        self._dispatcher.wake()
+
+    async def restore_sites(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
+        """Adds the sites of an export, some at a time, and gives those that are there its settings: all, or none.
+
+        Raises InvalidValueError where the allocator in charge cannot hold one of them.
+        """
+        async with self.turn:
+            result = await self._store.restore_sites(pieces, self._admission(), self._clock())
+            for start in range(0, len(result.touched), _TAKEN_OVER_AT_ONCE):
+                ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
+                await self._take_over(await self._store.get_sites(ids))
+        self._fleet.fit_budget_to_growth()
+        self._dispatcher.wake()
+        return result
+
+    def _admission(self) -> Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]:
+        """Raises InvalidValueError for pieces of one list of sites that the allocator cannot hold together."""
+        first: list[SiteSpec] = []
+
+        def admit(piece: Sequence[SiteRestore], there: Mapping[str, Site]) -> None:
+            fresh = [one.spec for one in piece if one.spec.url not in there]
+            # The first of all stands beside each piece: allocators for equal weights want all to be like it. Those
+            # that hold few sites hold fewer than a piece has.
+            refused = self._fleet.refusals([*first, *fresh]) | self._fleet.beyond(fresh, there)
+            for error in refused.values():
+                raise error
+            for one in piece:
+                if one.spec.url in there:
+                    self._fleet.admit(there[one.spec.url].id, one.spec.weight, one.spec.cost)
+            first[:] = first or fresh[:1]
+
+        return admit
+
+    async def _take_over(self, sites: Sequence[Site]) -> None:
+        """Memory follows what the database has of these sites."""
+        fresh = [site for site in sites if self._fleet.sites.slot_of(site.id) is None]
+        if fresh:
+            ids = await self._store.host_ids([site.host for site in fresh])
+            hosts = [(ids[site.host], site.host) for site in fresh]
+            self._fleet.add([site.id for site in fresh], hosts, [site.spec for site in fresh])
+        now, new = self._clock(), {site.id for site in fresh}
+        for site in sites:
+            if site.id not in new:
+                self._fleet.unasked[site.id] = now
+                self._memories.forget(site.id)
+                self._fleet.update(site.id, site.spec)
+                if site.spec.paused != self._fleet.is_paused(site.id):
+                    self._fleet.set_paused(site.id, site.spec.paused)
+
     async def delete_site(self, site_id: int) -> None:
         """Stops polling the site at once and forgets it. Raises NotFoundError."""
         async with self.turn:
-            await self._store.delete_site(site_id, self._clock())
+            try:
+                await self._store.delete_site(site_id, self._clock())
+            except NotFoundError:
+                self.drop(site_id)  # it may have gone by a call whose answer was lost
+                raise
             self.drop(site_id)
 
     async def delete_missing(self, urls: Collection[str]) -> int:
@@ -254,7 +397,7 @@ class Control:
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:
         """The polling goes on while the successor learns; the change itself is one transaction."""
-        fresh = allocation.create(name, budget=self._fleet.spendable(budget), objective=objective, rng=self._rng)
+        fresh = allocation.create(name, budget=self._fleet.allocator_budget(budget), objective=objective, rng=self._rng)
         succession = Succession(self._store, self._fleet, fresh)
         await succession.prepare()
         # No poll may come between the polls replayed and the first that the new allocator sees.
@@ -266,25 +409,28 @@ class Control:
             self._calibration.begin_anew()
 
     def _set_budget(self, budget: float) -> None:
-        self._gate.budget = budget
+        self._gate.budget = self._pacer.budget = budget
         self._robots.set_budget(budget)
         self._fleet.fit_budget(budget)
 
     # --- health --------------------------------------------------------------------------------------------------
 
     def alive(self) -> bool:
-        """Whether the scheduler's loop turned within three ticks (and at least a second)."""
+        """Whether the scheduler's loop turned within three ticks (and at least a second) of when it was to."""
         limit = max(_HEALTHY_TICKS * self._settings.tick_seconds, _HEALTHY_FLOOR_SECONDS)
-        return time.monotonic() - self._dispatcher.turned_at <= limit
+        return time.monotonic() - self._dispatcher.turns_by <= limit
 
     async def not_ready(self) -> str | None:
         """Why the daemon cannot do its work: the database; None where all is well."""
-        if self._journal.failure is not None:
-            return self._journal.failure
+        if self._health.failure is not None:
+            return self._health.failure
         try:
-            await self._store.check()
+            async with asyncio.timeout(_CHECK_SECONDS):
+                await self._store.check()
         except (DatabaseUnavailableError, SchemaError) as error:
             return str(error)
+        except TimeoutError:
+            return f"the database does not answer within {_CHECK_SECONDS:g} s"
         return None
 
     def status(self) -> Status:
@@ -298,8 +444,14 @@ class Control:
             rate=self._meter.rate(),
             budget=self._gate.budget,
             offline=self._intake.offline,
-            storage_failure=self._journal.failure,
+            storage_failure=self._health.failure,
         )
+
+    def binding(self) -> str | None:
+        """What keeps the budget from being used, in words; None: nothing, it is used. Takes time with many sites."""
+        fleet = self._fleet
+        held = waiting(fleet.sites, fleet.hosts, fleet.settings, self._clock())
+        return binding(held, fleet.settings, self._meter.rate() / self._gate.budget)
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,11 +32,14 @@ from pollerd.daemon.lag import LagWatch
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.pace import Pace
+from pollerd.daemon.pacer import WritePacer
 from pollerd.daemon.poller import Poller
+from pollerd.daemon.quiet import AT_ONCE, keep_quiet_known, note_all_quiet
 from pollerd.daemon.reader import Reader
 from pollerd.daemon.replay import Replay, catch_up
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.storage_health import RETRY_CAP_SECONDS, StorageHealth
 from pollerd.daemon.twins import Twins
 from pollerd.daemon.workshop import Workshop
 from pollerd.discovery.fetchers import Learned
@@ -48,6 +52,7 @@ from pollerd.telemetry import Instruments
 
 _SITES_AT_A_TIME = 16_384
 _FLUSH_EXPLORING_SECONDS = 0.05
+_MAINTENANCE_LEAST_SECONDS = 30.0
 _ALL_POLLS = 1_000_000
 """More than a site can have had since what is learned in common was stored."""
 
@@ -66,12 +71,15 @@ class Daemon:
         clock: Callable[[], float],
         last_start: float,
         explorer: Explorer | None = None,
+        *,
+        health: StorageHealth,
     ) -> None:
-        self._explorer = explorer
+        self._explorer, self._health = explorer, health
         self._store, self._settings, self._clock = store, settings, clock
         memories = Memories(store, settings.memory_sites)
         meter = Meter()
         gate = BudgetGate(settings.budget, last_start=last_start)
+        pacer = WritePacer(settings.budget, last_write=last_start)
         self._workshop = Workshop()
         faults = Faults(instruments, clock)
         calibration = Calibration(instruments)
@@ -81,7 +89,7 @@ class Daemon:
         )
         if explorer is not None:  # what came of a page decides what to ask for next
             settings = replace(settings, flush_seconds=min(settings.flush_seconds, _FLUSH_EXPLORING_SECONDS))
-        self._journal = Journal(bookkeeper, store, settings, instruments)
+        self._journal = Journal(bookkeeper, store, health, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
         fetcher.on_sent = lambda host: fleet.hosts.sent(host, clock())
         robots = RobotsKeeper(fleet, fetcher, self._journal, self._workshop, instruments, rng, clock)
@@ -89,14 +97,14 @@ class Daemon:
         if explorer is not None:
             reader = Reader(explorer.topic, explorer.sites, explorer.unread, self._workshop, faults)
             pace = Pace(Learned(rng))
-        poller = Poller(fleet, fetcher, robots, settings, self._workshop, faults, clock, reader, pace)
+        poller = Poller(fleet, fetcher, robots, settings, self._workshop, faults, clock, reader, pace, pacer=pacer)
         self._dispatcher = Dispatcher(
             fleet,
             gate,
             poller,
             robots,
             self._intake,
-            self._journal,
+            health,
             memories,
             meter,
             faults,
@@ -105,6 +113,8 @@ class Daemon:
             rng,
             clock,
             pace,
+            pacer=pacer,
+            lag=LagWatch(instruments),
         )
         self._fleet, self._poller = fleet, poller
         self.control = Control(
@@ -115,6 +125,7 @@ class Daemon:
             robots,
             self._intake,
             self._journal,
+            health,
             memories,
             meter,
             calibration,
@@ -123,6 +134,7 @@ class Daemon:
             rng,
             clock,
             explorer,
+            pacer=pacer,
         )
         bookkeeper.on_ended = self.control.drop
         self._gate = gate
@@ -135,7 +147,6 @@ class Daemon:
             self.control.collection_outlook,
             instruments,
         )
-        self._lag = LagWatch(instruments)
         self._stop = asyncio.Event()
         self._log = structlog.get_logger("pollerd.daemon")
 
@@ -151,10 +162,13 @@ class Daemon:
         clock: Callable[[], float],
         topic: TopicSettings | None = None,
         seeds: Sequence[str] = (),
+        *,
+        health: StorageHealth | None = None,
     ) -> Daemon:
         """Reads what the store kept: sites, hosts, what was learned. After a crash every pace starts anew.
 
         topic: what to build a collection on; None: links are not followed. seeds: normalised URLs to begin with.
+        health: told how the database takes it; None: one of the daemon's own.
         Raises ConfigError where the allocator cannot hold the stored sites, or cannot weigh sites by relevance, where
         the stored collection is on another topic, and where a new one has no seeds.
         """
@@ -176,13 +190,18 @@ class Daemon:
         fleet.set_right(clock())
         fleet.fit_budget()
         await _restore(fleet, store, settings, rng)
+        if fleet.sites.size <= AT_ONCE:
+            await note_all_quiet(fleet)
+        else:
+            fleet.believes_anew.set()
         # The last polls before a crash were not committed: then every host is left its whole interval.
         fleet.hosts.begin_anew(clock(), all_hosts=not run.previous_clean)
         last_start = _last_start(run, clock())
         explorer = None if topic is None else Explorer(store, fleet, topic, rng, clock)
         if explorer is not None:
             await explorer.begin(seeds)
-        return cls(store, fleet, fetcher, settings, instruments, rng, clock, last_start, explorer)
+        health = health or StorageHealth(instruments)
+        return cls(store, fleet, fetcher, settings, instruments, rng, clock, last_start, explorer, health=health)
 
     def stop(self) -> None:
         """Asks the daemon to end; may be called at any time, more than once."""
@@ -199,7 +218,8 @@ class Daemon:
         if scheduling != self._fleet.settings:
             self._dispatcher.chooser.settings = scheduling
             self._fleet.adopt(scheduling)
-            self._dispatcher.wake()
+        self._fleet.look_again_at_blocked(np.arange(self._fleet.sites.size))
+        self._dispatcher.wake()
 
     async def run(self) -> None:
         """Polls until `stop`; then waits for polls under way, commits, and marks the run as ended cleanly.
@@ -212,7 +232,14 @@ class Daemon:
             await self._dispatcher.call_off()
             self._workshop.close()
         if clean:
+            await self._note_clean_end()
+
+    async def _note_clean_end(self) -> None:
+        """All is committed; where this last word does not get through, the next start takes it for a crash."""
+        try:
             await self._store.end_run(self._clock())
+        except DatabaseUnavailableError as error:
+            self._log.warning("end_not_noted", reason=str(error))
 
     async def _run(self) -> bool:
         """Returns whether the stop was clean: all polls that started were committed."""
@@ -222,8 +249,9 @@ class Daemon:
             others = [
                 group.create_task(self._watch_polls(), name="watch-polls"),
                 group.create_task(self._maintain(), name="maintenance"),
-                group.create_task(self._gauges.run(), name="gauges"),
-                group.create_task(self._lag.run(), name="lag"),
+                group.create_task(self._gauges.follow_forecast(), name="forecast"),
+                group.create_task(self._gauges.follow_collection(), name="collection"),
+                group.create_task(keep_quiet_known(self._fleet, self._dispatcher.wake), name="quiet"),
                 group.create_task(self._shadow(), name="shadows"),
                 group.create_task(self._explore(), name="explorer"),
             ]
@@ -241,7 +269,7 @@ class Daemon:
         patience = max(self._settings.drain_seconds, 1.0)
         done, _ = await asyncio.wait([journal], timeout=patience)
         if not done:
-            reason = self._journal.failure or f"the last commit did not end within {patience:g} s"
+            reason = self._health.failure or f"the last commit did not end within {patience:g} s"
             self._log.error("stopped_uncommitted", reason=reason)
             journal.cancel()
         return bool(done)
@@ -257,21 +285,43 @@ class Daemon:
 
     async def _shadow(self) -> None:
         if self._settings.shadows:
-            try:
-                await self.control.set_allocation(shadows=self._settings.shadows)
-            except (InvalidValueError, DatabaseUnavailableError) as error:
-                self._log.error("shadows_refused", reason=str(error), polling="goes on")
+            await self._begin_shadows()
         await self.control.shadows.run()
 
-    async def _maintain(self) -> None:
+    async def _begin_shadows(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.maintenance_seconds)
+            try:
+                await self.control.set_allocation(shadows=self._settings.shadows)
+            except DatabaseUnavailableError as error:
+                self._log.warning("shadows_put_off", reason=str(error))
+                await asyncio.sleep(RETRY_CAP_SECONDS)
+            except InvalidValueError as error:
+                self._log.error("shadows_refused", reason=str(error), polling="goes on")
+                return
+            else:
+                return
+
+    async def _maintain(self) -> None:
+        """Prunes now and then, sooner where much is found; never without a pause."""
+        most = self._settings.maintenance_seconds
+        least = min(most, _MAINTENANCE_LEAST_SECONDS)
+        while True:
+            await asyncio.sleep(least)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(most - least):
+                    await self._store.crowded()
             try:
                 pruned = await self._store.prune(self._clock())
             except DatabaseUnavailableError as error:
                 self._log.warning("maintenance_put_off", reason=str(error))
             else:
-                self._log.info("pruned", polls=pruned.polls, contents=pruned.contents, bytes=pruned.content_bytes)
+                self._log.info(
+                    "pruned",
+                    polls=pruned.polls,
+                    changes=pruned.changes,
+                    contents=pruned.contents,
+                    bytes=pruned.content_bytes,
+                )
 
 
 def _check_weights(name: str, allocator: Allocator) -> None:

@@ -17,10 +17,13 @@ class _Rule:
     instead: float
     zero: bool = False
     """0 is allowed, too."""
+    below: float = math.inf
+
+    """What it must be less than."""
 
     def broken_by(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """bool[k]; what is unset (nan) is fine where it may be."""
-        good = np.isfinite(values) & ((values >= 0) if self.zero else (values > 0))
+        good = (values < self.below) & ((values >= 0) if self.zero else (values > 0))
         return ~(good | np.isnan(values)) if math.isnan(self.instead) else ~good
 
 
@@ -29,6 +32,8 @@ _RULES = {
     "cost": _Rule("finite, above 0", 1.0),
     "min_interval": _Rule("seconds, 0 or more", math.nan, zero=True),
     "max_interval": _Rule("seconds above 0", math.nan),
+    "min_yield": _Rule("a chance from 0 to below 1", math.nan, zero=True, below=1.0),
+    "respect_ttl": _Rule("true or false", math.nan, zero=True, below=1.5),
     "half_life": _Rule("seconds above 0", math.nan),
 }
 

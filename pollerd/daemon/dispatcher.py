@@ -16,23 +16,29 @@ from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.gate import BudgetGate
 from pollerd.daemon.intake import Intake
-from pollerd.daemon.journal import Journal
+from pollerd.daemon.lag import LagWatch
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.pace import Pace
+from pollerd.daemon.pacer import WritePacer
 from pollerd.daemon.poller import Poller
 from pollerd.daemon.robots import PENDING_MAX, RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.storage_health import StorageHealth
 from pollerd.discovery.fetchers import pause_s
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.scheduling import Chooser
+from pollerd.scheduling import PROBE_SECONDS, Chooser, next_due
 from pollerd.storage import SiteMemory
 from pollerd.telemetry import Instruments
 
-_IDLE_CAP_SECONDS = 0.25
+_LONGEST_SLEEP_SECONDS = 10.0
+"""The clock that the loop sleeps by stands still while the machine is suspended: sites are due before it rings."""
+_IDLE_CAP_SECONDS = 1.0
+"""Where something seems due that may not be chosen yet, it is looked at again at least so often."""
 _STORAGE_RETRY_SECONDS = 0.5
-_ROOM_RETRY_SECONDS = 0.02
+_ROOM_SECONDS = 1.0
+_PACE_RETRY_SECONDS = 0.02
 _CHOOSING_SHARE = 0.05
 """With so many sites that choosing takes longer than this share of a tick, it is done for a longer time ahead."""
 _TICK_CAP_SECONDS = 1.0
@@ -51,7 +57,7 @@ class Dispatcher:
         poller: Poller,
         robots: RobotsKeeper,
         intake: Intake,
-        journal: Journal,
+        health: StorageHealth,
         memories: Memories,
         meter: Meter,
         faults: Faults,
@@ -60,11 +66,17 @@ class Dispatcher:
         rng: np.random.Generator,
         clock: Callable[[], float],
         pace: Pace | None = None,
+        *,
+        pacer: WritePacer,
+        lag: LagWatch,
     ) -> None:
-        """`pace`: decides how many polls are under way at once, within the most allowed; None: nobody does."""
-        self._pace = pace
+        """`pacer`: where so many wait to be written that it does not keep up, no more are started.
+
+        `pace`: decides how many polls are under way at once, within the most allowed; None: nobody does.
+        """
+        self._pace, self._pacer, self._lag = pace, pacer, lag
         self._fleet, self._gate, self._poller, self._robots = fleet, gate, poller, robots
-        self._intake, self._journal, self._memories, self._meter = intake, journal, memories, meter
+        self._intake, self._health, self._memories, self._meter = intake, health, memories, meter
         self._faults, self._settings, self._instruments = faults, settings, instruments
         self._rng, self._clock = rng, clock
         self._chooser = Chooser(fleet.sites, fleet.hosts, fleet.settings)
@@ -75,19 +87,21 @@ class Dispatcher:
         self._tick = settings.tick_seconds
         self._choose_again_at = self._rested_at = -math.inf
         self._again_in = math.inf
+        self._nothing_due = False
         self._room = asyncio.Semaphore(settings.max_inflight)
         self._wake = asyncio.Event()
+        self._ended = asyncio.Event()
         self._idling = False
         self._loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[None] = self._loop.create_future()
         """Gets the exception of a poll that raised: a fault of ours, which must take the daemon down."""
-        self._turned_at = time.monotonic()
+        self._turns_by = time.monotonic()
         self._log = structlog.get_logger("pollerd.dispatch")
 
     @property
-    def turned_at(self) -> float:
-        """When the loop last turned (monotonic s); waiting at the gate counts as turning."""
-        return max(self._turned_at, self._gate.turned_at)
+    def turns_by(self) -> float:
+        """By when the loop was to turn again (monotonic s): it wakes when something is due, not before."""
+        return max(self._turns_by, self._gate.turns_by)
 
     @property
     def in_flight(self) -> int:
@@ -115,18 +129,19 @@ class Dispatcher:
         """Spends the budget until cancelled."""
         idle = self._settings.tick_seconds
         while True:
-            self._turned_at = time.monotonic()
+            self._turns_by = time.monotonic()
+            self._wake.clear()
             self._intake.review()
             if not await self._may_poll():
                 continue
             started = self._probe() if self._intake.offline else self._round()
             if await started:
                 idle = self._settings.tick_seconds
-                await self._turning_sleep(self._choose_again_at - time.monotonic())
+                await self._rest(self._choose_again_at - time.monotonic())
             else:
-                await self._idle(min(idle, self._again_in))
-                # Where choosing takes long it is not done so often, yet often enough to be seen to turn.
-                idle = min(idle * 1.5, max(_IDLE_CAP_SECONDS, self._tick / 2))
+                with self._meter.idle(self._nothing_due):
+                    await self._idle(min(max(idle, self._due_in()), _LONGEST_SLEEP_SECONDS))
+                idle = min(idle * 1.5, _IDLE_CAP_SECONDS)
 
     async def drain(self) -> bool:
         """Waits for the polls under way, as long as the settings allow; calls off the rest, and says whether none was.
@@ -149,41 +164,57 @@ class Dispatcher:
 
     async def _may_poll(self) -> bool:
         """False, after a short wait, while the database does not take commits."""
-        if self._journal.healthy.is_set():
+        return await self._come(self._health.takes_commits, _STORAGE_RETRY_SECONDS)
+
+    async def _rest(self, seconds: float) -> None:
+        """A wait on purpose, by the end of which the loop turns."""
+        if seconds > 0:
+            self._turns_by = time.monotonic() + seconds
+            await asyncio.sleep(seconds)
+
+    async def _come(self, event: asyncio.Event, seconds: float) -> bool:
+        """Whether the event is set, or comes to be within so long; by then the loop turns."""
+        if event.is_set():
             return True
+        self._turns_by = time.monotonic() + seconds
         try:
-            async with asyncio.timeout(_STORAGE_RETRY_SECONDS):
-                await self._journal.healthy.wait()
+            async with asyncio.timeout(None if math.isinf(seconds) else seconds):
+                await event.wait()
         except TimeoutError:
             return False
         return True
 
-    async def _turning_sleep(self, seconds: float) -> None:
-        """A wait on purpose: the loop counts as turning meanwhile."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            self._turned_at = time.monotonic()
-            await asyncio.sleep(min(left, _IDLE_CAP_SECONDS))
-
     async def _take_room(self) -> None:
         """Waits until fewer polls than the most allowed are under way; slow servers are no standstill of ours."""
-        while self._room.locked() or not (self._pace is None or self._pace.may_start):
-            await self._turning_sleep(_ROOM_RETRY_SECONDS)
+        while not await self._come(self._pacer.keeps_up, _ROOM_SECONDS):
+            pass
+        while self._pace is not None and not self._pace.may_start:
+            await self._rest(_PACE_RETRY_SECONDS)
+        while self._room.locked():
+            await self._come(self._ended, _ROOM_SECONDS)
+            self._ended.clear()
         await self._room.acquire()
+
+    def _due_in(self) -> float:
+        """Seconds until something may be polled, or is to be reviewed, unless something happens before."""
+        wait = min(self._again_in, self._intake.review_in)
+        if wait <= self._settings.tick_seconds:
+            return wait
+        return min(
+            wait,
+            next_due(self._fleet.sites, self._fleet.hosts, self._clock(), self._fleet.settings.min_interval_seconds),
+        )
 
     async def _idle(self, seconds: float) -> None:
         """Waits so long, or until something may be polled; choosing takes its share of the time then, too."""
         until = time.monotonic() + seconds
         self._idling = True
         try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+            woken = await self._come(self._wake, seconds)
         finally:
             self._idling = False
-            self._wake.clear()
-        await self._turning_sleep(min(self._rested_at, until) - time.monotonic())
+        if woken:
+            await self._rest(min(self._rested_at, until) - time.monotonic())
 
     def _free(self, host: int) -> None:
         """A request to the host is over: where nothing could be asked meanwhile, and it may be, it is chosen anew."""
@@ -194,6 +225,7 @@ class Dispatcher:
     async def _round(self) -> bool:
         """Chooses for one tick and starts what was chosen; False where there was nothing to start."""
         began = time.perf_counter()
+        self._lag.mark()
         k = max(1, int(self._gate.budget * self._tick))
         room = PENDING_MAX - len(self._asking)
         choice = self._chooser.choose(self._fleet.allocator, self._clock(), k, self._fleet.uniform_period(), room)
@@ -203,15 +235,16 @@ class Dispatcher:
         self._choose_again_at = time.monotonic() + took * (1 / _CHOOSING_MOST - 1)
         self._rested_at = time.monotonic() + took * (1 / _CHOOSING_SHARE - 1)
         self._again_in = choice.again_in
-        if not choice.sites_due:
-            self._meter.note_idle()
+        self._nothing_due = not choice.sites_due
         return await self._start(choice.polls, choice.robots)
 
     async def _probe(self) -> bool:
-        """While offline: one poll of one site, now and then, to learn when we are back."""
-        await self._turning_sleep(self._intake.probe_wait)
-        if self._tasks:
-            return False
+        """While offline: each second one poll of one site, though those before still hang, to learn when we are back.
+
+        True at once where we are.
+        """
+        if await self._come(self._intake.online, PROBE_SECONDS):
+            return True
         mask = self._chooser.eligible(self._clock(), 0.0)
         slots = np.flatnonzero(mask & np.isfinite(self._fleet.sites.last_seen[: self._fleet.sites.size]))
         slots = slots if len(slots) else np.flatnonzero(mask)
@@ -230,17 +263,18 @@ class Dispatcher:
         sites.in_flight[chosen] = True
         try:
             memories = await self._memories.get(list(self._chosen.values()))
+            self._health.works("reads")
             for slot in chosen:
                 self._set_aside_unusable(slot, memories)
             for slot in robots:
                 self._start_robots(slot, memories)
             for slot in polls:
                 await self._start_poll(slot, memories)
-                if self._intake.offline or not self._journal.healthy.is_set():
+                if self._intake.offline or not self._health.takes_commits.is_set():
                     break
         except DatabaseUnavailableError as error:
-            self._log.warning("memories_unavailable", reason=str(error))
-            await asyncio.sleep(_STORAGE_RETRY_SECONDS)
+            self._health.failed("reads", str(error))
+            await self._rest(_STORAGE_RETRY_SECONDS)
             return False
         finally:
             left, self._chosen = self._chosen, {}
@@ -251,6 +285,8 @@ class Dispatcher:
         for slot, site_id in ids.items():
             if self._fleet.sites.site_id[slot] == site_id:
                 self._fleet.sites.in_flight[slot] = False
+        if self._idling:  # when the next is due was worked out as if these were going to be polled
+            self._wake.set()
 
     def _set_aside_unusable(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
         """Sites whose row in the database is damaged are not polled."""
@@ -383,11 +419,17 @@ class Dispatcher:
     def _spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
         self._tasks[slot] = task
+        self._lag.begin()
         task.add_done_callback(partial(self._done, slot))
 
     def _done(self, slot: int, task: asyncio.Task[None]) -> None:
         if self._tasks.get(slot) is task:
             del self._tasks[slot]
+        self._ended.set()
+        if self._tasks:
+            self._lag.begin()
+        else:
+            self._lag.end()
         fault = None if task.cancelled() else task.exception()
         if fault is not None and not self.failed.done():
             self.failed.set_exception(fault)

@@ -128,14 +128,17 @@ class Explorer:
         wake: Callable[[], None],
     ) -> None:
         """Puts pages on trial until cancelled. turn: held while sites come; wake: called when some came."""
+        told = False
         while True:
             began = time.monotonic()
             chooser.trials.worth_unit = self.worth_unit(objective())
             try:
                 came = await _to_its_end(self._fill_up(turn, budget()))
+                told = False
             except DatabaseUnavailableError as error:
-                self._log.warning("fringe_unavailable", reason=str(error))
-                came = 0
+                if not told:
+                    self._log.warning("fringe_unavailable", reason=str(error))
+                told, came = True, 0
             if came:
                 wake()
             await self._pause()

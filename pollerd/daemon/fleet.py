@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
+from pollerd.columns import stretches
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
-from pollerd.scheduling import HostTable, NoiseCap, RobotsText, SchedulingSettings, SiteTable, capacity
+from pollerd.scheduling import (
+    Crowding,
+    HostTable,
+    Limit,
+    NoiseCap,
+    Reach,
+    RobotsText,
+    SchedulingSettings,
+    SiteTable,
+    reach,
+)
 from pollerd.storage import HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
@@ -23,8 +36,16 @@ _LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
 """No wait is meant to be longer: backoffs and pauses end within a day, a denial is looked at again soon after one."""
 
 
+_LONG = 65_536
+"""Of more sites some figures are as old as the last look at all of them."""
+_HOSTS_ENOUGH = 100
+"""With so many hosts it makes no difference how many more there are: see `hosts_that_must_fail`."""
 _NOTICEABLE = 0.01
 _NOTICEABLE_GROWTH = 0.1
+
+
+_OPTIONAL = ("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
+"""The columns that hold what a user may set of a site; nan where that is the default."""
 
 
 def _optional(value: float | None) -> float:
@@ -41,8 +62,11 @@ class Fleet:
     def __init__(self, settings: SchedulingSettings, allocator_name: str, allocator: Allocator) -> None:
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
         self.budget = allocator.budget
-        """Cost per second that the user allows; the allocator is told what of it can be spent."""
+        """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
         self._fitted_sites = 0
+        self._crowding: Crowding | None = None
+        self.binding = Limit.BUDGET
+        """What keeps most sites from being polled more often; looked at when the budget is fitted."""
         self.listeners: list[Callable[[Event], None]] = []
         """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
@@ -50,6 +74,8 @@ class Fleet:
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
         one that starts while the change is being written goes by the old settings."""
         self.hosts = HostTable(settings)
+        self.believes_anew = asyncio.Event()
+        """Set where beliefs or intervals of all sites are others: `SiteTable.quiet_until` is out of date."""
         self.unusable: dict[int, str] = {}
         """Site id -> what is wrong with its settings in the database: they are set aside when their turn comes."""
 
@@ -73,14 +99,23 @@ class Fleet:
         table.host[slots] = self._hosts_of(rows)
         table.state[slots] = rows.state
         table.paused[slots] = rows.paused
-        for name in ("weight", "cost", "min_interval", "max_interval", "half_life", "failures", "polls", "changes"):
+        for name in ("weight", "cost", *_OPTIONAL, "failures", "polls", "changes"):
             table.put(name, slots, getattr(rows, name))
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
+        self.look_again_at_blocked(slots)
         self.unusable |= put_right(table, slots)
         self.unusable |= faults
         self.taking_in(slots)(self.allocator)
+
+    def look_again_at_blocked(self, slots: NDArray[np.int64]) -> None:
+        """Of the slots int64[k], those that were blocked may be polled now: the settings may be others than then.
+
+        A look that ends at the guard or at known robots rules sends nothing.
+        """
+        blocked = slots[self.sites.state[slots] == STATE_CODE[SiteState.BLOCKED]]
+        self.sites.not_before[blocked] = 0.0
 
     def taking_in(self, slots: NDArray[np.int64]) -> Event:
         """The slots int64[k] come to an allocator, as they are now."""
@@ -109,6 +144,8 @@ class Fleet:
         self.hosts.last_start[slot] = -math.inf if row.last_start_at is None else row.last_start_at
         self.hosts.paused_until[slot] = row.paused_until or 0.0
         self.hosts.throttles[slot] = row.throttles
+        if row.override is not None:
+            self.hosts.load_override(slot, row.override)
         robots = row.robots
         if robots is not None and robots.kind != "unreachable":
             text = None if robots.body is None else RobotsText.of(robots.body, USER_AGENT_TOKEN)
@@ -117,6 +154,7 @@ class Fleet:
     def adopt(self, settings: SchedulingSettings) -> None:
         """Goes by other intervals from now on; pauses and backoffs in force stay."""
         self.settings = self.hosts.settings = settings
+        self.believes_anew.set()
         self.fit_budget()
 
     def set_right(self, now: float) -> None:
@@ -140,6 +178,9 @@ class Fleet:
         sites, hosts = self.sites, self.hosts
         for column in (sites.last_poll, sites.last_seen, sites.twin_at, hosts.last_start, hosts.robots_at):
             column += seconds  # never stays never: -inf
+        hosts.begun_at += seconds
+        if not sites.is_as_ever("quiet_until"):
+            sites.quiet_until += seconds
         for column in (sites.not_before, hosts.paused_until, hosts.robots_retry_at):
             column[column > 0] += seconds
 
@@ -150,10 +191,8 @@ class Fleet:
         slots = self.sites.add(site_ids)
         table = self.sites
         table.host[slots] = [self.hosts.add(*host) for host in hosts]
-        table.put("weight", slots, [s.weight for s in specs])
-        table.put("cost", slots, [s.cost for s in specs])
-        for name in ("min_interval", "max_interval", "half_life"):
-            table.put(name, slots, [_optional(getattr(s, name)) for s in specs])
+        for name in ("weight", "cost", *_OPTIONAL):
+            table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]
         self._do(self.taking_in(slots))
 
@@ -200,8 +239,8 @@ class Fleet:
         if slot is None:
             return
         table = self.sites
-        table.put("min_interval", slot, _optional(spec.min_interval))
-        table.put("max_interval", slot, _optional(spec.max_interval))
+        for name in ("min_interval", "max_interval", "min_yield", "respect_ttl"):
+            table.put(name, slot, _optional(getattr(spec, name)))
         new = (spec.weight, spec.cost, _optional(spec.half_life))
         old = (float(table.weight[slot]), float(table.cost[slot]), float(table.half_life[slot]))
         if not np.array_equal(new, old, equal_nan=True):
@@ -229,6 +268,11 @@ class Fleet:
         self.sites.polls[slot], self.sites.changes[slot] = site.polls, site.changes
         self.sites.paused[slot] = site.state is SiteState.PAUSED
 
+    def is_paused(self, site_id: int) -> bool:
+        """Whether the user paused the site; False for one that is not known."""
+        slot = self.sites.slot_of(site_id)
+        return slot is not None and bool(self.sites.paused[slot])
+
     def set_paused(self, site_id: int, paused: bool) -> None:
         """Pauses a site, or resumes it: that ends a backoff and brings back a site that was gone."""
         slot = self.sites.slot_of(site_id)
@@ -236,9 +280,29 @@ class Fleet:
             return
         self.sites.paused[slot] = paused
         if not paused:
-            self.sites.state[slot] = STATE_CODE[SiteState.ACTIVE]
-            self.sites.not_before[slot] = 0.0
-            self.sites.failures[slot] = 0
+            self._start_again(slot)
+
+    def pause_many(self, site_ids: NDArray[np.int64] | None, paused: bool) -> None:
+        """Pauses or resumes these sites, or all; nothing else of them changes. Sites that are not known are passed."""
+        slots = np.flatnonzero(self.sites.occupied()) if site_ids is None else self.sites.slots_of(site_ids)
+        self.sites.paused[slots[slots >= 0]] = paused
+
+    def end_backoffs(self, site_ids: Sequence[int]) -> None:
+        """These sites may be polled again."""
+        slots = self.sites.slots_of(np.array(site_ids, np.int64))
+        self._start_again(slots[slots >= 0])
+
+    def _start_again(self, slots: NDArray[np.int64] | int) -> None:
+        self.sites.state[slots] = STATE_CODE[SiteState.ACTIVE]
+        self.sites.not_before[slots] = 0.0
+        self.sites.failures[slots] = 0
+
+    def backing_off_on(self, host: int, now: float) -> NDArray[np.int64]:
+        """Ids of the sites on the host slot that back off, int64[k]."""
+        table, n = self.sites, self.sites.size
+        waiting = (table.host[:n] == host) & table.occupied()
+        waiting &= (table.state[:n] == STATE_CODE[SiteState.BACKING_OFF]) & (table.not_before[:n] > now)
+        return np.asarray(table.site_id[:n][waiting])
 
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
@@ -252,16 +316,41 @@ class Fleet:
             listener(event)
 
     def spendable(self, budget: float) -> float:
-        """What of a budget (cost per second) can be spent, given min_intervals and politeness."""
-        return min(budget, capacity(self.sites, self.hosts, self.settings))
+        """What of a budget (cost per second) can be spent, given min_intervals, min_yields and politeness."""
+        return min(budget, self.crowding().total)
+
+    def allocator_budget(self, budget: float) -> float:
+        """What of a budget (cost per second) an allocator is told: what min_intervals and politeness leave of it.
+
+        Not what its own beliefs leave, by way of min_yields: rates are believed on the scale of the gaps that the
+        budget makes, so that beliefs which make gaps longer would by that alone become others, and never settle.
+        """
+        return min(budget, self.reach(whatever_is_believed=True).total)
+
+    def crowding(self) -> Crowding:
+        """How much can be spent at all, and how hosts hold up their sites.
+
+        Of more than 65,536 sites as it was when the budget was last fitted, each 15 s: it goes through all of them.
+        """
+        if self._crowding is None or self.sites.size <= _LONG:
+            found = self.reach()
+            self._crowding = Crowding(found.total, found.by_host)
+        return self._crowding
+
+    def reach(self, *, whatever_is_believed: bool = False) -> Reach:
+        """How often each live site can be polled, whatever the budget."""
+        return reach(self.sites, self.hosts, self.settings, whatever_is_believed=whatever_is_believed)
 
     def fit_budget(self, budget: float | None = None) -> None:
         """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
         self.budget = self.budget if budget is None else budget
         self._fitted_sites = len(self.sites)
-        spendable = self.spendable(self.budget)
-        if abs(spendable - self.allocator.budget) > _NOTICEABLE * spendable:
-            self._do(partial(_set_budget, spendable))
+        reach = self.reach()
+        self._crowding = Crowding(reach.total, reach.by_host)
+        self.binding = reach.binding(self.budget)
+        told = self.budget if reach.total >= self.budget else self.allocator_budget(self.budget)
+        if abs(told - self.allocator.budget) > _NOTICEABLE * told:
+            self._do(partial(_set_budget, told))
 
     def remove(self, site_id: int) -> int | None:
         """Forgets a site; returns the slot that it had."""
@@ -287,38 +376,55 @@ class Fleet:
     def replace_allocator(self, name: str, allocator: Allocator) -> None:
         """Another allocator takes over; it must hold the same slots."""
         self.allocator_name, self.allocator = name, allocator
+        self.believes_anew.set()
 
     def live(self) -> NDArray[np.bool_]:
         """bool[size]: slots of sites that are being polled, or will be again without the user's doing."""
-        n = self.sites.size
-        live = self.sites.occupied() & ~self.sites.paused[:n]
-        live &= self.sites.state[:n] != STATE_CODE[SiteState.GONE]
-        return live
+        return self.sites.in_force()
 
     def live_cost(self) -> float:
         """Cost of one poll of every live site."""
-        return float(self.sites.cost[: self.sites.size].sum(where=self.live()))
+        live = self.live()
+        if self.sites.is_as_ever("cost"):  # 1 each: asked for at every choice
+            return float(np.count_nonzero(live))
+        return float(self.sites.cost[: self.sites.size].sum(where=live))
 
     def uniform_period(self) -> float:
-        """Seconds that round robin would leave between two polls of a site: Σ cost / budget."""
+        """Seconds that round robin would leave between two polls of a site: Σ cost / budget.
+
+        Round robin believes nothing: what min_yields leave unspent is its own.
+        """
         return self.live_cost() / self.allocator.budget
 
     def floors(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """float64[k]: shortest gap between two polls of each of the slots int64[k], its noise counted in, s."""
+        """float64[k]: shortest gap between two polls of each of the slots int64[k], s.
+
+        Its noise, and how long it is believed unchanged, are counted in.
+        """
         minimum = self.sites.min_interval[slots]
         own = np.where(np.isnan(minimum), self.settings.min_interval_seconds, minimum)
-        return np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots))
+        own = np.maximum(own, NoiseCap(self.sites).floors(self.uniform_period(), slots))
+        return np.maximum(own, self.sites.quiet_waits(slots))
 
     def host_name(self, slot: int) -> str:
         """The host "name:port" of a site's slot."""
         return self.hosts.names[int(self.sites.host[slot])]
 
     def hosts_polled(self, until: float) -> int:
-        """How many hosts have a site that is being polled, or that nothing keeps from being polled by `until`."""
-        table, n = self.sites, self.sites.size
-        alive = self.live()
-        alive &= table.in_flight[:n] | (table.not_before[:n] <= until)
-        return int(np.count_nonzero(np.bincount(table.host[:n][alive])))
+        """How many hosts have a site that is being polled, or that nothing keeps from being polled by `until`.
+
+        Where they are more than a hundred it is not said how many more.
+        """
+        table, seen = self.sites, np.zeros(self.hosts.size, np.bool_)
+        held = None if self.hosts.is_as_ever("held_until") else self.hosts.held(until)
+        for part in stretches(table.size):
+            alive = table.in_force(part)
+            alive &= table.in_flight[part] | (table.not_before[part] <= until)
+            hosts = table.host[part][alive]
+            seen[hosts if held is None else hosts[~held[hosts]]] = True
+            if np.count_nonzero(seen) > _HOSTS_ENOUGH:
+                break
+        return int(np.count_nonzero(seen))
 
 
 def _renew(slots: NDArray[np.int64], take_in: Event, allocator: Allocator) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.benefit import Benefit
 from pollerd.allocation.mixture import Mixture
+from pollerd.columns import stretches
 from pollerd.daemon.fleet import Fleet
 
 _FRESH_SECONDS = 5.0
@@ -23,6 +24,7 @@ _SMALL = 1_000
 """Sites up to which the figures are worked out on the spot: some ten milliseconds."""
 SAMPLE_SITES = 16_384
 """Of more sites the figures are worked out from about as many: all would hold up the loop, and fill memory."""
+_LEAST_PERIOD_SECONDS = 1e-200
 _GOLDEN = 2_654_435_769
 """2³² over the golden ratio."""
 _CURVE_SHARE = 0.05
@@ -37,7 +39,7 @@ class Figures:
 
     benefit: Benefit
     as_scheduled: float
-    """When every site keeps the interval between its last two polls."""
+    """When every site keeps the interval between its last two polls, but for what its bounds have become."""
     slots: NDArray[np.int64]
     """int64[k], ascending: the sites that `benefit.periods` float64[k] are of."""
 
@@ -63,7 +65,7 @@ class Belief:
     cost: NDArray[np.float64]
     half_life: NDArray[np.float64]
     floor: NDArray[np.float64]
-    """Shortest gap between two polls, s."""
+    """Shortest gap between two polls that intervals, beliefs (min_yield) and politeness allow, s."""
     last_gap: NDArray[np.float64]
     budget: float
     """What the user allows."""
@@ -82,19 +84,50 @@ class Belief:
         return min(budget, self.reach) / self.factor
 
     def uniform(self) -> NDArray[np.float64]:
-        """Periods float64[k] s under round robin."""
-        return np.maximum(float(self.cost.sum()) / self.share(self.budget), self.floor)
+        """Periods float64[k] s under round robin: one for all, but no shorter than each may have."""
+        return np.maximum(even_period(self.cost, self.floor, self.share(self.budget)), self.floor)
+
+    def as_kept(self) -> NDArray[np.float64]:
+        """Periods float64[k] s when every site keeps the gap between its last two polls, within the same bounds.
+
+        A site that was not polled twice counts as under round robin.
+        """
+        return np.where(np.isfinite(self.last_gap), np.maximum(self.last_gap, self.floor), self.uniform())
 
 
-def sample(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """About `SAMPLE_SITES` of the slots, the same each time; all where they are no more.
+def sample(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """About `SAMPLE_SITES` of the chosen slots, bool[n], the same each time; all where they are no more.
 
     By multiples of the golden ratio: steps of one length would meet what repeats in a list in step.
     """
-    if len(slots) <= SAMPLE_SITES:
-        return slots
-    place = slots.astype(np.uint32) * np.uint32(_GOLDEN)
-    return slots[place < 2**32 * SAMPLE_SITES / len(slots)]
+    number = int(np.count_nonzero(chosen))
+    if number <= SAMPLE_SITES:
+        return np.flatnonzero(chosen)
+    return np.concatenate(
+        [_sample(part, chosen[part], 2**32 * SAMPLE_SITES / number) for part in stretches(len(chosen))]
+    )
+
+
+def _sample(part: slice, chosen: NDArray[np.bool_], below: float) -> NDArray[np.int64]:
+    place = np.arange(part.start, part.stop, dtype=np.uint32) * np.uint32(_GOLDEN)
+    slots: NDArray[np.int64] = np.flatnonzero(chosen & (place < below)) + part.start
+    return slots
+
+
+def even_period(cost: NDArray[np.float64], floor: NDArray[np.float64], budget: float) -> float:
+    """The period, s, at which `Σ cost / max(period, floor)` is the budget; 0 where the floors leave some of it over.
+
+    cost, floor float64[k].
+    """
+    order = np.argsort(floor)
+    cost, floor = cost[order], np.maximum(floor[order], _LEAST_PERIOD_SECONDS)
+    slower = np.append(np.cumsum((cost / floor)[::-1])[::-1], 0.0)
+    if slower[0] <= budget:
+        return 0.0
+    # Those before place i share one period; the others keep their floors.
+    spent = np.cumsum(cost) / floor + slower[1:]
+    place = int(np.searchsorted(-spent, -budget, "right"))
+    return float(cost[:place].sum() / (budget - slower[place]))
 
 
 class Forecast:
@@ -150,13 +183,13 @@ class Forecast:
         place = int(np.searchsorted(figures.slots, slot))
         if place < len(figures.slots) and figures.slots[place] == slot:
             return float(figures.benefit.periods[place])
-        if not self._fleet.live()[slot]:
+        if not self._fleet.sites.in_force(np.array([slot]))[0]:
             return math.inf
         return float(self._belief_of(np.array([slot])).mixture().periods(figures.benefit.price)[0])
 
     def belief(self) -> Belief:
         """What is believed now, of a sample where there are very many sites."""
-        return self._belief_of(sample(np.flatnonzero(self._fleet.live())))
+        return self._belief_of(sample(self._fleet.live()))
 
     def _keep(self, figures: Figures) -> Figures:
         self._figures, self._at = figures, self._clock()
@@ -164,17 +197,17 @@ class Forecast:
 
     def _belief_of(self, slots: NDArray[np.int64]) -> Belief:
         fleet, sites = self._fleet, self._fleet.sites
-        cost = sites.cost[slots]
+        cost, crowding = sites.cost[slots], fleet.crowding()
         return Belief(
             slots=slots,
             rates=fleet.allocator.belief_of(slots),
             weight=sites.weight[slots],
             cost=cost,
             half_life=sites.half_life[slots],
-            floor=fleet.floors(slots),
+            floor=fleet.floors(slots) * crowding.of(sites.host[slots]),
             last_gap=sites.last_gap[slots].astype(np.float64),
             budget=fleet.budget,
-            reach=fleet.spendable(math.inf),
+            reach=crowding.total,
             objective=self._objective(),
             factor=fleet.live_cost() / float(cost.sum()) if len(slots) else 1.0,
         )
@@ -184,7 +217,7 @@ def _figures(belief: Belief) -> Figures:
     mixture = belief.mixture()
     price, periods = mixture.split(belief.share(belief.budget))
     best, uniform, as_scheduled = (
-        mixture.value(every) * belief.factor for every in (periods, belief.uniform(), belief.last_gap)
+        mixture.value(every) * belief.factor for every in (periods, belief.uniform(), belief.as_kept())
     )
     return Figures(Benefit(price, best, uniform, periods), as_scheduled, belief.slots)
 

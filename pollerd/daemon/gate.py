@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import time
 
 from asyncio_throttle.throttler import Throttler
 
-from pollerd.errors import InvalidValueError
-
-BUDGET_MIN = 0.01
-BUDGET_MAX = 10_000.0
+from pollerd.daemon.settings import check_budget
 
 _TOLERANCE_SECONDS = 0.02
 """How late a start may be without being lost: the gate catches up on stalls of the loop up to this long."""
-_RATE_SHARE = 0.97
-"""Share of the budget that is let through. With tolerance t and share s, a window of T >= 1 s sees at most
+_RATE_SHARE = 0.96
+"""Share of the budget that is let through, less than the share that the pacer may write: else what one slow connection
+has held up would be held up for ever. With tolerance t and share s, a window of T >= 1 s sees at most
 s·budget·(T + t) + 1 starts, which stays within budget·T + 1 as long as s·(1 + t) <= 1."""
-_WAIT_CAP_SECONDS = 0.1
 _WAIT_FLOOR_SECONDS = 0.005
 """Shortest wait: at high rates several starts share one turn of the loop, which costs a fraction of one turn each."""
-
-
-def check_budget(value: float) -> float:
-    """The budget, if it can be kept; InvalidValueError otherwise."""
-    if not BUDGET_MIN <= value <= BUDGET_MAX:
-        raise InvalidValueError("budget", f"polls per second from {BUDGET_MIN} to {BUDGET_MAX:g}", value)
-    return float(value)
 
 
 class BudgetGate(Throttler):
@@ -42,9 +34,10 @@ class BudgetGate(Throttler):
         """`last_start` (monotonic s): the last start of the run before, for the window must hold across a restart."""
         self._budget = check_budget(budget)
         self._last_cost = 1.0
-        super().__init__(rate_limit=1, period=1 / (self._budget * _RATE_SHARE), retry_interval=_WAIT_CAP_SECONDS)
+        super().__init__(rate_limit=1, period=1 / (self._budget * _RATE_SHARE), retry_interval=_WAIT_FLOOR_SECONDS)
         self._due = last_start
-        self.turned_at = time.monotonic()
+        self._changed = asyncio.Event()
+        self._waiting = 0
         self._task_logs.append(last_start)
 
     @property
@@ -56,20 +49,34 @@ class BudgetGate(Throttler):
     def budget(self, value: float) -> None:
         self._budget = check_budget(value)
         self.period = self._last_cost / (self._budget * _RATE_SHARE)
+        self._changed.set()
 
-    def flush(self) -> None:
-        """Drops the logged start when its turn is over, else notes how long that takes."""
-        self.turned_at = time.monotonic()
-        super().flush()  # type: ignore[no-untyped-call]
-        if self._task_logs:
-            wait = self._due + self.period - time.monotonic()
-            self.retry_interval = min(max(wait, _WAIT_FLOOR_SECONDS), _WAIT_CAP_SECONDS)
+    @property
+    def turns_by(self) -> float:
+        """By when somebody who waits is let through (monotonic s); -inf: nobody waits."""
+        return self._due + self.period if self._waiting else -math.inf
 
     async def acquire(self, cost: float = 1.0) -> None:
         """Waits for the turn of a poll that costs `cost` of the budget."""
+        self._waiting += 1
+        try:
+            await self._turn_comes()
+        finally:
+            self._waiting -= 1
         await super().acquire()  # type: ignore[no-untyped-call]
         now = self._task_logs.pop()
         self._due = max(self._due + self.period, now - _TOLERANCE_SECONDS)
         self._task_logs.append(self._due)
         self._last_cost = cost
         self.period = cost / (self._budget * _RATE_SHARE)
+
+    async def _turn_comes(self) -> None:
+        """In one sleep, unless the budget changes or another is first; Throttler would look again and again.
+
+        A little late at high rates, so that several starts share a turn of the loop.
+        """
+        while (wait := self._due + self.period - time.monotonic()) >= 0:
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(wait, _WAIT_FLOOR_SECONDS)):
+                    await self._changed.wait()

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from pollerd.columns import stretches
 from pollerd.daemon.collection import CollectionOutlook
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
@@ -18,15 +19,14 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
-_EVERY_SECONDS = 1.0
-_OUTLOOK_EVERY = 15
-_COLLECTION_EVERY = 5
+_OUTLOOK_SECONDS = 15.0
+_COLLECTION_SECONDS = 5.0
 _COLLECTION_SHARE = 0.05
 """Of the time at most: counting millions of pages takes a second or more."""
 
 
 class Gauges:
-    """Looks at the daemon each second, at the forecast each fifteenth, at the collection each fifth or more rarely."""
+    """Looks at the daemon when it is asked, at the forecast each 15 s, at a collection each 5 s or more rarely."""
 
     def __init__(
         self,
@@ -41,19 +41,21 @@ class Gauges:
         self._fleet, self._gate, self._meter = fleet, gate, meter
         self._forecast, self._outlook, self._collection = forecast, outlook, collection
         self._instruments = instruments
+        instruments.before_shown(self._look)
 
-    async def run(self) -> None:
+    async def follow_forecast(self) -> None:
         """Until cancelled."""
-        turn, next_count = 0, 0.0
         while True:
-            self._look()
-            if turn % _OUTLOOK_EVERY == 0:
-                await self._look_ahead()
-            if turn % _COLLECTION_EVERY == 0 and (began := time.monotonic()) >= next_count:
-                await self._look_at_collection()
-                next_count = began + (time.monotonic() - began) / _COLLECTION_SHARE
-            turn += 1
-            await asyncio.sleep(_EVERY_SECONDS)
+            await self._look_ahead()
+            await asyncio.sleep(_OUTLOOK_SECONDS)
+
+    async def follow_collection(self) -> None:
+        """Until cancelled; ends where there is none, for one begins with a start of the daemon only."""
+        there = True
+        while there:
+            began = time.monotonic()
+            there = await self._look_at_collection()
+            await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
 
     def _look(self) -> None:
         instruments, sites = self._instruments, self._fleet.sites
@@ -61,13 +63,15 @@ class Gauges:
         instruments.budget.set(budget)
         instruments.utilization.set(self._meter.rate() / budget)
         instruments.dispatch_age.set(self._meter.dispatch_age())
-        n = sites.size
-        occupied = sites.occupied()
-        paused = occupied & sites.paused[:n]
-        counts = np.bincount(sites.state[:n][occupied & ~paused], minlength=len(STATES))
+        counts, paused = np.zeros(len(STATES), np.int64), 0
+        for part in stretches(sites.size):
+            occupied = sites.site_id[part] >= 0
+            active = occupied & ~sites.paused[part]
+            counts += np.bincount(sites.state[part][active], minlength=len(STATES))
+            paused += int(np.count_nonzero(occupied)) - int(np.count_nonzero(active))
         for state, count in zip(STATES, counts.tolist(), strict=True):
             instruments.sites[state].set(count)
-        instruments.sites[SiteState.PAUSED].set(int(paused.sum()))
+        instruments.sites[SiteState.PAUSED].set(paused)
 
     async def _look_ahead(self) -> None:
         self._fleet.fit_budget()
@@ -79,14 +83,15 @@ class Gauges:
         instruments.late_sites.set(self._outlook.late_sites())
         instruments.noisy_sites.set(self._outlook.noisy_sites())
 
-    async def _look_at_collection(self) -> None:
+    async def _look_at_collection(self) -> bool:
+        """Whether there is one, as far as can be told."""
         try:
             view = await self._collection.view()
         except DatabaseUnavailableError:
             # `storage_failing` tells of it; what was seen last stays.
-            return
+            return True
         if view is None:
-            return
+            return False
         instruments = self._instruments
         for state, count in view.pages.items():
             instruments.collection_pages[state].set(count)
@@ -94,3 +99,4 @@ class Gauges:
         instruments.collection_harvest.set(view.harvest_rate or 0.0)
         instruments.collection_relevance.set(view.mean_relevance or 0.0)
         instruments.collection_freshness.set(math.nan if view.freshness is None else view.freshness)
+        return True

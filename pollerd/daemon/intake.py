@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import time
 
 import structlog
@@ -23,17 +25,15 @@ class Intake:
         self._fleet, self._journal, self._instruments = fleet, journal, instruments
         self._watch: LinkWatch[Finding] = LinkWatch()
         self._held_since = 0.0
+        self.online = asyncio.Event()
+        """Cleared while our own link seems down."""
+        self.online.set()
         self._log = structlog.get_logger("pollerd.link")
 
     @property
     def offline(self) -> bool:
         """Whether our own link seems down."""
-        return self._watch.state is LinkState.OFFLINE
-
-    @property
-    def probe_wait(self) -> float:
-        """While offline: seconds to the next probe."""
-        return self._watch.probe_wait
+        return not self.online.is_set()
 
     def put(self, finding: Finding) -> None:
         """Takes a finished poll."""
@@ -53,12 +53,17 @@ class Intake:
         """What is held back of this site's polls is of a page that it no longer is."""
         self._watch.drop(lambda finding: finding.site_id == site_id)
 
+    @property
+    def review_in(self) -> float:
+        """Seconds until `review` has something to do, below 0 where that is overdue; inf: nothing is held back."""
+        if not self._watch.holding:
+            return math.inf
+        slow = 2 * hosts_that_must_fail(self._fleet.hosts.size) / self._fleet.budget
+        return self._held_since + max(PATIENCE_SECONDS, slow) - time.monotonic()
+
     def review(self) -> None:
         """Failures held back for long, with no other host to shed light on them, count: none waits for ever."""
-        if not self._watch.holding:
-            return
-        slow = 2 * hosts_that_must_fail(self._fleet.hosts.size) / self._fleet.budget
-        if time.monotonic() - self._held_since > max(PATIENCE_SECONDS, slow):
+        if self.review_in < 0:
             for finding in self._watch.held():
                 self._journal.put(finding)
 
@@ -74,6 +79,7 @@ class Intake:
         for held in self._watch.answered():
             self._journal.put(held)
         if was_offline:
+            self.online.set()
             self._instruments.offline.set(0)
             self._log.info("online", polling="resumed")
 
@@ -89,7 +95,8 @@ class Intake:
         for nobodys in dropped:
             self._instruments.dropped_while_offline.inc()
             self._release(nobodys)
-        if self.offline and not was_offline:
+        if self._watch.state is LinkState.OFFLINE and not was_offline:
+            self.online.clear()
             self._instruments.offline.set(1)
             self._log.warning("offline", hosts_failed=len(dropped), last=finding.outcome.detail, polling="probing")
 

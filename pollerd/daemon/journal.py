@@ -15,14 +15,13 @@ import structlog
 from pollerd.daemon.bookkeeper import Bookkeeper, Entry
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS, StorageHealth
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaError
 from pollerd.storage import Batch, HostRobots, PollRecord, Store
 from pollerd.telemetry import Instruments
 
 _SHARED_STATE_SECONDS = 30.0
 """What is learned in common is large; after a crash the polls since it was stored teach it again."""
-_RETRY_FIRST_SECONDS = 0.5
-_RETRY_CAP_SECONDS = 5.0
 
 T = TypeVar("T")
 
@@ -35,14 +34,19 @@ def _part(batch: Batch, records: tuple[PollRecord, ...]) -> Batch:
 class Journal:
     """Takes findings, keeps them until they are committed, then frees their sites for the next poll.
 
-    While the database does not take a commit the same batch is tried again and again, `healthy` is cleared (so that
-    the dispatcher starts nothing) and `failure` says why.
+    While the database does not take a commit the same batch is tried again and again, and `health` says so (so that
+    the dispatcher starts nothing).
     """
 
     def __init__(
-        self, bookkeeper: Bookkeeper, store: Store, settings: DaemonSettings, instruments: Instruments
+        self,
+        bookkeeper: Bookkeeper,
+        store: Store,
+        health: StorageHealth,
+        settings: DaemonSettings,
+        instruments: Instruments,
     ) -> None:
-        self._bookkeeper, self._store = bookkeeper, store
+        self._bookkeeper, self._store, self._health = bookkeeper, store, health
         self._settings, self._instruments = settings, instruments
         self._findings: list[Finding] = []
         self._robots: dict[int, HostRobots] = {}
@@ -54,9 +58,6 @@ class Journal:
         self._busy = asyncio.Lock()
         self._shared_at = -math.inf
         self._log = structlog.get_logger("pollerd.journal")
-        self.healthy = asyncio.Event()
-        self.healthy.set()
-        self.failure: str | None = None
 
     def put(self, finding: Finding) -> None:
         """Takes a finding; its site stays in flight until it is committed."""
@@ -171,29 +172,15 @@ class Journal:
         return True
 
     async def _retry(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Calls until the database answers; says once that it does not, and once that it does again."""
-        wait = _RETRY_FIRST_SECONDS
+        """Calls until the database answers."""
+        wait = FIRST_RETRY_SECONDS
         while True:
             try:
                 result = await call()
             except DatabaseUnavailableError as error:
-                self._failed(str(error))
+                self._health.failed("commits", str(error))
                 await asyncio.sleep(wait)
-                wait = min(wait * 2, _RETRY_CAP_SECONDS)
+                wait = min(wait * 2, RETRY_CAP_SECONDS)
             else:
-                self._works()
+                self._health.works("commits")
                 return result
-
-    def _failed(self, why: str) -> None:
-        if self.healthy.is_set():
-            self._log.error("storage_failing", reason=why, polling="paused")
-        self.failure = why
-        self.healthy.clear()
-        self._instruments.storage_failing.set(1)
-
-    def _works(self) -> None:
-        if not self.healthy.is_set():
-            self._log.info("storage_recovered", polling="resumed")
-            self._instruments.storage_failing.set(0)
-        self.failure = None
-        self.healthy.set()

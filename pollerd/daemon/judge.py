@@ -8,13 +8,15 @@ from msgspec.structs import replace
 
 from pollerd.daemon.finding import Finding
 from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
-from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after
+from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
 from pollerd.storage import ChangeDraft, PollRecord, SiteMemory
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
 REDIRECT_CONFIRMATIONS = 3
 """A permanent redirect is proposed as the site's URL once it was met this often in a row."""
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
+_REFUSALS = frozenset({429, 503})
 _HOST_THROTTLES = 3
 
 
@@ -74,26 +76,31 @@ def _verdict(
         return SiteState.GONE, None
     if kind is OutcomeKind.DENIED:
         return SiteState.BLOCKED, ROBOTS_RECHECK_SECONDS * float(rng.uniform(1.0, 1.1))
-    asked = clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
-    own = backoff_seconds(failures, settings.backoff_base_seconds, settings.backoff_cap_seconds, rng)
-    wait = own if asked is None else asked
-    return (SiteState.BLOCKED if kind is OutcomeKind.BLOCKED_ADDRESS else SiteState.BACKING_OFF), wait
+    state = SiteState.BLOCKED if kind is OutcomeKind.BLOCKED_ADDRESS else SiteState.BACKING_OFF
+    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECTS:  # nobody refused: the next host was not free
+        return state, clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
+    return state, _backoff(failures, outcome, settings, rng)
 
 
 def _host_verdict(
     outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[float | None, int]:
-    """429 pauses the host at once; 503 its URL first, and the host when it keeps coming."""
+    """429 pauses the host at once; 503 its URL first, and the host when it keeps coming. An answer ends the row."""
     if outcome.status is None:
         return None, throttles
-    if outcome.status not in (429, 503):
-        return None, 0
+    if outcome.status not in _REFUSALS:
+        return None, throttles if outcome.status >= 500 else 0
     throttles += 1
     if outcome.status == 503 and throttles < _HOST_THROTTLES:
         return None, throttles
-    asked = clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
-    own = backoff_seconds(throttles, settings.backoff_base_seconds, settings.backoff_cap_seconds, rng)
-    return (own if asked is None else asked), throttles
+    return _backoff(throttles, outcome, settings, rng), throttles
+
+
+def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng: np.random.Generator) -> float:
+    """Seconds to leave alone what has failed so often in a row, at least as long as the server asked for."""
+    cap = settings.backoff_cap_seconds
+    own = backoff_seconds(failures, settings.backoff_base_seconds, cap, rng)
+    return lengthened(own, outcome.retry_after, cap)
 
 
 def _poll(finding: Finding, kind: OutcomeKind, standing: Standing) -> Poll:

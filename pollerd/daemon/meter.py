@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
+from collections.abc import Iterator
 
 _WINDOW_SECONDS = 60
 
@@ -16,6 +18,7 @@ class Meter:
         self._seconds: deque[list[float]] = deque()
         self._last_start = self._began
         self._last_idle = self._began
+        self._nothing_due = False
         self.started = 0
 
     def note_start(self, cost: float) -> None:
@@ -30,9 +33,16 @@ class Meter:
             self._seconds.append([second, cost])
             self._drop_old(now)
 
-    def note_idle(self) -> None:
-        """Nothing is due: that nothing starts is no fault."""
-        self._last_idle = time.monotonic()
+    @contextlib.contextmanager
+    def idle(self, nothing_due: bool) -> Iterator[None]:
+        """A wait during which, where nothing is due, it is no fault that nothing starts."""
+        self._nothing_due = nothing_due
+        try:
+            yield
+        finally:
+            if nothing_due:
+                self._last_idle = time.monotonic()
+            self._nothing_due = False
 
     def rate(self) -> float:
         """Cost per second spent over the last minute (or since the start, when that is shorter)."""
@@ -43,6 +53,8 @@ class Meter:
 
     def dispatch_age(self) -> float:
         """Seconds since a poll last started while sites were due; 0 while none are."""
+        if self._nothing_due:
+            return 0.0
         return max(0.0, time.monotonic() - max(self._last_start, self._last_idle))
 
     def _drop_old(self, now: float) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pollerd.columns import stretches
 from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
+from pollerd.daemon.limiting import in_words
 from pollerd.daemon.meter import Meter
+from pollerd.daemon.quiet import told_waits
 from pollerd.daemon.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
 from pollerd.model import STATE_CODE, STATES, SiteState
+from pollerd.scheduling.waiting import at_private_addresses
+from pollerd.wording import counted
 
 DAY_SECONDS = 86_400.0
 HOUR_SECONDS = 3_600.0
@@ -64,8 +69,8 @@ class Outlook:
         if slot is None:
             return None
         one = np.array([slot], np.int64)
-        elapsed = sites.elapsed(now)
-        urgency = float(allocator.urgency_of(one, elapsed[one], now)[0])
+        elapsed = sites.elapsed_of(one, now)
+        urgency = float(allocator.urgency_of(one, elapsed, now)[0])
         low, high = allocator.rate_interval(one)
         period = _number(self._forecast.period(slot))
         earliest = self._earliest(slot, float(self._fleet.floors(one)[0]))
@@ -78,27 +83,32 @@ class Outlook:
             rate_per_day=_number(float(allocator.rates_of(one)[0]) * DAY_SECONDS),
             rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
             rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
-            elapsed=_number(float(elapsed[slot])),
-            change_probability=_number(float(allocator.change_probability(one, elapsed[one])[0])),
+            elapsed=_number(float(elapsed[0])),
+            change_probability=_number(float(allocator.change_probability(one, elapsed)[0])),
             urgency=_number(urgency),
-            rank=self._rank(urgency, elapsed, now) if math.isfinite(urgency) else None,
+            rank=self._rank(urgency, now) if math.isfinite(urgency) else None,
             price=self._forecast.figures().benefit.price,
             budget_share=None if period is None else _number(float(sites.cost[slot]) / period / self._fleet.budget),
             expected_interval=period,
             next_poll_at=soon,
             next_expected_poll_at=_number(expected),
+            believed_unchanged_until=self._quiet_until(slot, now),
+            told_ttl=float(sites.told_ttl[slot]) or None,
             why_not_now=self._why_not_now(slot, earliest, now),
             capped_to_uniform=bool(sites.changes_always(one)[0]),
             failures=int(sites.failures[slot]),
             notes=allocator.notes(slot),
+            host=self._fleet.host_name(slot),
+            host_override=self._fleet.hosts.overrides.get(int(sites.host[slot])),
         )
 
-    def _rank(self, urgency: float, elapsed: NDArray[np.float64], now: float) -> int:
+    def _rank(self, urgency: float, now: float) -> int:
         """The place of this urgency among all sites, from 1; of very many, as a sample has it."""
-        everyone = np.flatnonzero(self._fleet.sites.occupied())
+        everyone = self._fleet.sites.occupied()
         some = sample(everyone)
-        above = np.count_nonzero(self._fleet.allocator.urgency_of(some, elapsed[some], now) > urgency)
-        return 1 + round(above * len(everyone) / len(some))
+        elapsed = self._fleet.sites.elapsed_of(some, now)
+        above = np.count_nonzero(self._fleet.allocator.urgency_of(some, elapsed, now) > urgency)
+        return 1 + round(above * np.count_nonzero(everyone) / len(some))
 
     async def allocation_over_budgets(self) -> AllocationView:
         """`allocation`, with the benefit curve; worked out off the loop."""
@@ -113,11 +123,15 @@ class Outlook:
     def allocation(self) -> AllocationView:
         """What the budget brings: as scheduled, under uniform, at the best split; without the benefit curve."""
         figures, budget = self._forecast.figures(), self._fleet.budget
+        limit, rate = self._fleet.binding, self._meter.rate()
         return AllocationView(
             allocator=self._fleet.allocator_name,
             objective=self._objective(),
             budget=budget,
-            utilization=self._meter.rate() / budget,
+            utilization=rate / budget,
+            spendable=self._fleet.spendable(budget),
+            binding=limit.value,
+            binding_in_words=in_words(limit, rate, budget),
             price=figures.benefit.price,
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
             expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
@@ -134,8 +148,11 @@ class Outlook:
 
     def late_sites(self) -> int:
         """How many sites are past their max_interval."""
-        late = self._fleet.sites.lateness(self._clock(), self._fleet.settings.max_interval_seconds)
-        return int((late > 0).sum())
+        sites, longest = self._fleet.sites, self._fleet.settings.max_interval_seconds
+        if longest == math.inf and sites.is_as_ever("max_interval"):
+            return 0
+        now = self._clock()
+        return sum(int(np.count_nonzero(sites.lateness(now, longest, part) > 0)) for part in stretches(sites.size))
 
     def noisy_sites(self) -> int:
         """How many sites change at nearly every poll and are held to the uniform share."""
@@ -147,7 +164,7 @@ class Outlook:
         if sites.paused[slot] or sites.state[slot] == _GONE:
             return None
         own = max(float(sites.last_poll[slot]) + floor, float(sites.not_before[slot]))
-        return max(own, self._fleet.hosts.ready_at_of(int(sites.host[slot])))
+        return _number(max(own, self._fleet.hosts.ready_at_of(int(sites.host[slot]))))
 
     def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
         """What keeps the site from being polled at once; None: nothing but the budget."""
@@ -155,19 +172,43 @@ class Outlook:
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
         noisy = bool(sites.changes_always(np.array([slot]))[0])
         waiting = earliest is not None and earliest > now
+        failures = counted(int(sites.failures[slot]), "failure")
         reasons = (
             (bool(sites.paused[slot]), "paused by the user"),
             (state is SiteState.GONE, "the server said 410 Gone"),
             (bool(sites.in_flight[slot]), "a poll is under way"),
-            (float(sites.not_before[slot]) > now, f"{state.value} after {sites.failures[slot]} failures"),
+            (
+                bool(at_private_addresses(sites)[slot]),
+                "its address is private, and pollerd runs without --allow-private",
+            ),
+            (float(sites.not_before[slot]) > now, f"{state.value} after {failures}"),
+            (float(hosts.held_until[host]) > now, "its host was paused by hand"),
             (float(hosts.paused_until[host]) > now, "the host asked to be left alone"),
             (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),
             (bool(hosts.busy[host]), "another request to the host is under way"),
             (hosts.ready_at_of(host) > now, "the host's interval is not over"),
             (noisy and waiting, "held to the uniform share: it changes at nearly every poll"),
+            (self._quiet_until(slot, now) is not None, self._unchanged_in_words(slot)),
             (waiting, "its min_interval is not over"),
         )
         return next((text for holds, text in reasons if holds), None)
+
+    def _quiet_until(self, slot: int, now: float) -> float | None:
+        """The moment, epoch s, until which the site is believed unchanged; None where that is over."""
+        until = float(self._fleet.sites.quiet_until[slot])
+        return until if until > now and not self._fleet.sites.asap[slot] else None
+
+    def _unchanged_in_words(self, slot: int) -> str:
+        sites = self._fleet.sites
+        own, until = float(sites.min_yield[slot]), float(sites.quiet_until[slot])
+        share = self._fleet.settings.min_yield if math.isnan(own) else own
+        if not math.isfinite(until):
+            return ""
+        told = float(sites.last_seen[slot]) + float(told_waits(self._fleet, np.array([slot]))[0])
+        moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        if told >= until:
+            return f"its max-age or ttl holds until {moment}: respect-ttl"
+        return f"believed unchanged until {moment}: min-yield {100 * share:g} %"
 
     def _maximum_intervals_feasible(self) -> bool:
         sites, n = self._fleet.sites, self._fleet.sites.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.hops import Hops
 from pollerd.daemon.pace import Pace
+from pollerd.daemon.pacer import WritePacer
 from pollerd.daemon.reader import Reader
 from pollerd.daemon.robots import RobotsKeeper
 from pollerd.daemon.settings import DaemonSettings
@@ -39,9 +41,11 @@ class Poller:
         clock: Callable[[], float],
         reader: Reader | None = None,
         pace: Pace | None = None,
+        *,
+        pacer: WritePacer,
     ) -> None:
-        """`reader`, `pace`: the topic robot's; None: there is none."""
-        self._reader, self._pace = reader, pace
+        """`pacer`: decides when a request is written. `reader`, `pace`: the topic robot's; None: there is none."""
+        self._reader, self._pace, self._pacer = reader, pace, pacer
         self._fleet, self._fetcher, self._robots = fleet, fetcher, robots
         self._workshop, self._faults, self._clock = workshop, faults, clock
         self.full_get_every = settings.full_get_every
@@ -60,9 +64,10 @@ class Poller:
         may_follow = (
             hops.may_follow if self._reader is None else self._reader.following(memory.site_id, hops.may_follow)
         )
+        send = partial(self._pacer.send, float(self._fleet.sites.cost[slot]))
         began = time.perf_counter()
         try:
-            outcome = await self._fetcher.fetch(self._request(slot, memory), may_follow)
+            outcome = await self._fetcher.fetch(self._request(slot, memory), may_follow, send)
         finally:
             hops.finish()
             if self._pace is not None:
@@ -76,7 +81,7 @@ class Poller:
 
     async def _understood(self, slot: int, memory: SiteMemory, outcome: Outcome, put_off: float | None) -> Finding:
         outcome = _dated(outcome, self._clock())
-        if put_off is not None:
+        if put_off is not None and outcome.kind is OutcomeKind.DENIED:
             outcome = _put_off(outcome, put_off)
         detection = await self._detect(slot, memory, outcome)
         reading = None if self._reader is None else await self._reader.read(memory, outcome, detection)

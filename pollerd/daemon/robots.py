@@ -10,13 +10,14 @@ import numpy as np
 import structlog
 
 from pollerd.daemon.fleet import USER_AGENT_TOKEN, Fleet
-from pollerd.daemon.gate import BUDGET_MIN, BudgetGate
+from pollerd.daemon.gate import BudgetGate
 from pollerd.daemon.journal import Journal
+from pollerd.daemon.settings import BUDGET_MIN
 from pollerd.daemon.turns import WAIT_SECONDS, Turns
 from pollerd.daemon.workshop import Workshop
 from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.scheduling import RobotsText, backoff_seconds, clamp_retry_after, rules_allow, rules_delay
+from pollerd.scheduling import RobotsText, backoff_seconds, lengthened, rules_allow, rules_delay
 from pollerd.storage import HostRobots
 from pollerd.telemetry import Instruments
 from pollerd.urls import host_of, robots_url
@@ -82,13 +83,15 @@ class RobotsKeeper:
         return _outcome(response, started_at)
 
     async def _in_turn(self, turns: Turns, url: str) -> bool:
-        """Waits for the turn of the host that a robots.txt is redirected to; always True.
+        """Waits for the turn of the host that a robots.txt is redirected to; False where that is paused by hand.
 
         Where the turn does not come soon it is asked all the same: without its rules nothing of a host may be.
         """
         host = self._fleet.hosts.slot_of(host_of(url))
         if host is None:
             return True
+        if self._fleet.hosts.held_until[host] > self._clock():
+            return False
         if turns.holds(host):
             await turns.spacing(host)
         elif await turns.wait(host, self._clock() + WAIT_SECONDS):
@@ -115,10 +118,10 @@ class RobotsKeeper:
         hosts, now = self._fleet.hosts, self._clock()
         if response.kind == "unreachable":
             cap = min(self._fleet.settings.backoff_cap_seconds, _RETRY_CAP_SECONDS)
-            asked = clamp_retry_after(response.retry_after, self._fleet.settings.backoff_cap_seconds)
             failures = int(hosts.robots_failures[host]) + 1
             own = backoff_seconds(failures, self._fleet.settings.backoff_base_seconds, cap, self._rng)
-            hosts.robots_unreachable(host, now + (own if asked is None else asked))
+            wait = lengthened(own, response.retry_after, self._fleet.settings.backoff_cap_seconds)
+            hosts.robots_unreachable(host, now + wait)
             self._log.info("robots_unreachable", host=hosts.names[host], reason=response.detail)
             return
         hosts.set_rules(host, text, now, delay)

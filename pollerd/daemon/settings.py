@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pollerd import allocation
-from pollerd.daemon.gate import check_budget
+from pollerd.allocation.registered import NAMES
 from pollerd.errors import InvalidValueError
+
+BUDGET_MIN = 0.01
+BUDGET_MAX = 10_000.0
+
+
+def check_budget(value: float) -> float:
+    """The budget, if it can be kept; InvalidValueError otherwise."""
+    if not BUDGET_MIN <= value <= BUDGET_MAX:
+        raise InvalidValueError("budget", f"polls per second from {BUDGET_MIN} to {BUDGET_MAX:g}", value)
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -35,10 +44,10 @@ class DaemonSettings:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        if self.allocator not in allocation.names():
-            raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), self.allocator)
-        if not set(self.shadows) <= set(allocation.names()):
-            raise InvalidValueError("shadow", "some of " + ", ".join(allocation.names()), ", ".join(self.shadows))
+        if self.allocator not in NAMES:
+            raise InvalidValueError("allocator", "one of " + ", ".join(NAMES), self.allocator)
+        if not set(self.shadows) <= set(NAMES):
+            raise InvalidValueError("shadow", "some of " + ", ".join(NAMES), ", ".join(self.shadows))
         for name in ("full_get_every", "max_inflight", "flush_polls", "memory_sites"):
             if getattr(self, name) < 1:
                 raise InvalidValueError(name, "a whole number, 1 or more", getattr(self, name))

@@ -25,7 +25,7 @@ from pollerd.daemon.forecast import Belief, Forecast
 from pollerd.daemon.journal import Journal
 from pollerd.daemon.replay import Replay
 from pollerd.daemon.views import ShadowView
-from pollerd.errors import InvalidValueError
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 
@@ -43,6 +43,7 @@ class Shadow:
 
     def __init__(self, name: str, allocator: Allocator, fleet: Fleet) -> None:
         self.name, self.allocator = name, allocator
+        self._sites = fleet.sites
         self.replay = Replay(fleet.sites, allocator)
         self.events: list[Event] = []
         self._take_in = fleet.taking_in(np.flatnonzero(self.replay.site_id >= 0))
@@ -53,6 +54,12 @@ class Shadow:
         self.reason: str | None = None
         """Why it was dropped."""
         self.rests_until = -math.inf
+
+    def begin_anew(self, allocator: Allocator) -> None:
+        """Another allocator learns in place of one that did not hear all; what waits to be followed goes on waiting."""
+        known = self.replay.site_id
+        self.allocator, self.replay = allocator, Replay(self._sites, allocator)
+        self.replay.site_id = known
 
     def hear(self, event: Event) -> None:
         """Something happened that is to be followed."""
@@ -120,11 +127,14 @@ class Shadows:
         return [self._admitted(name, objective) for name in names]
 
     def _admitted(self, name: str, objective: str) -> Allocator:
-        fresh = allocation.create(name, budget=self._fleet.allocator.budget, objective=objective, rng=self._rng)
+        fresh = self._created(name, objective)
         slots = np.flatnonzero(self._fleet.sites.occupied())
         if len(slots):
             fresh.admit(np.empty(0, np.int64), self._fleet.sites.weight[slots], self._fleet.sites.cost[slots])
         return fresh
+
+    def _created(self, name: str, objective: str) -> Allocator:
+        return allocation.create(name, budget=self._fleet.allocator.budget, objective=objective, rng=self._rng)
 
     async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
         """These from now on, begun anew, and no others. No site may be changed meanwhile."""
@@ -148,7 +158,7 @@ class Shadows:
                 if shadow.reason is None and time.monotonic() >= shadow.rests_until:
                     await self._attend(shadow)
             try:
-                async with asyncio.timeout(_EVERY_SECONDS):
+                async with asyncio.timeout(_EVERY_SECONDS if self._shadows else None):
                     await self._wake.wait()
             except TimeoutError:
                 continue
@@ -157,6 +167,10 @@ class Shadows:
         try:
             await shadow.prepare(self._store)
             await shadow.look(self._forecast.belief(), self._clock())
+        except DatabaseUnavailableError as error:
+            shadow.begin_anew(self._created(shadow.name, self._objective()))
+            self._log.warning("shadow_put_off", allocator=shadow.name, reason=str(error))
+            return
         except Exception as error:  # noqa: BLE001
             self._drop(shadow, str(error) or type(error).__name__, error)
             return

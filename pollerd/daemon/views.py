@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pollerd.model import HostOverride
+
 
 @dataclass(frozen=True, slots=True)
 class Live:
@@ -34,13 +36,63 @@ class Explanation:
     expected_interval: float | None
     next_poll_at: float | None
     next_expected_poll_at: float | None
+    believed_unchanged_until: float | None
+    """Until then a change is less likely than the site's min_yield, or the site says that there is none; None: neither
+    holds now."""
+    told_ttl: float | None
+    """For how long the page last said that it need not be asked again, s; None: it does not, or is not heard."""
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str]
     """What else the allocator has to say of the site, in words; keys as `Allocator.notes` names them."""
+    host: str
+    """name:port"""
+    host_override: HostOverride | None
+    """What an operator last did to the host."""
     mask: tuple[str, ...] = ()
     """What of the page is noise and does not count, a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsView:
+    """What is known of a host's robots.txt."""
+
+    state: str
+    """unknown: it was never had; found: its rules hold; absent: all is allowed; unreachable: nothing is, for now."""
+    fetched_at: float | None
+    retry_at: float | None
+    failures: int
+    """In a row."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """What is known of a host. Times epoch s, durations s."""
+
+    name: str
+    """name:port"""
+    sites: int
+    spacing: float
+    """Between two requests."""
+    crawl_delay: float | None
+    """What its robots.txt asks for."""
+    robots: RobotsView
+    paused: bool
+    paused_until: float | None
+    """None where it is not paused, or until somebody ends that."""
+    paused_by: str | None
+    """host or operator: the one that keeps it paused longest."""
+    pause_reason: str | None
+    refusals: int
+    """Answers of status 429 or 503 in a row."""
+    last_request_at: float | None
+    next_request_at: float | None
+    """The earliest moment; None: none is to come."""
+    busy: bool
+    """A request is under way."""
+    override: HostOverride | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +146,11 @@ class AllocationView:
     objective: str
     budget: float
     utilization: float
+    spendable: float
+    """What of the budget intervals, min_yields and politeness let be spent, polls per second."""
+    binding: str
+    """What keeps most sites from being polled more often: a `Limit` by its value."""
+    binding_in_words: str
     price: float
     expected_detections_per_hour_as_scheduled: float
     expected_detections_per_hour_uniform: float

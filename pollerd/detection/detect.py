@@ -83,6 +83,7 @@ def _seen(baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes)
         raw_fingerprint=raw,
         media=found.media,
         items=items.remember(baseline.items, found.entries) if found.media is Media.FEED else b"",
+        ttl=found.ttl,
     )
 
 

@@ -28,6 +28,11 @@ _UTF8 = {"content-type": "application/xml; charset=utf-8"}
 _ESCAPES = (ValueError, AssertionError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
+def key_of(name: bytes) -> int:
+    """64-bit hash of an entry's id, as UTF-8."""
+    return xxhash.xxh3_64_intdigest(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of a feed."""
@@ -45,7 +50,7 @@ class Entry:
     @property
     def key(self) -> int:
         """64-bit hash of `id`."""
-        return xxhash.xxh3_64_intdigest(self.id.encode("utf-8", "replace"))
+        return key_of(self.id.encode("utf-8", "replace"))
 
 
 def content(entries: Sequence[Entry]) -> bytes:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pollerd.detection.feed import Entry
+from pollerd.detection.feed import Entry, key_of
 from pollerd.detection.last_modified import TOLERANCE_S, server_age
 from pollerd.model import Outcome
+
+__all__ = ["age", "count", "key_of", "left_at_end", "remember", "remembered", "unseen"]
 
 REMEMBERED = 256
 LARGEST_WINDOW = 1024
@@ -63,3 +65,24 @@ def age(entries: Sequence[Entry], outcome: Outcome, elapsed: float) -> float | N
     ages = [server_age(outcome, date) for entry in entries for date in entry.dates]
     within = [age for age in ages if TOLERANCE_S < age <= elapsed]
     return min(within, default=None)
+
+
+def left_at_end(before: bytes, after: bytes, old: set[int], new: set[int]) -> set[int]:
+    """The entries of `old` that are not in `new` because newer ones took their place, or their time was over.
+
+    before, after: the items of both baselines, which tell the order; where they are empty it is not known, and nothing
+    is told. old, new: keys of both windows. A feed shows so many entries, and each that comes in pushes one out at the
+    other end: that is nobody's doing. An entry that is missing while an older one stays was taken out. Feeds that list
+    the oldest first are known by where new entries stand. Where all entries are new, all of the old ones left so.
+    """
+    place = {key: n for n, key in enumerate(remembered(before))}
+    place_now = {key: n for n, key in enumerate(remembered(after))}
+    missing, fresh, kept = old - new, new - old, old & new
+    if not place or not kept:
+        return missing if place and fresh else set()
+    first_kept = min(place_now.get(key, 0) for key in kept)
+    if fresh and all(place_now.get(key, first_kept) < first_kept for key in fresh):
+        newest = max(place.get(key, 0) for key in kept)
+        return {key for key in missing if place.get(key, 0) > newest}
+    oldest = min(place.get(key, 0) for key in kept)
+    return {key for key in missing if place.get(key, oldest) < oldest}

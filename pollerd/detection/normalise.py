@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pollerd.detection import feed, json
 from pollerd.detection.charset import to_utf8
+from pollerd.detection.feed_ttl import feed_ttl
 from pollerd.detection.html import visible_text
 from pollerd.detection.media import candidates, opaque
 from pollerd.model import Media
@@ -20,6 +21,8 @@ class Normalised:
     """UTF-8 text, one idea a line; for BINARY the bytes as they are."""
     entries: tuple[feed.Entry, ...] = ()
     """FEED: its entries in their order."""
+    ttl: float | None = None
+    """FEED: seconds that it asks to be left alone."""
 
 
 def normalise(body: bytes, content_type: str | None) -> Normalised:
@@ -50,4 +53,4 @@ def _read(media: Media, text: bytes, body: bytes) -> Normalised | None:
             return None if content is None else Normalised(media, content)
         case Media.FEED:
             entries = feed.xml_entries(text) if text.lstrip()[:1] == b"<" else feed.json_entries(text)
-            return None if entries is None else Normalised(media, feed.content(entries), entries)
+            return None if entries is None else Normalised(media, feed.content(entries), entries, feed_ttl(text))

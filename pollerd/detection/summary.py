@@ -7,9 +7,11 @@ from itertools import islice
 
 from pollerd.detection import json
 from pollerd.detection.alike import alike
+from pollerd.detection.items import key_of, left_at_end
 from pollerd.detection.masks import MARK, MARK_END
 from pollerd.detection.twins import without_noise
 from pollerd.model import Media
+from pollerd.wording import counted
 
 LONGEST = 200
 _EXCERPT = 60
@@ -18,11 +20,14 @@ _DEEPEST = 8
 _OPEN, _CLOSE = "‹".encode(), "›".encode()
 
 
-def summarise(before: bytes | None, after: bytes, media: Media, mask: bytes = b"") -> str:
+def summarise(
+    before: bytes | None, after: bytes, media: Media, mask: bytes = b"", order: tuple[bytes, bytes] = (b"", b"")
+) -> str:
     """What changed between two contents as kept by `detect`, in one line of at most 200 characters.
 
     `before` None: the earlier content is not at hand. `media` is that of `after`. What `mask` hides does not count.
-    Raises InvalidValueError for a mask that is none.
+    order: the items of the baselines before and after, by which a feed's entries that left at its end are told from
+    those that were taken out. Raises InvalidValueError for a mask that is none.
     """
     if mask and before is not None:
         before, after = (_noise_named(without_noise(content, mask)) for content in (before, after))
@@ -31,7 +36,7 @@ def summarise(before: bytes | None, after: bytes, media: Media, mask: bytes = b"
     elif media is Media.BINARY:
         line = f"{len(before):,} -> {len(after):,} bytes"
     elif media is Media.FEED:
-        line = _entries(before, after)
+        line = _entries(before, after, order)
     elif media is Media.JSON:
         line = _keys(before, after) or _lines(before, after)
     else:
@@ -46,9 +51,9 @@ def _noise_named(content: bytes) -> bytes:
 def _lines(before: bytes, after: bytes) -> str:
     old, new = (part.splitlines() for part in _between(before, after))
     added, removed = _without(new, old), _without(old, new)
-    parts = [f"{_number(len(added), 'line')} added"] if added else []
+    parts = [f"{counted(len(added), 'line')} added"] if added else []
     if removed:
-        parts.append(f"{len(removed):,} removed" if added else f"{_number(len(removed), 'line')} removed")
+        parts.append(f"{len(removed):,} removed" if added else f"{counted(len(removed), 'line')} removed")
     if not parts:
         return "lines reordered" if before != after else "no line changed"
     example = next((line for line in (added or removed) if line.strip()), b"")
@@ -79,18 +84,22 @@ def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
     return old[: len(old) - kept], new[: len(new) - kept]
 
 
-def _entries(before: bytes, after: bytes) -> str:
+def _entries(before: bytes, after: bytes, order: tuple[bytes, bytes]) -> str:
     old, new = _by_id(before), _by_id(after)
     fresh = [title for key, (title, _) in new.items() if key not in old]
     edited = [title for key, (title, line) in new.items() if key in old and old[key][1] != line]
-    gone = sum(key not in new for key in old)
+    missing = [key for key in old if key not in new]
+    left = left_at_end(*order, set(map(key_of, old)), set(map(key_of, new)))
+    gone = sum(key_of(key) not in left for key in missing)
     parts = []
     if fresh:
-        parts.append(f"{len(fresh):,} new {'entry' if len(fresh) == 1 else 'entries'}: {_titles(fresh)}")
+        parts.append(f"{counted(len(fresh), 'new entry', 'new entries')}: {_titles(fresh)}")
     if edited:
         parts.append(f"{len(edited):,} edited: {_titles(edited)}")
     if gone:
         parts.append(f"{gone:,} gone")
+    if missing and not parts:
+        parts.append(f"{counted(len(missing), 'old entry', 'old entries')} left at the end")
     return ", ".join(parts) or "entries repeated"
 
 
@@ -128,10 +137,6 @@ def _differing(old: object, new: object, path: str, depth: int) -> Iterator[str]
             yield from _differing(*pair, f"{path}[{index}]", depth + 1)
     elif old != new:
         yield path
-
-
-def _number(amount: int, thing: str) -> str:
-    return f"{amount:,} {thing}{'' if amount == 1 else 's'}"
 
 
 def _printable(text: str) -> str:

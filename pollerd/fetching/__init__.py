@@ -1,26 +1,10 @@
 """Fetching: conditional GETs of pages and robots.txt through the guard, as values. The only room with the client."""
 
-from pollerd.fetching.fetcher import Fetcher, MayFollow
-from pollerd.fetching.guard import BlockedAddressError, Guard, denial
-from pollerd.fetching.headers import http_date, retry_after_seconds
-from pollerd.fetching.proxy import normalise_proxy, without_userinfo
-from pollerd.fetching.request import Request, own_headers
-from pollerd.fetching.robots import RobotsKind, RobotsResponse
-from pollerd.fetching.settings import FetchSettings
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "BlockedAddressError",
-    "FetchSettings",
-    "Fetcher",
-    "Guard",
-    "MayFollow",
-    "Request",
-    "RobotsKind",
-    "RobotsResponse",
-    "denial",
-    "http_date",
-    "normalise_proxy",
-    "own_headers",
-    "retry_after_seconds",
-    "without_userinfo",
-]
+from pollerd.lazy import names_of
+
+if TYPE_CHECKING:
+    from pollerd.fetching.public import *
+else:
+    __getattr__ = names_of("pollerd.fetching")

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-import ssl
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import aiohttp
 from aiohttp import StreamReader, hdrs
+from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.http_parser import RawResponseMessage
@@ -25,11 +25,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pollerd import __version__
-from pollerd.errors import InvalidValueError
 from pollerd.fetching.decoding import ACCEPT_ENCODING
 from pollerd.fetching.proxy import Proxy
 from pollerd.fetching.response import Response
 from pollerd.fetching.settings import FetchSettings
+from pollerd.fetching.tls import ResumingContext, dialled, tls_of
+from pollerd.fetching.tls_sessions import Destination
 from pollerd.urls import host_of
 
 _ACCEPT = (
@@ -53,12 +54,20 @@ SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.so
 Sent = Callable[[str], None]
 """Told of each request as soon as it is written to its connection: its host, as `host_of` names it."""
 
+Write = Callable[[], bool]
+"""Writes a request at once; False where its connection has meanwhile been closed, and nothing was written."""
+
+Send = Callable[[Write], bool | Awaitable[bool]]
+"""Has a request written when its turn has come; gives back what the write returned."""
+
 
 class _Target(NamedTuple):
     """What is known of a request for an URL, whatever else it says: where it goes, and how it begins."""
 
     host: str
     destination: aiohttp.ClientRequest
+    leads_to: Destination | None
+    """What TLS sessions belong to; None: none are resumed."""
     beginning: str
 
 
@@ -75,15 +84,19 @@ class Client:
     and .netrc of the environment are not used.
     """
 
-    def __init__(self, settings: FetchSettings, dial: SocketFactory) -> None:
-        """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+    def __init__(self, settings: FetchSettings, dial: SocketFactory, names: AbstractResolver | None = None) -> None:
+        """`names` looks them up; None: as the system does. Raises `InvalidValueError` for a `ca_file` that cannot be
+        loaded.
+        """
+        self._tls = ResumingContext.create(settings.ca_file, settings.tls_session_bytes)
         self._connector = aiohttp.TCPConnector(
             limit=settings.max_connections,
             limit_per_host=0,
             ttl_dns_cache=_DNS_CACHE_SECONDS,
             keepalive_timeout=settings.keepalive_seconds,
             socket_factory=dial,
-            ssl=_tls(settings.ca_file),
+            resolver=names,
+            ssl=self._tls,
         )
         self._connecting = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout_seconds)
         self._usual = CIMultiDict(
@@ -107,13 +120,16 @@ class Client:
         """Closes every connection."""
         await self._connector.close()
 
-    async def get(self, url: str, headers: Mapping[str, str], sent: Sent, proxy: Proxy | None = None) -> Response:
+    async def get(
+        self, url: str, headers: Mapping[str, str], sent: Sent, proxy: Proxy | None = None, send: Send | None = None
+    ) -> Response:
         """Sends a GET and returns once the head of the response is there, whatever its status.
 
         `headers` stand in for the usual ones of the same name; `url` as `normalise_url` returns it. Where a kept
         connection proves to be closed, another takes its place, and `sent` is told again; likewise, untold, where
-        something unasked has come over it. Raises `SITE_FAULTS`; `RuntimeError` where the client is closed,
-        `ValueError` for a header with a line break.
+        something unasked has come over it. `send`: decides when each is written; None: at once.
+
+        Raises `SITE_FAULTS`; `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
         """
         if self.closed:
             raise RuntimeError("the client is closed")
@@ -123,16 +139,17 @@ class Client:
             raise aiohttp.InvalidURL(url) from error
         request = f"{target.beginning}{self._merged(headers)}\r\n".encode("utf-8", "surrogateescape")
         while True:
-            connection = await self._connect(target.destination)
+            connection = await self._connect(target)
             protocol = connection.protocol
             assert protocol is not None
             kept = protocol in self._kept
-            if kept and protocol.should_close:  # what it has said unasked must not pass for the answer
-                connection.close()
-                continue
+            write = partial(_write, protocol, kept, request, sent, target.host)
+            tls = None if kept else tls_of(protocol.transport)  # it is gone where the server has closed
             try:
-                _send(protocol, request)
-                sent(target.host)
+                written = write() if send is None else send(write)
+                if not (written if isinstance(written, bool) else await written):
+                    connection.close()
+                    continue
                 message, content = await _answer(protocol)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                 connection.close()
@@ -144,6 +161,8 @@ class Client:
             else:
                 if not kept:
                     self._kept.add(protocol)
+                if tls is not None:
+                    self._tls.sessions.settle(tls)
                 return Response(message.code, message.headers, content, connection)
 
     def _merged(self, headers: Mapping[str, str]) -> str:
@@ -154,12 +173,13 @@ class Client:
         merged.update(headers)
         return _lines(merged)
 
-    async def _connect(self, destination: aiohttp.ClientRequest) -> Connection:
+    async def _connect(self, target: _Target) -> Connection:
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
+        dialled.set(target.leads_to)
         try:
-            connection = await self._connector.connect(destination, traces=[], timeout=self._connecting)
+            connection = await self._connector.connect(target.destination, traces=[], timeout=self._connecting)
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError from error
         if task.cancelling() > before:
@@ -182,7 +202,10 @@ class Client:
         if in_the_open and proxy is not None and proxy.authorization is not None:
             headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
         beginning = f"GET {asked} HTTP/1.1\r\n{_lines(headers)}"
-        return _Target(host_of(url), self._destination(origin, proxy), beginning)
+        leads_to: Destination | None = Destination(str(origin), None if proxy is None else proxy.url)
+        if proxy is not None and URL(proxy.url).raw_host == origin.raw_host:
+            leads_to = None  # the proxy's TLS and the origin's could not be told apart
+        return _Target(host_of(url), self._destination(origin, proxy), leads_to, beginning)
 
     def _new_destination(self, origin: URL, proxy: Proxy | None) -> aiohttp.ClientRequest:
         """What the connector wants to know of where to connect to. It reads more than it writes: one serves many."""
@@ -198,7 +221,15 @@ class Client:
         return aiohttp.ClientRequest(hdrs.METH_GET, origin, proxy=URL(proxy.url), proxy_headers=connecting)
 
 
-def _send(protocol: ResponseHandler, request: bytes) -> None:
+def _write(protocol: ResponseHandler, kept: bool, request: bytes, sent: Sent, host: str) -> bool:
+    """Writes the request, unless the kept connection is done for; says so where it was written.
+
+    What a kept connection has said unasked must not pass for the answer.
+    """
+    if kept and protocol.should_close:
+        return False
+    if protocol.transport is None:
+        raise aiohttp.ServerDisconnectedError
     protocol.set_response_params(
         read_until_eof=True,
         auto_decompress=False,
@@ -206,8 +237,9 @@ def _send(protocol: ResponseHandler, request: bytes) -> None:
         max_field_size=_MAX_FIELD_BYTES,
         max_headers=_MAX_HEADERS,
     )
-    assert protocol.transport is not None
     protocol.transport.write(request)
+    sent(host)
+    return True
 
 
 async def _answer(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
@@ -225,14 +257,3 @@ def _lines(headers: Mapping[str, str]) -> str:
             raise ValueError(f"line break in the header {name!r}")
         lines += f"{name}: {value}\r\n"
     return lines
-
-
-def _tls(ca_file: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(cafile=ca_file)
-        except OSError as error:
-            raise InvalidValueError("ca_file", "a readable PEM file of certificates", ca_file) from error
-    return context

@@ -18,6 +18,7 @@ from yarl import URL
 from pollerd.fetching.client import Client
 from pollerd.fetching.failures import RefusedError
 from pollerd.fetching.guard import Guard, open_socket
+from pollerd.fetching.names import GuardedResolver
 from pollerd.fetching.proxy import Proxy, normalise_proxy, parse_proxy
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
@@ -43,7 +44,7 @@ class Egress:
         self._retired: Callable[[Egress], None] | None = None
         self._guard = Guard(settings.allow_private)
         self._resolving_seconds = settings.connect_timeout_seconds
-        self._guarded = Client(settings, self._guard)
+        self._guarded = Client(settings, self._guard, GuardedResolver(self._guard))
         self._usual = Way(self._guarded)
         if settings.proxy is not None:
             proxy = parse_proxy(normalise_proxy(settings.proxy))
@@ -73,17 +74,25 @@ class Egress:
         """The way through a site's own proxy; None: the daemon's way."""
         return self._usual if proxy is None else Way(self._guarded, parse_proxy(proxy))
 
+    def check_literal(self, url: str) -> None:
+        """Judges a target that is an address itself, for which nobody has to be asked. Raises `RefusedError`."""
+        host = URL(url, encoded=True).raw_host or ""
+        if ":" in host or host.rpartition(".")[2].isdecimal():
+            self._refuse([host])
+
     async def check(self, url: str) -> None:
-        """Judges the target of a request that a proxy will dial. Raises `RefusedError`, and OSErrors of time-outs.
+        """Judges a target beforehand, as one that a proxy will dial. Raises `RefusedError`, and OSErrors of time-outs.
 
         Every address that the name has here must be allowed. A name that has none here is left to the proxy, which
         may know more names than we do.
         """
         host = URL(url, encoded=True).raw_host or ""
-        for address in await self._addresses(host):
-            reason = self._guard.denial(address)
-            if reason is not None:
-                raise RefusedError(OutcomeKind.BLOCKED_ADDRESS, reason)
+        self._refuse(await self._addresses(host))
+
+    def _refuse(self, addresses: list[str]) -> None:
+        reason = self._guard.denial_of_any(addresses)
+        if reason is not None:
+            raise RefusedError(OutcomeKind.BLOCKED_ADDRESS, reason)
 
     async def _addresses(self, host: str) -> list[str]:
         loop = asyncio.get_running_loop()

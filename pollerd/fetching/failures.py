@@ -40,7 +40,10 @@ def _kind_of(error: BaseException) -> OutcomeKind:
     match error:
         case asyncio.TimeoutError():
             return OutcomeKind.TIMEOUT
-        case aiohttp.ClientConnectorDNSError() | UnicodeError():
+        case aiohttp.ClientConnectorDNSError():
+            denied = error.os_error.errno == DENIED_ERRNO
+            return OutcomeKind.BLOCKED_ADDRESS if denied else OutcomeKind.DNS_ERROR
+        case UnicodeError():
             return OutcomeKind.DNS_ERROR
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError() | ssl.SSLError():
             return OutcomeKind.TLS_ERROR

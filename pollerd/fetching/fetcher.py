@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self
@@ -18,11 +19,12 @@ from aiohttp import hdrs
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
-from pollerd.fetching.client import Sent
+from pollerd.fetching.client import Send, Sent, Write
 from pollerd.fetching.egress import Egress, Way
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
 from pollerd.fetching.headers import (
     clean_content_type,
+    fresh_seconds,
     http_date,
     retry_after_seconds,
     robots_tags_of,
@@ -45,7 +47,18 @@ _EMPTY_STATUSES = frozenset({204, 205})
 class _Journey:
     """Where one fetch has come to; known also when it fails on the way."""
 
-    __slots__ = ("awaiting", "egress", "endless", "redirects", "started_at", "started_mono", "status", "url", "way")
+    __slots__ = (
+        "awaiting",
+        "egress",
+        "endless",
+        "redirects",
+        "sent",
+        "started_at",
+        "started_mono",
+        "status",
+        "url",
+        "way",
+    )
 
     def __init__(self, url: str, egress: Egress, way: Way, started_at: float, started_mono: float) -> None:
         self.url = url
@@ -56,6 +69,7 @@ class _Journey:
         self.status: int | None = None
         self.redirects: list[Redirect] = []
         self.endless = False
+        self.sent = False
         self.awaiting = "no complete response within the deadline"
 
 
@@ -109,13 +123,16 @@ class Fetcher:
             self._retired.add(left)
             left.retire(self._retired.discard)
 
-    async def fetch(self, request: Request, may_follow: MayFollow | None = None) -> Outcome:
+    async def fetch(self, request: Request, may_follow: MayFollow | None = None, send: Send | None = None) -> Outcome:
         """Get a page, conditionally where the request has validators. Never raises for a site's fault.
 
+        `send`: decides when the request is written, but not those that its redirects ask for; None: at once. The time
+        that it takes counts neither for the deadline nor as `duration`; `started_at` is when the request was written,
+        or when the fetch began where none was.
         Cancellation and what `may_follow` raises pass through; `RuntimeError` where the fetcher is closed. A
-        redirect that `may_follow` refuses ends as DENIED. `redirects` ends with the hop that failed, if one did. Of a
-        304, the validators are those sent, as far as the response did not renew them. `bytes` is the body's size:
-        decoded for BODY, else what was read and thrown away.
+        redirect that `may_follow` refuses ends as DENIED, or as BLOCKED_ADDRESS where the guard would refuse it, too.
+        `redirects` ends with the hop that failed, if one did. Of a 304, the validators are those sent, as far as the
+        response did not renew them. `bytes` is the body's size: decoded for BODY, else what was read and thrown away.
         """
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
@@ -124,7 +141,8 @@ class Fetcher:
             deadline = self._deadline(journey)
             try:
                 async with deadline:
-                    response = await self._get(journey, own)
+                    first = None if send is None else partial(self._in_turn, journey, deadline, send)
+                    response = await self._get(journey, own, first)
                     if response.status in _REDIRECT_STATUSES:
                         limit = self._settings.max_redirects
                         response = await self._follow(journey, response, own, headers, limit, may_follow)
@@ -168,14 +186,37 @@ class Fetcher:
     def _deadline(self, journey: _Journey) -> asyncio.Timeout:
         return asyncio.timeout_at(journey.started_mono + self._settings.total_timeout_seconds)
 
-    async def _get(self, journey: _Journey, headers: Mapping[str, str]) -> Response:
+    def _in_turn(
+        self, journey: _Journey, deadline: asyncio.Timeout, send: Send, write: Write
+    ) -> bool | Awaitable[bool]:
+        written = send(write)
+        return written if isinstance(written, bool) else self._waited(journey, deadline, written)
+
+    async def _waited(self, journey: _Journey, deadline: asyncio.Timeout, written: Awaitable[bool]) -> bool:
+        """Waiting for our own budget is no time of the server's."""
+        began, ends = self._mono(), deadline.when()
+        assert ends is not None
+        deadline.reschedule(None)
+        try:
+            return await written
+        finally:
+            waited = self._mono() - began
+            journey.started_mono += waited
+            deadline.reschedule(ends + waited)
+
+    def _sent(self, journey: _Journey, host: str) -> None:
+        self.on_sent(host)
+        if not journey.sent:
+            journey.sent, journey.started_at = True, self._clock()
+
+    async def _get(self, journey: _Journey, headers: Mapping[str, str], send: Send | None = None) -> Response:
         """One request, without redirects. Raises `RefusedError`."""
         journey.status = None
         way = journey.way
         try:
             if way.proxy is not None:
                 await journey.egress.check(journey.url)
-            response = await way.client.get(journey.url, headers, self.on_sent, way.proxy)
+            response = await way.client.get(journey.url, headers, partial(self._sent, journey), way.proxy, send)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise
@@ -232,7 +273,11 @@ class Fetcher:
         if not sent:
             raise RefusedError(OutcomeKind.PROTOCOL_ERROR, "304 to a request without validators")
         return self._outcome(
-            journey, OutcomeKind.NOT_MODIFIED, validators=_renewed(response, sent), server_date=_date(response)
+            journey,
+            OutcomeKind.NOT_MODIFIED,
+            validators=_renewed(response, sent),
+            server_date=_date(response),
+            fresh_for=self._fresh_for(response),
         )
 
     async def _body(self, journey: _Journey, response: Response) -> Outcome:
@@ -251,6 +296,7 @@ class Fetcher:
             validators=validators_of(headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)),
             server_date=_date(response),
             robots_tags=robots_tags_of(headers.getall("X-Robots-Tag", ())),
+            fresh_for=self._fresh_for(response),
         )
 
     async def _failure(self, journey: _Journey, response: Response) -> Outcome:
@@ -287,6 +333,14 @@ class Fetcher:
         date = _date(response)
         return retry_after_seconds(text, self._clock() if date is None else date)
 
+    def _fresh_for(self, response: Response) -> float | None:
+        headers = response.headers
+        control, expires = headers.get(hdrs.CACHE_CONTROL), headers.get(hdrs.EXPIRES)
+        if control is None and expires is None:
+            return None
+        date = _date(response)
+        return fresh_seconds(control, expires, headers.get(hdrs.AGE), self._clock() if date is None else date)
+
     def _since(self, journey: _Journey) -> float:
         return self._mono() - journey.started_mono
 
@@ -303,6 +357,7 @@ class Fetcher:
         retry_after: float | None = None,
         detail: str = "",
         robots_tags: tuple[str, ...] = (),
+        fresh_for: float | None = None,
     ) -> Outcome:
         return Outcome(
             kind,
@@ -318,6 +373,7 @@ class Fetcher:
             tuple(journey.redirects),
             detail,
             robots_tags,
+            fresh_for,
         )
 
 
@@ -380,8 +436,13 @@ async def _ask(journey: _Journey, may_follow: MayFollow | None, target: str) -> 
     """Raises `RefusedError` where the hop is not allowed."""
     if may_follow is None:
         return
+    journey.egress.check_literal(target)
     awaited, journey.awaiting = journey.awaiting, f"no permission to follow to {target} in time"
     allowed = await may_follow(target)
     journey.awaiting = awaited
-    if not allowed:
-        raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")
+    if allowed:
+        return
+    # The target's host could not be asked for its robots.txt if it may not be dialled: that is the reason then.
+    with contextlib.suppress(OSError):
+        await journey.egress.check(target)
+    raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")

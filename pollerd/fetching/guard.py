@@ -1,13 +1,15 @@
 """The guard: which addresses may be dialled at all.
 
-It decides on the address that is really dialled, at the moment of dialling: names are not looked at, so neither
-numeric spellings nor a name server that changes its answer gets past it. The table is our own: what Python's
+It decides on the address that is really dialled, at the moment of dialling, so neither numeric spellings nor a name
+server that changes its answer gets past it. A name is refused beforehand where one of its addresses is denied: else it
+would depend on which of them is tried, and be another thing at every retry. The table is our own: what Python's
 `ipaddress` calls private differs from version to version.
 """
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final
@@ -49,6 +51,8 @@ _PRIVATE: Final[dict[_Network, str]] = {
     }.items()
 }
 """Somebody's own network: what `allow_private` opens."""
+WITHOUT_FLAG: Final = ", not polled without --allow-private"
+"""What a refusal ends with that the flag would lift."""
 
 _NEVER: Final[dict[_Network, str]] = {
     ip_network(network): reason
@@ -104,7 +108,10 @@ def denial(address: str, allow_private: bool = False) -> str | None:
     except ValueError:
         return f"not an IP address: {address!r}"
     reason = _reason(ip, allow_private)
-    return None if reason is None else f"{reason} address {ip}"
+    if reason is None:
+        return None
+    may_be_opened = not allow_private and _reason(ip, True) is None
+    return f"{reason} address {ip}{WITHOUT_FLAG if may_be_opened else ''}"
 
 
 def _reason(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
@@ -164,6 +171,10 @@ class Guard:
     def denial(self, address: str) -> str | None:
         """As the function `denial`, under this guard's `allow_private`; remembered for the latest 4,096 addresses."""
         return self._denial(address)
+
+    def denial_of_any(self, addresses: Iterable[str]) -> str | None:
+        """Why a name with these addresses is not asked: the reason of the first that is denied; None: none is."""
+        return next((reason for address in addresses if (reason := self._denial(address)) is not None), None)
 
     def __call__(self, target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
         """A new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""

@@ -22,6 +22,8 @@ _NO_VALIDATORS = Validators()
 _MAX_CONTENT_TYPE_LENGTH = 256
 _MOST_ROBOTS_TAGS, _MAX_ROBOTS_TAG_LENGTH = 16, 512
 _MAX_DATE_LENGTH = 64
+_MAX_CACHE_CONTROL_LENGTH = 1024
+_MOST_DIGITS = 12
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]*)?([eE]\+?[0-9]+)?")
 _IMF_FIXDATE = re.compile(r"[A-Z][a-z]{2}, ([0-9]{2}) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-9]{2}):([0-9]{2}):([0-9]{2}) GMT")
 _MONTHS = {
@@ -66,6 +68,42 @@ def retry_after_seconds(text: str | None, now: float) -> float | None:
         return min(float(text), sys.float_info.max)
     moment = http_date(text)
     return None if moment is None else max(0.0, moment - now)
+
+
+def fresh_seconds(cache_control: str | None, expires: str | None, age: str | None, date: float) -> float | None:
+    """Seconds, above 0, for which a response says that it stays fresh (RFC 9111, section 4.2); None where it does not.
+
+    A poller keeps copies for itself: `max-age` counts first; a server that names only `s-maxage` says how long shared
+    copies hold, and ours is none the worse; then `Expires`, counted from `date` (UTC epoch s, of the response). What
+    says `no-store` or `no-cache` is stale at once. The time it has spent in caches (`Age`) is gone already.
+    """
+    if cache_control is None and expires is None:
+        return None
+    told = _directives(cache_control or "")
+    if "no-store" in told or "no-cache" in told:
+        return None
+    lifetime = next((told[name] for name in ("max-age", "s-maxage") if name in told), None)
+    if lifetime is None:
+        moment = http_date(expires.strip()) if expires is not None else None
+        lifetime = None if moment is None else moment - date
+    if lifetime is None:
+        return None
+    left = lifetime - _whole(age or "")
+    return left if left > 0 else None
+
+
+def _directives(cache_control: str) -> dict[str, float]:
+    """Directive -> its whole number of seconds, 0 where it has none; the first of each name counts."""
+    found: dict[str, float] = {}
+    for part in cache_control[:_MAX_CACHE_CONTROL_LENGTH].split(","):
+        name, _, value = part.partition("=")
+        found.setdefault(name.strip().lower(), _whole(value.strip().strip('"')))
+    return found
+
+
+def _whole(text: str) -> float:
+    text = text.strip()
+    return float(text[:_MOST_DIGITS]) if text.isascii() and text.isdecimal() else 0.0
 
 
 def validators_of(etag: str | None, last_modified: str | None) -> Validators:

@@ -31,6 +31,8 @@ class FetchSettings:
     """How much of a robots.txt is read; the rest is ignored. RFC 9309 asks for 500 KiB at least."""
     ca_file: str | None = None
     """PEM file of certificate authorities trusted besides the system's own."""
+    tls_session_bytes: int = 64 * 1024 * 1024
+    """Room for the TLS sessions of servers that are resumed at the next connection, some 12 kB each; 0: none are."""
     proxy: str | None = field(default=None, repr=False)
     """URL of the proxy that every request goes through, but those of sites with one of their own. Its address is
     trusted: it may be a private one."""
@@ -43,6 +45,7 @@ class FetchSettings:
             ("max_redirects", 0),
             ("max_connections", 1),
             ("robots_max_bytes", 1),
+            ("tls_session_bytes", 0),
         ):
             _require_count(name, getattr(self, name), least)
         if self.proxy is not None:

@@ -1,32 +1,115 @@
-"""How much could be spent at all: what min_intervals and politeness leave of any budget."""
+"""How much could be spent at all: what intervals, min_yields and politeness leave of any budget, and which binds."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from enum import StrEnum
 
-from pollerd.model import STATE_CODE, SiteState
+import numpy as np
+from numpy.typing import NDArray
+
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 
+_NO_INTERVAL = 1e-200
+_NO_BOUND = 1e100
 
-def capacity(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> float:
-    """Cost per second when every site is polled as soon as its min_interval and its host allow; inf without bounds.
 
-    A short list under an ample budget is not polled at the budget's pace: an allocator that took the budget for
-    granted would believe in gaps that never happen.
+class Limit(StrEnum):
+    """What keeps sites from being polled more often."""
+
+    BUDGET = "budget"
+    MIN_INTERVAL = "min_interval"
+    MIN_YIELD = "min_yield"
+    TTL = "ttl"
+    HOST_INTERVAL = "host_interval"
+    NO_SITES = "no_sites"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How often each of the live sites can be polled, whatever the budget: slots int64[k], ascending.
+
+    interval: float64[k] s, that the site's own settings and what is believed of it leave between two polls; stretch:
+    float64[k] >= 1, by how much longer its host, shared with others, makes that; cost float64[k].
+    """
+
+    slots: NDArray[np.int64]
+    cost: NDArray[np.float64]
+    interval: NDArray[np.float64]
+    quiet: NDArray[np.bool_]
+    """bool[k]: the interval is that in which the site is believed unchanged, or says so."""
+    told: NDArray[np.bool_]
+    """bool[k]: of those, the ones that say so."""
+    stretch: NDArray[np.float64]
+    by_host: NDArray[np.float64]
+    """float64[hosts]: `stretch` of the sites of each host."""
+
+    @property
+    def total(self) -> float:
+        """Cost per second that can be spent; inf without bounds, or sites."""
+        spent = float((self.cost / (self.interval * self.stretch)).sum()) if self.slots.size else np.inf
+        return spent if spent < _NO_BOUND else np.inf
+
+    def binding(self, budget: float) -> Limit:
+        """What binds: the budget (cost per second), or else what most of the sites wait for."""
+        if not self.slots.size:
+            return Limit.NO_SITES
+        if self.total >= budget:
+            return Limit.BUDGET
+        by_host = self.stretch > 1.0
+        waiting = {
+            Limit.MIN_YIELD: np.count_nonzero(self.quiet & ~self.told & ~by_host),
+            Limit.TTL: np.count_nonzero(self.told & ~by_host),
+            Limit.HOST_INTERVAL: np.count_nonzero(by_host),
+            Limit.MIN_INTERVAL: np.count_nonzero(~self.quiet & ~by_host),
+        }
+        return max(waiting, key=lambda limit: waiting[limit])
+
+
+@dataclass(frozen=True)
+class Crowding:
+    """What is kept of a `Reach`: a few bytes a host, nothing of each site."""
+
+    total: float
+    by_host: NDArray[np.float64]
+
+    def of(self, hosts: NDArray[np.int32]) -> NDArray[np.float64]:
+        """float64[k] >= 1: by how much longer the hosts in slots int32[k] make the intervals of their sites.
+
+        1 for those that have come since.
+        """
+        stretch = np.ones(len(hosts))
+        known = hosts < len(self.by_host)
+        stretch[known] = self.by_host[hosts[known]]
+        return stretch
+
+
+def reach(
+    sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
+) -> Reach:
+    """How often sites can be polled: as soon as their intervals and their hosts allow.
+
+    The intervals are min_interval, and how long the site is believed unchanged (`quiet_until`), but where
+    `whatever_is_believed`. A short list under an ample budget is not polled at the budget's pace: an allocator that
+    took the budget for granted would believe in gaps that never happen.
     """
     n = sites.size
-    live = sites.occupied() & ~sites.paused[:n] & (sites.state[:n] != STATE_CODE[SiteState.GONE])
-    if not live.any():
-        return float("inf")
-    host, cost = sites.host[:n][live], sites.cost[:n][live]
-    own = sites.min_interval[:n][live]
-    minimum = np.where(np.isnan(own), settings.min_interval_seconds, own)
-    with np.errstate(divide="ignore"):
-        demand = np.bincount(host, cost / minimum, hosts.size)
-        starts = 1.0 / hosts.interval()
-    count = np.bincount(host, minlength=hosts.size)
-    mean_cost = np.bincount(host, cost, hosts.size) / np.maximum(count, 1)
-    supply = np.where(count > 0, starts * np.where(count > 0, mean_cost, 1.0), 0.0)
-    return float(np.minimum(demand, supply).sum())
+    slots = np.flatnonzero(sites.in_force())
+    part = slice(0, n) if len(slots) == n else slots  # of a million rows a view is there at once
+    interval = np.full(len(slots), settings.min_interval_seconds)
+    if not sites.is_as_ever("min_interval"):
+        own = sites.min_interval[part]
+        interval = np.where(np.isnan(own), interval, own)
+    quiet = told = np.zeros(len(slots), np.bool_)
+    if not (whatever_is_believed or sites.is_as_ever("quiet_until")):
+        wait = sites.quiet_waits(part)
+        quiet = wait > interval
+        told = quiet & (sites.told_ttl[part] >= wait)
+        interval = np.maximum(interval, wait)
+    interval = np.maximum(interval, _NO_INTERVAL)
+    host = sites.host[part]
+    demand = np.bincount(host, 1.0 / interval, hosts.size)
+    by_host = np.maximum(demand * hosts.interval(), 1.0)
+    return Reach(slots, sites.cost[part], interval, quiet, told, by_host[host], by_host)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.columns import rows_of
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.noise import SUSPECT_AFTER, NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
@@ -73,6 +74,7 @@ class Chooser:
         self.sites, self.hosts, self.settings = sites, hosts, settings
         self.noise, self.trials = NoiseCap(sites), Trials(sites, hosts)
         self._new_credit = 0.0
+        self._elapsed = np.empty(0)
 
     def eligible(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
         """bool[size]: sites that may be polled now.
@@ -88,7 +90,8 @@ class Chooser:
         """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
         sites = self.sites
         mask = sites.pollable(now, self.settings.min_interval_seconds)
-        mask &= open_hosts.take(sites.host[: sites.size]) if len(open_hosts) else False
+        for part in rows_of(mask):
+            mask[part] &= open_hosts.take(sites.host[part])
         due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
         mask[changing] &= due | sites.asap[changing]
         return mask
@@ -117,7 +120,7 @@ class Chooser:
         turn.take(twin)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         known = np.isfinite(self.sites.last_poll[:n])
-        wants, rivals = _Wants(allocator, self.sites.elapsed(now), now), self.trials.rivals(now)
+        wants, rivals = _Wants(allocator, self._since(now), now), self.trials.rivals(now)
         if rivals is None:
             for group, limit in self._shares(turn, known, ~known):
                 turn.take_from(wants, group, limit)
@@ -129,6 +132,12 @@ class Chooser:
             turn.take_by_worth(wants, group & ~on_trial, rivals, limit)
         self.noise.earn(len(choice.polls))
         return choice
+
+    def _since(self, now: float) -> NDArray[np.float64]:
+        """`SiteTable.elapsed`, good until the next choice: of millions the room for it is kept."""
+        if len(self._elapsed) != self.sites.size:
+            self._elapsed = np.empty(self.sites.size)
+        return self.sites.elapsed(now, out=self._elapsed)
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
@@ -189,7 +198,7 @@ class _Turn:
         """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
-            free = self._free() & group
+            free = self._free(group)
             if limit <= 0 or not free.any():
                 return
             slots = wants.first(free, limit)
@@ -203,9 +212,8 @@ class _Turn:
         """Fills up to `limit` places from the group and from the sites on trial, the most urgent first."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
-            free = self._free()
-            tried = np.flatnonzero(free & rivals.on_trial)
-            named = wants.first(free & group, limit) if limit > 0 else tried[:0]
+            tried = np.flatnonzero(self._free(rivals.on_trial))
+            named = wants.first(self._free(group), limit) if limit > 0 else tried[:0]
             slots = np.concatenate([named, tried])
             if limit <= 0 or not len(slots):
                 return
@@ -216,12 +224,13 @@ class _Turn:
             if limit < enough:
                 return
 
-    def _free(self) -> NDArray[np.bool_]:
-        """bool[size]: sites whose host was not taken yet, and can be asked for its robots.txt where that is wanted.
-
-        Not to be written: it is the mask itself, as long as that holds for all.
-        """
-        closed = self.claimed
+    def _free(self, group: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool[size]: sites of the group whose host is not taken yet, and has, or may be asked for, its robots.txt."""
+        closed, free = self.claimed, self.mask & group
         if len(self.choice.robots) >= self.robots_room:
             closed = closed | self.robots_wanted
-        return self.mask & ~closed.take(self.host) if closed.any() else self.mask
+        if closed.any():
+            open_hosts = ~closed
+            for part in rows_of(free):
+                free[part] &= open_hosts.take(self.host[part])
+        return free

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import Columns
+from pollerd.columns import Columns, stretches
+from pollerd.model import HostOverride
 from pollerd.scheduling.robots import FRESH_SECONDS, RobotsShelf, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
@@ -26,7 +27,8 @@ class HostTable(Columns):
     Columns, each [capacity], meaningful up to `size`:
         host_id int64 · crawl_delay float64 (s) · last_start float64 (of the last request: when it was sent, until then
         when it was begun; epoch s, -inf: never) · paused_until float64 (epoch s) · resting_until float64 (epoch s, kept
-        by no restart) · robots_at float64 (when robots.txt was last read, epoch s, -inf: never) · robots_retry_at
+        by no restart) · held_until float64 (a pause by hand, epoch s, inf: until somebody ends it) ·
+        robots_at float64 (when robots.txt was last read, epoch s, -inf: never) · robots_retry_at
         float64 (epoch s) · throttles, robots_failures int32 (in a row) · busy bool (a request is under way) · touched
         bool (changed since the last commit)
     """
@@ -37,6 +39,7 @@ class HostTable(Columns):
         "last_start": (np.float64, -math.inf),
         "paused_until": (np.float64, 0.0),
         "resting_until": (np.float64, 0.0),
+        "held_until": (np.float64, 0.0),
         "robots_at": (np.float64, -math.inf),
         "robots_retry_at": (np.float64, 0.0),
         "throttles": (np.int32, 0),
@@ -45,13 +48,14 @@ class HostTable(Columns):
         "touched": (np.bool_, False),
     }
 
-    _SELDOM_SET = frozenset({"resting_until"})
+    _SELDOM_SET = frozenset({"resting_until", "held_until"})
 
     host_id: NDArray[np.int64]
     crawl_delay: NDArray[np.float64]
     last_start: NDArray[np.float64]
     paused_until: NDArray[np.float64]
     resting_until: NDArray[np.float64]
+    held_until: NDArray[np.float64]
     robots_at: NDArray[np.float64]
     robots_retry_at: NDArray[np.float64]
     throttles: NDArray[np.int32]
@@ -64,10 +68,14 @@ class HostTable(Columns):
         self.size = 0
         self.settings = settings
         self.names: list[str] = []
+        self.overrides: dict[int, HostOverride] = {}
+        """Slot -> what an operator last did to the host; of most nobody ever did anything."""
         self._shelf = RobotsShelf()
         self._passing: dict[int, int] = {}
         self._slot_by_name: dict[str, int] = {}
         self._slot_by_id: NDArray[np.int32] = np.full(0, -1, np.int32)
+        self.begun_at = -math.inf
+        """What stands for the last start at hosts of which it was not kept: when the daemon started, epoch s."""
 
     def add(self, host_id: int, name: str) -> int:
         """The slot of the host, a new one where it was not known; host_id -1: not stored."""
@@ -108,9 +116,10 @@ class HostTable(Columns):
         slots[known] = self._slot_by_id[host_ids[known]]
         return slots
 
-    def interval(self) -> NDArray[np.float64]:
-        """float64[size]: seconds between two starts at each host."""
-        delay = np.minimum(self.crawl_delay[: self.size], self.settings.crawl_delay_cap_seconds)
+    def interval(self, part: slice | None = None) -> NDArray[np.float64]:
+        """float64[k]: seconds between two starts at each host; part: rows below `size`, None: all."""
+        part = slice(0, self.size) if part is None else part
+        delay = np.minimum(self.crawl_delay[part], self.settings.crawl_delay_cap_seconds)
         return np.maximum(delay, self.settings.host_interval_seconds)
 
     def interval_of(self, slot: int) -> float:
@@ -118,21 +127,26 @@ class HostTable(Columns):
         delay = min(float(self.crawl_delay[slot]), self.settings.crawl_delay_cap_seconds)
         return max(delay, self.settings.host_interval_seconds)
 
-    def ready_at(self) -> NDArray[np.float64]:
-        """float64[size]: the earliest next start at each host, epoch s (a request under way not counted).
+    def ready_at(self, part: slice | None = None) -> NDArray[np.float64]:
+        """float64[k]: the earliest next start at each host, epoch s (a request under way not counted).
 
-        A host whose robots.txt was never had is asked for nothing else until it is tried again.
+        A host whose robots.txt was never had is asked for nothing else until it is tried again. part: rows below
+        `size`, None: all.
         """
-        n = self.size
-        spaced = np.maximum(self.last_start[:n] + self.interval(), self.paused_until[:n])
-        if not self.is_as_ever("resting_until"):
-            np.maximum(spaced, self.resting_until[:n], out=spaced)
-        unknown = np.isneginf(self.robots_at[:n])
-        return np.where(unknown, np.maximum(spaced, self.robots_retry_at[:n]), spaced)
+        part = slice(0, self.size) if part is None else part
+        spaced = np.maximum(self.last_start[part] + self.interval(part), self.paused_until[part])
+        for column in self._SELDOM_SET:
+            if not self.is_as_ever(column):
+                np.maximum(spaced, getattr(self, column)[part], out=spaced)
+        unknown = np.isneginf(self.robots_at[part])
+        return np.where(unknown, np.maximum(spaced, self.robots_retry_at[part]), spaced)
 
     def ready(self, now: float) -> NDArray[np.bool_]:
         """bool[size]: hosts at which a request may start now."""
-        return ~self.busy[: self.size] & (self.ready_at() <= now)
+        out = np.empty(self.size, np.bool_)
+        for part in stretches(self.size):
+            np.logical_and(~self.busy[part], self.ready_at(part) <= now, out=out[part])
+        return out
 
     def ready_at_of(self, slot: int) -> float:
         """The earliest next start at this host, epoch s."""
@@ -140,6 +154,7 @@ class HostTable(Columns):
             float(self.last_start[slot]) + self.interval_of(slot),
             float(self.paused_until[slot]),
             float(self.resting_until[slot]),
+            float(self.held_until[slot]),
         )
         if self.robots_at[slot] == -math.inf:
             return max(spaced, float(self.robots_retry_at[slot]))
@@ -165,7 +180,7 @@ class HostTable(Columns):
 
     def begin_anew(self, now: float, *, all_hosts: bool) -> None:
         """After a restart: hosts whose last start was not kept are taken to have been asked just now."""
-        n = self.size
+        n, self.begun_at = self.size, now
         unkept = self.interval() <= SPACING_KEPT_SECONDS
         self.last_start[:n] = np.where(unkept | all_hosts, now, self.last_start[:n])
 
@@ -184,10 +199,42 @@ class HostTable(Columns):
         self.paused_until[slot] = max(float(self.paused_until[slot]), until)
         self.touched[slot] = True
 
+    def override(self, slot: int, override: HostOverride) -> None:
+        """An operator paused the host by hand, or ended all its pauses: refusals are counted anew from then on."""
+        self.load_override(slot, override)
+        if not override.paused:
+            self.paused_until[slot] = 0.0
+            self.throttles[slot] = 0
+
+    def load_override(self, slot: int, override: HostOverride) -> None:
+        """Takes over what an operator did before a restart: a pause that the host asked for since stays."""
+        self.overrides[slot] = override
+        self.put("held_until", slot, override.held_until)
+
+    def held(self, now: float) -> NDArray[np.bool_]:
+        """bool[size]: hosts that are paused by hand."""
+        return self.held_until[: self.size] > now
+
+    def paused(self, now: float) -> NDArray[np.bool_]:
+        """bool[size]: hosts that are paused, by themselves or by hand."""
+        return self.held(now) | (self.paused_until[: self.size] > now)
+
+    def unreachable(self) -> NDArray[np.bool_]:
+        """bool[size]: hosts whose robots.txt was asked for and never had: nothing else is asked of them."""
+        return np.isneginf(self.robots_at[: self.size]) & (self.robots_failures[: self.size] > 0)
+
+    def last_request_of(self, slot: int) -> float | None:
+        """When the host was last asked for anything, epoch s; None: never, or it was not kept over a restart."""
+        last = float(self.last_start[slot])
+        return None if last in (-math.inf, self.begun_at) else last
+
     def robots_wanted(self, now: float) -> NDArray[np.bool_]:
         """bool[size]: hosts whose robots.txt is unknown or a day old, and may be asked for now."""
-        n = self.size
-        return (self.robots_at[:n] + FRESH_SECONDS <= now) & (self.robots_retry_at[:n] <= now)
+        out = np.empty(self.size, np.bool_)
+        for part in stretches(self.size):
+            old = self.robots_at[part] + FRESH_SECONDS <= now
+            np.logical_and(old, self.robots_retry_at[part] <= now, out=out[part])
+        return out
 
     def set_rules(self, slot: int, text: RobotsText | None, fetched_at: float, crawl_delay: float = 0.0) -> None:
         """Takes over what robots.txt says; without a text all is allowed. crawl_delay in s, 0: none."""

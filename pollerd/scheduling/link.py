@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-_PROBE_FIRST_SECONDS = 1.0
-_PROBE_CAP_SECONDS = 30.0
+PROBE_SECONDS = 1.0
+"""While the link seems down: seconds between two probes. Polling is to go on within two of the link's return."""
 
 
 class LinkState(Enum):
@@ -39,14 +39,11 @@ class LinkWatch(Generic[T]):
     """
 
     state: LinkState = LinkState.ONLINE
-    probe_wait: float = _PROBE_FIRST_SECONDS
-    """While offline: seconds between two probes."""
     _held: list[tuple[int, T]] = field(default_factory=list)
 
     def answered(self) -> list[T]:
         """Some host answered (whatever it said): the link works. Returns the failures that count after all."""
         self.state = LinkState.ONLINE
-        self.probe_wait = _PROBE_FIRST_SECONDS
         released = [item for _, item in self._held]
         self._held.clear()
         return released
@@ -57,7 +54,6 @@ class LinkWatch(Generic[T]):
         Returns (failures that count, failures that are dropped). Both empty: it is held back.
         """
         if self.state is LinkState.OFFLINE:
-            self.probe_wait = min(self.probe_wait * 2, _PROBE_CAP_SECONDS)
             return [], [item]
         if hosts < 2:
             return [item], []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.columns import Columns
+from pollerd.columns import Columns, stretches
 from pollerd.model import STATE_CODE, SiteState
 
 _GONE = STATE_CODE[SiteState.GONE]
@@ -23,14 +23,18 @@ class SiteTable(Columns):
 
     Columns, each [capacity], meaningful up to `size`:
         site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
-        (s, nan: the default) · half_life float64 (s, nan) · last_poll float64 (epoch s, -inf: never) · last_seen
-        float64 (last informative poll, epoch s, -inf: never) · last_gap float32
-        (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32 (in a
+        (s, nan: the default) · min_yield float64 (chance, nan: the default) ·
+        respect_ttl float64 (1: yes, 0: no, nan: the default) · half_life float64 (s, nan) · last_poll
+        float64 (epoch s, -inf: never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
+        float32 (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32 (in a
         row) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
         twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
         history_length uint8 (was a change found, newest bit lowest, over the last informative polls) · trusted uint8
         (informative polls for which its changes are believed, because a twin held still) · worth float64 (of a site on
-        trial: what its first answer is expected to bring; nan: it is not on trial)
+        trial: what its first answer is expected to bring; nan: it is not on trial) · private bool (its last poll was
+        refused because its address is private) · quiet_until float64 (believed unchanged until then, or said to be,
+        epoch s; -inf: neither) · told_ttl float64 (for how long the page last said that it need not be asked again, s;
+        0: it does not, or is not heard)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -40,6 +44,8 @@ class SiteTable(Columns):
         "cost": (np.float64, 1.0),
         "min_interval": (np.float64, math.nan),
         "max_interval": (np.float64, math.nan),
+        "min_yield": (np.float64, math.nan),
+        "respect_ttl": (np.float64, math.nan),
         "half_life": (np.float64, math.nan),
         "last_poll": (np.float64, -math.inf),
         "last_seen": (np.float64, -math.inf),
@@ -57,9 +63,26 @@ class SiteTable(Columns):
         "history_length": (np.uint8, 0),
         "trusted": (np.uint8, 0),
         "worth": (np.float64, math.nan),
+        "private": (np.bool_, False),
+        "quiet_until": (np.float64, -math.inf),
+        "told_ttl": (np.float64, 0.0),
     }
 
-    _SELDOM_SET = frozenset({"weight", "cost", "min_interval", "max_interval", "half_life", "worth"})
+    _SELDOM_SET = frozenset(
+        {
+            "weight",
+            "cost",
+            "min_interval",
+            "max_interval",
+            "min_yield",
+            "respect_ttl",
+            "half_life",
+            "worth",
+            "private",
+            "quiet_until",
+            "told_ttl",
+        }
+    )
 
     site_id: NDArray[np.int64]
     host: NDArray[np.int32]
@@ -67,6 +90,8 @@ class SiteTable(Columns):
     cost: NDArray[np.float64]
     min_interval: NDArray[np.float64]
     max_interval: NDArray[np.float64]
+    min_yield: NDArray[np.float64]
+    respect_ttl: NDArray[np.float64]
     half_life: NDArray[np.float64]
     last_poll: NDArray[np.float64]
     last_seen: NDArray[np.float64]
@@ -84,6 +109,9 @@ class SiteTable(Columns):
     history_length: NDArray[np.uint8]
     trusted: NDArray[np.uint8]
     worth: NDArray[np.float64]
+    private: NDArray[np.bool_]
+    quiet_until: NDArray[np.float64]
+    told_ttl: NDArray[np.float64]
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,38 +163,78 @@ class SiteTable(Columns):
         """bool[size]: sites that the topic robot has on trial; None where there never was any."""
         return None if self.is_as_ever("worth") else ~np.isnan(self.worth[: self.size])
 
-    def elapsed(self, now: float) -> NDArray[np.float64]:
-        """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""
-        since = now - self.last_seen[: self.size]
+    def elapsed(self, now: float, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """float64[size]: seconds since the last informative poll, inf where there was none; never below 0.
+
+        out: float64[size], to be written anew; None: a new one.
+        """
+        out = np.empty(self.size) if out is None else out
+        for part in stretches(self.size):
+            since = np.subtract(now, self.last_seen[part], out=out[part])
+            np.maximum(since, 0.0, out=since)
+        return out
+
+    def elapsed_of(self, slots: NDArray[np.int64] | slice, now: float) -> NDArray[np.float64]:
+        """float64[k]: `elapsed` of these slots."""
+        since = now - self.last_seen[slots]
         return np.maximum(since, 0.0, out=since)
 
-    def next_allowed(self, default_min_interval: float) -> NDArray[np.float64]:
-        """float64[size]: the earliest moment of the next poll as far as the site itself is concerned, epoch s."""
-        n = self.size
-        minimum: NDArray[np.float64] | float = default_min_interval
-        if not self.is_as_ever("min_interval"):
-            minimum = np.where(np.isnan(self.min_interval[:n]), default_min_interval, self.min_interval[:n])
-        allowed = self.last_poll[:n] + minimum
-        return np.maximum(allowed, self.not_before[:n], out=allowed)
+    def next_allowed(self, default_min_interval: float, part: slice | None = None) -> NDArray[np.float64]:
+        """float64[k]: the earliest moment of the next poll as far as the sites themselves are concerned, epoch s.
+
+        part: rows below `size`; None: all.
+        """
+        part = slice(0, self.size) if part is None else part
+        allowed = self.last_poll[part] + self.interval(default_min_interval, part)
+        if not self.is_as_ever("quiet_until"):
+            np.maximum(allowed, self.quiet_until[part], out=allowed)
+        return np.maximum(allowed, self.not_before[part], out=allowed)
+
+    def interval(self, default_min_interval: float, part: slice | None = None) -> NDArray[np.float64] | float:
+        """float64[k] of those rows (None: of all), or one for all: the shortest time between two polls of a site, s."""
+        if self.is_as_ever("min_interval"):
+            return default_min_interval
+        own = self.min_interval[slice(0, self.size) if part is None else part]
+        return np.where(np.isnan(own), default_min_interval, own)
+
+    def in_force(self, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
+        """bool[k]: which of `slots` (None: all) are sites that are polled at all: neither gone nor paused."""
+        part = slice(0, self.size) if slots is None else slots
+        there: NDArray[np.bool_] = (self.state[part] != _GONE) & (self.site_id[part] >= 0)
+        there &= ~self.paused[part]
+        return there
 
     def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
         """bool[size]: sites that may be polled now as far as they themselves are concerned.
 
-        A site asked for by hand (`asap`) need not wait for its min_interval, only for its Retry-After and backoff.
+        A site asked for by hand (`asap`) waits neither for its min_interval nor until a change is likely enough, only
+        for its Retry-After and backoff.
         """
-        asked = self.asap[: self.size] | (self.next_allowed(default_min_interval) <= now)
-        return self.askable(now) & asked
+        out = np.empty(self.size, np.bool_)
+        for part in stretches(self.size):
+            asked = self.next_allowed(default_min_interval, part) <= now
+            asked |= self.asap[part]
+            np.logical_and(asked, self.askable(now, part), out=out[part])
+        return out
 
-    def askable(self, now: float, slots: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-        """bool[k]: which of `slots` (None: all) may be polled now but for their min_interval."""
+    def quiet_waits(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """float64[k]: seconds after their last informative polls in which those slots are believed unchanged.
+
+        0 where nothing of the kind is believed.
+        """
+        until, seen = self.quiet_until[part], self.last_seen[part]
+        return np.subtract(until, seen, out=np.zeros(len(until)), where=np.isfinite(until) & np.isfinite(seen))
+
+    def askable(self, now: float, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
+        """bool[k]: which of `slots` (None: all) may be polled now but for their min_interval and min_yield."""
         part = slice(0, self.size) if slots is None else slots
         free = self.not_before[part] <= now
-        free &= (self.state[part] != _GONE) & (self.site_id[part] >= 0)
-        free &= ~(self.paused[part] | self.in_flight[part])
+        free &= self.in_force(slots)
+        free &= ~self.in_flight[part]
         return free
 
     def lateness(
-        self, now: float, default_max_interval: float, slots: NDArray[np.int64] | None = None
+        self, now: float, default_max_interval: float, slots: NDArray[np.int64] | slice | None = None
     ) -> NDArray[np.float64]:
         """float64[k]: seconds that each of `slots` (None: all) is past its max_interval.
 
@@ -181,6 +249,8 @@ class SiteTable(Columns):
     def overdue(self, mask: NDArray[np.bool_], now: float, default_max_interval: float) -> NDArray[np.int64]:
         """Slots in `mask` bool[size] past their max_interval, the latest first."""
         if default_max_interval == math.inf:  # then most sites have none
+            if self.is_as_ever("max_interval"):
+                return np.empty(0, np.int64)
             mask = mask & ~np.isnan(self.max_interval[: self.size])
         slots = np.flatnonzero(mask)
         late = self.lateness(now, default_max_interval, slots)

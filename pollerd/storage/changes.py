@@ -11,6 +11,7 @@ from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
 from pollerd.storage import cursors
 from pollerd.storage.compression import unpack_all
+from pollerd.storage.cursors import Order, Position
 from pollerd.storage.schema import change, content, site, site_tag
 from pollerd.storage.values import Page
 
@@ -76,36 +77,25 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
     return statement
 
 
-def list_changes(connection: Connection, wanted: ChangeFilter, limit: int, cursor: str | None) -> Page[Change]:
-    """Oldest first; no cursor after the last."""
-    last = cursors.decode("c", cursor) or 0
-    found = _first_after(connection, wanted, last, cursors.check_limit(limit) + 1)
-    more = len(found) > limit
-    return Page(found[:limit], cursors.encode("c", found[limit - 1].id or 0) if more else None)
-
-
-def newest_changes(connection: Connection, wanted: ChangeFilter, limit: int) -> list[Change]:
-    """Newest first, at most `limit` (1 to 1000)."""
-    statement = _changes(wanted).order_by(change.c.id.desc()).limit(cursors.check_limit(limit))
-    return [_change(*row) for row in connection.execute(statement)]
+def list_changes(
+    connection: Connection, wanted: ChangeFilter, limit: int, cursor: str | None, order: Order | None
+) -> Page[Change]:
+    """In the cursor's order, else in `order`, else newest first; no cursor after the last."""
+    position = Position.of("c", cursor, order, unnamed=Order.OLDEST)
+    statement = position.select(_changes(wanted), change.c.id, limit)
+    found = [_change(*row) for row in connection.execute(statement)]
+    return position.page(found, limit)
 
 
 def changes_after(connection: Connection, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
     """Those with larger ids than `after`, oldest first, and up to which id nothing wanted is left unread."""
     # First how far, then what: a change that is committed in between belongs to the next reading.
     newest = last_change_id(connection)
-    found = _first_after(connection, wanted, after, cursors.check_limit(limit), newest)
+    statement = _changes(wanted).where(change.c.id > after, change.c.id <= newest)
+    rows = connection.execute(statement.order_by(change.c.id).limit(cursors.check_limit(limit)))
+    found = [_change(*row) for row in rows]
     whole = len(found) < limit
     return ChangesRead(found, max(after, newest) if whole else found[-1].id or 0, whole)
-
-
-def _first_after(
-    connection: Connection, wanted: ChangeFilter, after: int, limit: int, newest: int | None = None
-) -> list[Change]:
-    statement = _changes(wanted).where(change.c.id > after).order_by(change.c.id).limit(limit)
-    if newest is not None:
-        statement = statement.where(change.c.id <= newest)
-    return [_change(*row) for row in connection.execute(statement)]
 
 
 def last_change_id(connection: Connection) -> int:

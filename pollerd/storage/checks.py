@@ -21,6 +21,8 @@ def check_spec(spec: SiteSpec) -> None:
     ):
         if interval is not None:
             _check_positive(field, interval)
+    if spec.min_yield is not None and not 0 <= spec.min_yield < 1:
+        raise InvalidValueError("min_yield", "a chance from 0 to below 1", spec.min_yield)
     if None not in (spec.min_interval, spec.max_interval) and spec.min_interval > spec.max_interval:  # type: ignore[operator]
         raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval})", spec.max_interval)
     if not spec.url or storable(spec.url) != spec.url:

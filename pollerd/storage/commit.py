@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, func, select, update
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import Redirect, SiteState
 from pollerd.storage.compression import Packed, pack
 from pollerd.storage.pages import PageCommit
-from pollerd.storage.runs import last_poll_id
-from pollerd.storage.schema import allocation
-from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.rows import run_each
+from pollerd.storage.schema import allocation, poll
+from pollerd.storage.statements import Statements, run
 from pollerd.storage.texts import storable, storable_word, verbatim
 from pollerd.storage.values import Batch, CommitResult, CommittedChange, PollRecord
 
 ContentKey = tuple[int, bytes]
 """Site and fingerprint."""
-ContentRef = tuple[int, int | None]
-"""The content's id, and that of the one it leans on."""
+_BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
 def check_batch(batch: Batch) -> None:
@@ -55,14 +53,12 @@ class Commit:
         batch: Batch,
         bodies: dict[int, Packed],
         robots: dict[int, bytes],
-        keep_contents: int,
         run_id: int | None,
         write_pages: PageCommit,
     ) -> None:
         self._sql, self._write_pages = sql, write_pages
         self._batch = batch
         self._bodies, self._robots = bodies, robots
-        self._keep = keep_contents
         self._run_id = run_id
 
     def __call__(self, connection: Connection) -> CommitResult:
@@ -88,8 +84,7 @@ class Commit:
         if batch.findings is not None:
             pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
             self._write_pages(connection, pages, batch.findings)
-        run(connection, sql.upsert_batch, 1, batch.id)
-        self._prune(connection, contents, current)
+        run_each(connection, sql.upsert_batch, [(1, batch.id)])
         fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
         return CommitResult(changes=changes, skipped=len(batch.records) - len(living), content_ids=fresh)
 
@@ -104,8 +99,8 @@ class Commit:
 
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
-    ) -> dict[ContentKey, ContentRef]:
-        """All kept contents, newest first, of the sites that got one."""
+    ) -> dict[ContentKey, int]:
+        """The ids of the contents that were found."""
         rows = [
             _content_row(
                 record, _standing(record.content, self._bodies[i], record.memory.content_id == current[site_id])
@@ -115,16 +110,17 @@ class Commit:
         ]
         if not rows:
             return {}
-        run_each(connection, self._sql.upsert_content, rows)
+        for piece in _in_messages(rows):
+            run_each(connection, self._sql.upsert_content, piece)
         sites = self._sql.many({row[0] for row in rows})
-        kept = run(connection, self._sql.contents_of_sites, sites)
-        return {(site, bytes(print_)): (id_, base_id) for id_, site, print_, base_id in kept}
+        kept = run(connection, self._sql.contents_since, sites, min(row[4] for row in rows))
+        return {(site, bytes(print_)): id_ for id_, site, print_ in kept}
 
     def _follow(
         self,
         living: list[tuple[int, PollRecord]],
         current: dict[int, int | None],
-        contents: dict[ContentKey, ContentRef],
+        contents: dict[ContentKey, int],
     ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
         """Change rows with their record's index, and state rows; `current` moves on with each new content."""
         drafts: list[tuple[int, tuple[Any, ...]]] = []
@@ -134,7 +130,7 @@ class Commit:
             before = current[site_id]
             new: int | None = None
             if record.content is not None:
-                new = contents[(site_id, record.memory.baseline.fingerprint or b"")][0]
+                new = contents[(site_id, record.memory.baseline.fingerprint or b"")]
                 current[site_id] = new
             states.append(_state_row(record, new))
             if record.change is not None:
@@ -146,11 +142,17 @@ class Commit:
     ) -> tuple[CommittedChange, ...]:
         if not drafts:
             return ()
-        # One writer, ids that only grow: what is above the last id now, in order, is what we insert.
-        after = run(connection, self._sql.last_change_id)[0][0]
-        run_each(connection, self._sql.insert_change, [row for _, row in drafts])
-        ids = run(connection, self._sql.changes_after, after)
-        return tuple(CommittedChange(id_, site_id, i) for (id_, site_id), (i, _) in zip(ids, drafts, strict=True))
+        ids = self._new_change_ids(connection, [row for _, row in drafts])
+        return tuple(CommittedChange(id_, row[0], i) for id_, (i, row) in zip(ids, drafts, strict=True))
+
+    def _new_change_ids(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[int]:
+        """Inserts changes; their ids, in the same order: there is one writer, and ids only grow."""
+        sql = self._sql
+        if sql.insert_change.at_once:
+            return sorted(id_ for (id_,) in run_each(connection, sql.insert_change, rows))
+        after = run(connection, sql.last_change_id)[0][0]
+        run_each(connection, sql.insert_change, rows)
+        return [id_ for (id_,) in run(connection, sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
         rows = [(r.poll.site_id, r.memory.baseline.mask, r.poll.at) for _, r in living if r.mask_changed]
@@ -162,7 +164,8 @@ class Commit:
         run_each(connection, self._sql.upsert_learned, rows)
         if batch.shared_state is not None:
             mine = allocation.c.allocator == batch.allocator
-            known = {"shared_state": batch.shared_state, "learned_through": last_poll_id(connection)}
+            newest = select(func.coalesce(func.max(poll.c.id), 0)).scalar_subquery()
+            known = {"shared_state": batch.shared_state, "learned_through": newest}
             connection.execute(update(allocation).where(mine).values(known))
 
     def _write_hosts(self, connection: Connection) -> None:
@@ -179,29 +182,6 @@ class Commit:
             [(r.kind, self._robots.get(key), r.at, storable_word(r.detail), r.crawl_delay, key) for r, key in robots],
         )
 
-    def _prune(
-        self,
-        connection: Connection,
-        contents: dict[ContentKey, ContentRef],
-        current: dict[int, int | None],
-    ) -> None:
-        """Drop the contents of each site beyond the newest `keep_contents`, never the current one.
-
-        What those that stay lean on stays, too.
-        """
-        seen: dict[int, int] = defaultdict(int)
-        gone: list[int] = []
-        leaned_on: set[int | None] = set()
-        for (site_id, _), (content_id, base_id) in contents.items():
-            seen[site_id] += 1
-            if seen[site_id] > self._keep and content_id != current[site_id]:
-                gone.append(content_id)
-            else:
-                leaned_on.add(base_id)
-        gone = [content_id for content_id in gone if content_id not in leaned_on]
-        if gone:
-            run(connection, self._sql.delete_contents, self._sql.many(gone))
-
     def _recall(self, connection: Connection) -> CommitResult:
         """What this batch's first, successful commit gave: its answer was lost."""
         records = self._batch.records
@@ -216,6 +196,19 @@ class Commit:
         fresh = {r.poll.site_id: id_ for _, r in living if r.content and (id_ := current[r.poll.site_id]) is not None}
         found = tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids)
         return CommitResult(changes=found, skipped=len(records) - len(living), content_ids=fresh)
+
+
+def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows of contents in pieces of bounded size: PostgreSQL takes no message above 1 GiB."""
+    piece: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        if piece and size + row[3] > _BYTES_AT_ONCE:
+            yield piece
+            piece, size = [], 0
+        piece.append(row)
+        size += row[3]
+    yield piece
 
 
 def _poll_row(record: PollRecord) -> tuple[Any, ...]:
@@ -291,6 +284,7 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         storable(m.redirect_url),
         m.redirect_count,
         b.items or None,
+        b.ttl,
         0 if record.change is None else 1,
         new_content_id,
         p.site_id,

@@ -5,37 +5,39 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Row, Select, event
+from sqlalchemy import Connection, Engine, Row, Select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
-from sqlalchemy.pool import StaticPool
 
-from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.storage.failures import mapped
+from pollerd.storage.lock import FileLock
 from pollerd.storage.settings import StorageSettings
 
+if TYPE_CHECKING:
+    from pollerd.storage.postgres import PostgresDatabase
+    from pollerd.storage.sqlite import SqliteDatabase
+
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _DRIVERS = {
-    "sqlite": "sqlite+aiosqlite",
-    "sqlite+aiosqlite": "sqlite+aiosqlite",
+    "sqlite": "sqlite",
+    "sqlite+aiosqlite": "sqlite",
     "postgres": "postgresql+asyncpg",
     "postgresql": "postgresql+asyncpg",
     "postgresql+asyncpg": "postgresql+asyncpg",
 }
 _ALLOWED = "sqlite:///path or postgresql://user@host/name"
-# One for the writer, the rest for readers; more would only queue inside the database.
-_POOL_SIZE = 5
-_WRITING = "pollerd_writing"
+_CLOSE_SECONDS = 5.0
 
 
 def database_url(text: str) -> URL:
-    """The URL with its async driver. Plain `sqlite:`, `postgresql:` and `postgres:` are understood.
+    """The URL with its driver. Plain `sqlite:`, `postgresql:` and `postgres:` are understood.
 
     Raises `InvalidValueError` for anything else.
     """
@@ -57,11 +59,27 @@ def sqlite_path(url: URL) -> Path | None:
     return Path(str(url.database)).absolute()
 
 
+def check_place(text: str) -> None:
+    """Raises `ConfigError` where the URL names an SQLite file that no waiting brings: a typo.
+
+    A path that leads nowhere, or to a folder. Raises `InvalidValueError` as `database_url` does.
+    """
+    path = sqlite_path(database_url(text))
+    if path is not None and not path.parent.is_dir():
+        raise ConfigError(f"database {path}: there is no folder {path.parent}")
+    if path is not None and path.is_dir():
+        raise ConfigError(f"database {path}: is a folder")
+
+
 class Database:
     """One database, open. Writers queue here, so that they never wait for each other inside SQLite."""
 
-    def __init__(self, url: URL, settings: StorageSettings, *, create: bool) -> None:
-        """Raises `DatabaseUnavailableError` where an SQLite file is missing and `create` is false, or unusable."""
+    def __init__(self, url: URL, settings: StorageSettings, *, create: bool, exclusive: bool = False) -> None:
+        """exclusive: only the holder of the daemon's lock writes (see `lock`).
+
+        Raises `DatabaseUnavailableError` where an SQLite file is missing and `create` is false, or unusable, and
+        `InvalidValueError` for a URL with options that the driver does not know.
+        """
         self.url = url
         self.path = sqlite_path(url)
         if self.path is not None:
@@ -70,10 +88,35 @@ class Database:
         self._in_memory = self.is_sqlite and self.path is None
         self._identity = self._look_at_file()
         self._write_lock = asyncio.Lock()
-        self.engine = self._sqlite_engine(settings) if self.is_sqlite else _postgres_engine(url, settings)
+        self._server: PostgresDatabase | None = None
+        self._driver: SqliteDatabase | PostgresDatabase
+        if self.is_sqlite:
+            self._driver = _sqlite(url, self.path, settings)
+        else:
+            self._driver = self._server = _postgres(url, settings, exclusive)
+        self._lock: FileLock | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """Whose dialect is the database's, and whose events tell of statements."""
+        return self._driver.engine
+
+    async def lock(self) -> None:
+        """Take the daemon's lock, until `close`; nobody else can open a database in memory. May be called twice.
+
+        Raises `DatabaseInUseError` where another process holds it, `DatabaseUnavailableError`.
+        """
+        if self.path is not None:
+            self._lock = self._lock or FileLock(self.path.with_name(self.path.name + ".lock"))
+        elif self._server is not None:
+            with mapped():
+                await self._server.lock()
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns of a connection. Raises `DatabaseUnavailableError`."""
+        """What `work` returns of a connection. Raises `DatabaseUnavailableError`.
+
+        On SQLite it runs in a thread, beside the loop, as what writes does: see `in_loop`.
+        """
         if self._in_memory:
             # All share one connection: a reader would see a writer's half-done transaction.
             async with self._write_lock:
@@ -82,26 +125,27 @@ class Database:
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         with mapped():
-            async with self.engine.connect() as connection:
-                return await connection.run_sync(work)
+            return await self._driver.read(work)
 
     async def stream(self, statement: Select[Any], piece: int) -> AsyncIterator[Sequence[Row[Any]]]:
         """The statement's rows, `piece` at a time, without holding them all. Raises `DatabaseUnavailableError`."""
         with mapped():
-            async with self.engine.connect() as connection:
-                result = await connection.stream(statement, execution_options={"yield_per": piece})
-                async for rows in result.partitions():
-                    yield rows
+            async for rows in self._driver.stream(statement, piece):
+                yield rows
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, after its transaction was committed whole. Raises `DatabaseUnavailableError`."""
+        """What `work` returns, after its transaction was committed whole. Cancelled, all of it holds or nothing.
+
+        Raises `DatabaseUnavailableError`, and `DatabaseInUseError` where the daemon's lock was lost to another.
+        """
         async with self._write_lock:
             self.verify_file()
             with mapped():
-                async with self.engine.connect() as plain:
-                    connection = await plain.execution_options(**{_WRITING: True})
-                    async with connection.begin():
-                        return await connection.run_sync(work)
+                return await self._driver.write(work)
+
+    def in_loop(self, call: Callable[P, T]) -> Callable[P, T]:
+        """The same for a transaction to call, of what the loop changes: it runs in the loop's thread."""
+        return self._driver.in_loop(call)
 
     def verify_file(self) -> None:
         """Raises `DatabaseUnavailableError` where the SQLite file vanished or is another one than was opened."""
@@ -118,45 +162,27 @@ class Database:
         return found.st_dev, found.st_ino
 
     async def close(self) -> None:
-        """Close every connection. May be called twice."""
-        await self.engine.dispose()
+        """Close every connection, then let go of the lock. May be called twice; does not wait for a dead server."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._driver.close()
+        if self._lock is not None:
+            self._lock.release()
 
-    def _sqlite_engine(self, settings: StorageSettings) -> AsyncEngine:
-        kwargs: dict[str, Any] = {"poolclass": StaticPool} if self._in_memory else {"pool_size": _POOL_SIZE}
-        engine = create_async_engine(self.url, **kwargs)
-        sync = engine.sync_engine
-        path = self.path
 
-        @event.listens_for(sync, "do_connect")
-        def open_file(_dialect: Any, _record: Any, args: list[Any], options: dict[str, Any]) -> None:
-            options["timeout"] = settings.busy_timeout_seconds
-            # No transactions of the driver's making: ours begin where we say.
-            options["isolation_level"] = None
-            if path is not None:
-                # mode=rw: a vanished file is an error, never a fresh database.
-                args[0] = f"file:{quote(str(path))}?mode=rw"
-                options["uri"] = True
+# Each driver is imported where it is used: PostgreSQL's takes megabytes that SQLite's users need not spend.
 
-        @event.listens_for(sync, "connect")
-        def set_pragmas(connection: Any, _record: Any) -> None:
-            cursor = connection.cursor()
-            for pragma in (
-                "journal_mode=WAL",
-                "synchronous=NORMAL",
-                "foreign_keys=ON",
-                "cache_size=-16384",
-                "journal_size_limit=67108864",
-            ):
-                cursor.execute(f"PRAGMA {pragma}")
-            cursor.close()
 
-        @event.listens_for(sync, "begin")
-        def begin(connection: Connection) -> None:
-            # IMMEDIATE takes the write lock at once: a transaction that reads first could not be promoted later.
-            writing = connection.get_execution_options().get(_WRITING, False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+def _sqlite(url: URL, path: Path | None, settings: StorageSettings) -> SqliteDatabase:
+    from pollerd.storage.sqlite import SqliteDatabase
 
-        return engine
+    return SqliteDatabase(url, path, settings)
+
+
+def _postgres(url: URL, settings: StorageSettings, exclusive: bool) -> PostgresDatabase:
+    from pollerd.storage.postgres import PostgresDatabase
+
+    return PostgresDatabase(url, settings, exclusive=exclusive)
 
 
 def _require_file(path: Path, create: bool) -> None:
@@ -166,19 +192,3 @@ def _require_file(path: Path, create: bool) -> None:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
         except OSError as error:
             raise DatabaseUnavailableError(f"{path}: {error.strerror}") from error
-
-
-def _postgres_engine(url: URL, settings: StorageSettings) -> AsyncEngine:
-    return create_async_engine(
-        url,
-        pool_size=_POOL_SIZE,
-        pool_pre_ping=True,
-        connect_args={
-            "timeout": settings.connect_timeout_seconds,
-            "command_timeout": settings.statement_timeout_seconds,
-            "server_settings": {
-                "application_name": "pollerd",
-                "lock_timeout": str(int(settings.busy_timeout_seconds * 1000)),
-            },
-        },
-    )

@@ -14,6 +14,7 @@ import xxhash
 from sqlalchemy import (
     BigInteger,
     Connection,
+    Executable,
     ScalarSelect,
     Select,
     and_,
@@ -33,8 +34,9 @@ from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage.imports import SiteImport
 from pollerd.storage.page_values import Appraise, CollectionRow, Trial
+from pollerd.storage.rows import run_each
 from pollerd.storage.schema import collection, page, page_host, site, site_state
-from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.statements import ColumnSource, Statements, run
 from pollerd.storage.surroundings import FIRST_WORTH, PageRow, Surroundings, fringe_rows
 from pollerd.urls import host_of
 
@@ -77,17 +79,11 @@ class Fringe:
         self._hosts = sql.compiled(
             select(page_host.c.name, page_host.c.id).where(sql.among(page_host.c.name, "names")), ["names"]
         )
-        host = sql.insert_for(page_host).values({"name": bindparam("name")})
-        self._new_host = sql.compiled(host.on_conflict_do_nothing(index_elements=["name"]), ["name"])
-        new = sql.insert_for(page).values({name: bindparam(name) for name in _NEW})
-        self._new_page = sql.compiled(new.on_conflict_do_nothing(index_elements=["key"]), _NEW)
-        becomes: list[tuple[Any, Any]] = [(page.c[name], bindparam(name)) for name in _BECOMES]
-        become = update(page).ordered_values(*becomes, (page.c.worth, null())).where(page.c.id == bindparam("page"))
-        self._become = sql.compiled(become, [*_BECOMES, "page"])
-        one_more = {"out": page_host.c.out + literal_column("1", BigInteger)}
-        self._one_more_out = sql.compiled(
-            update(page_host).where(page_host.c.id == bindparam("host")).values(one_more), ["host"]
-        )
+        self._new_host = sql.insert_each(page_host, ["name"], ["name"], [])
+        self._new_page = sql.insert_each(page, _NEW, ["key"], [])
+        kinds = {name: page.c[name].type for name in _BECOMES}
+        self._become = sql.for_each(_become, {**kinds, "key": page.c.id.type}, ["key"])
+        self._one_more_out = sql.for_each(_one_more_out, {"key": page_host.c.id.type}, ["key"])
         best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_worth())
         self._renew_best = sql.compiled(best, ["hosts"])
         unread = page.c.relevance.is_(None) | (site_state.c.last_seen_at < collection.c.words_at)
@@ -318,6 +314,17 @@ def _becomes(i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int]) ->
 
 def _best_worth() -> ScalarSelect[Any]:
     return select(func.max(page.c.worth)).where(page.c.host_id == page_host.c.id).scalar_subquery()
+
+
+def _become(given: ColumnSource) -> Executable:
+    """Pages of the fringe are asked for, or held."""
+    becomes: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in _BECOMES]
+    return update(page).ordered_values(*becomes, (page.c.worth, null())).where(page.c.id == given["key"])
+
+
+def _one_more_out(given: ColumnSource) -> Executable:
+    one_more = {"out": page_host.c.out + literal_column("1", BigInteger)}
+    return update(page_host).where(page_host.c.id == given["key"]).values(one_more)
 
 
 def _best_of_hosts(sql: Statements) -> Select[Any]:

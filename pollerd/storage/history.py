@@ -10,22 +10,17 @@ import numpy as np
 from sqlalchemy import Connection, Select, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect
-from pollerd.storage import cursors
+from pollerd.storage.cursors import Order, Position
 from pollerd.storage.schema import mask, poll
 from pollerd.storage.values import Page, PollColumns
 
 
-def list_polls(connection: Connection, site_id: int, limit: int = 100, cursor: str | None = None) -> Page[Poll]:
-    """The site's polls, newest first."""
-    c = poll.c
-    statement = select(poll).where(c.site_id == site_id).order_by(c.id.desc())
-    last = cursors.decode("p", cursor)
-    if last is not None:
-        statement = statement.where(c.id < last)
-    rows = connection.execute(statement.limit(cursors.check_limit(limit) + 1)).mappings().all()
-    items = [_poll(dict(row)) for row in rows[:limit]]
-    more = len(rows) > limit
-    return Page(items, cursors.encode("p", items[-1].id or 0) if more else None)
+def list_polls(connection: Connection, site_id: int, limit: int, cursor: str | None, order: Order | None) -> Page[Poll]:
+    """The site's polls, in the cursor's order, else in `order`, else newest first."""
+    position = Position.of("p", cursor, order, unnamed=Order.NEWEST)
+    statement = position.select(select(poll).where(poll.c.site_id == site_id), poll.c.id, limit)
+    found = [_poll(dict(row)) for row in connection.execute(statement).mappings()]
+    return position.page(found, limit)
 
 
 def _poll(row: dict[str, Any]) -> Poll:

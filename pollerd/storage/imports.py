@@ -10,9 +10,10 @@ from sqlalchemy import Connection, delete, select
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.checks import check_spec
+from pollerd.storage.rows import run_each
 from pollerd.storage.schema import deleted_url, host, site
 from pollerd.storage.sealing import Seal
-from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.statements import Statements, run
 from pollerd.storage.values import AddResult
 
 # Small enough that the event loop runs on between two pieces.
@@ -54,6 +55,10 @@ class SiteImport:
         """The id of a host, added where it is new."""
         return self._host_ids(connection, [name])[name]
 
+    def known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
+        """The ids of those of the hosts that there are."""
+        return self._ids(connection, self._hosts_named, {"names": self._sql.texts(names)})
+
     def _add_piece(
         self,
         connection: Connection,
@@ -79,8 +84,8 @@ class SiteImport:
             if specs[i].url not in known:
                 first.setdefault(specs[i].url, i)
         host_ids = self._host_ids(connection, [hosts[i] for i in first.values()])
-        self._insert(connection, [(specs[i], host_ids[hosts[i]]) for i in first.values()], now)
-        ids = self._ids(connection, self._sites_at, {"urls": urls})
+        new = [(specs[i], host_ids[hosts[i]]) for i in first.values()]
+        ids = known | self._insert(connection, new, now)
         self._insert_rest(connection, [(ids[url], specs[i]) for url, i in first.items()])
         for i in wanted:
             url = specs[i].url
@@ -96,28 +101,32 @@ class SiteImport:
             return {}
         parameters = {"names": self._sql.texts(unique)}
         known = self._ids(connection, self._hosts_named, parameters)
-        missing = [(name,) for name in unique if name not in known]
+        missing = [name for name in unique if name not in known]
         if missing:
-            run_each(connection, self._sql.insert_host, missing)
-            known = self._ids(connection, self._hosts_named, parameters)
+            known |= run(connection, self._sql.insert_hosts, self._sql.texts(missing))
         return known
 
     @staticmethod
     def _ids(connection: Connection, statement: Any, parameters: dict[str, Any]) -> dict[str, int]:
-        return {row[0]: row[1] for row in connection.execute(statement, parameters)}
+        return {row[0]: row[1] for row in connection.execute(statement, parameters).all()}
 
-    def _insert(self, connection: Connection, specs: list[tuple[SiteSpec, int]], now: float) -> None:
-        rows = [_site_row(spec, host_id, now, self._seal) for spec, host_id in specs]
-        run_each(connection, self._sql.insert_site, rows)
+    def _insert(self, connection: Connection, sites: list[tuple[SiteSpec, int]], now: float) -> dict[str, int]:
+        """URL -> id of each new site."""
+        rows = [_site_row(spec, host_id, now) for spec, host_id in sites]
+        ids: dict[str, int] = {}
+        for parameters in self._sql.site_insertions(rows) if rows else ():
+            ids.update(run(connection, self._sql.insert_sites, *parameters))
+        return ids
 
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
         if sites:
             run(connection, self._sql.insert_states, self._sql.many(site_id for site_id, _ in sites))
+        sealed = [(self._seal.close(spec.access), site_id) for site_id, spec in sites if spec.access]
+        run_each(connection, self._sql.set_access, sealed)
         tags = [(site_id, tag) for site_id, spec in sites for tag in dict.fromkeys(spec.tags)]
         run_each(connection, self._sql.insert_tag, tags)
 
 
-def _site_row(spec: SiteSpec, host_id: int, now: float, seal: Seal) -> tuple[Any, ...]:
-    intervals = (spec.min_interval, spec.max_interval, spec.half_life)
-    sealed = seal.close(spec.access) if spec.access else None
-    return (spec.url, host_id, now, spec.paused, spec.weight, spec.cost, *intervals, sealed)
+def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
+    intervals = (spec.min_interval, spec.max_interval, spec.min_yield, spec.respect_ttl, spec.half_life)
+    return (now, spec.paused, spec.weight, spec.cost, *intervals, spec.url, host_id)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from pollerd.errors import PermanentError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
 from pollerd.storage.compression import PackedRow
+from pollerd.storage.salvage import number
+from pollerd.storage.schema import content
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements, run
 from pollerd.storage.texts import spoken
@@ -43,6 +45,7 @@ def _memory(
     raw_fingerprint: bytes | None,
     media: str | None,
     items: bytes | None,
+    ttl: float | None,
     lm_seen: float | None,
     lm_good: int,
     lm_bad: int,
@@ -59,6 +62,7 @@ def _memory(
         raw_fingerprint=raw_fingerprint,
         media=None if media is None else Media(media),
         items=items or b"",
+        ttl=number(ttl),
         last_modified=lm_seen,
         last_modified_good=lm_good,
         last_modified_bad=lm_bad,
@@ -80,10 +84,11 @@ def _memory(
     )
 
 
-def content_before(connection: Connection, sql: Statements, site_id: int, content_id: int) -> int | None:
+def content_before(connection: Connection, site_id: int, content_id: int) -> int | None:
     """The content of the site that was seen last before the one named; None where none is kept."""
-    newest_first = run(connection, sql.contents_of_sites, sql.many([site_id]))
-    return next((row[0] for row in newest_first if row[0] != content_id), None)
+    c = content.c
+    others = select(c.id).where(c.site_id == site_id, c.id != content_id)
+    return connection.execute(others.order_by(c.last_seen_at.desc(), c.id.desc()).limit(1)).scalar_one_or_none()
 
 
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:

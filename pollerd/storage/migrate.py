@@ -9,7 +9,6 @@ from sqlalchemy import Connection, inspect, text
 
 from pollerd.errors import SchemaError
 from pollerd.storage.engine import Database, database_url
-from pollerd.storage.lock import take_lock
 from pollerd.storage.settings import StorageSettings
 
 _HERE = Path(__file__).resolve().parent
@@ -21,12 +20,12 @@ def head() -> str:
     return max(_known())
 
 
-async def upgrade(url: str) -> str:
-    """Create the database at `url` or bring it up to `head()`, which is returned.
+async def upgrade(url: str, settings: StorageSettings | None = None, *, create: bool = True) -> str:
+    """Bring the database at `url` up to `head()`, which is returned. create: make an SQLite file that is missing.
 
     Raises `DatabaseInUseError` while a daemon holds it, `SchemaError` where it is newer than this program.
     """
-    database = Database(database_url(url), StorageSettings(), create=True)
+    database = Database(database_url(url), settings or StorageSettings(), create=create, exclusive=True)
     try:
         await bring_up(database)
     finally:
@@ -34,21 +33,17 @@ async def upgrade(url: str) -> str:
     return head()
 
 
-async def bring_up(database: Database, *, locked: bool = False) -> None:
-    """Bring an open database up to `head()`; `locked`: the caller holds the daemon's lock already."""
+async def bring_up(database: Database) -> None:
+    """Bring a database, opened as exclusive, up to `head()`; where that takes a change, under the daemon's lock."""
     revision = await database.read(read_revision)
     check_known(revision)
     if revision == head():
         return
-    lock = None if locked else await take_lock(database)
+    await database.lock()
     # Alembic takes 11 MB, for good, and is needed the first time only.
     from pollerd.storage import steps
 
-    try:
-        await database.write(steps.up)
-    finally:
-        if lock is not None:
-            await lock.release()
+    await database.write(steps.up)
 
 
 async def current(url: str) -> str | None:

@@ -45,6 +45,11 @@ class PageRecord(Struct, frozen=True, gc=False):
     ended: bool = False
     on_trial: bool = False
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether its trial ends with this poll."""
+        return self.on_trial and self.state is not PageState.ASKED
+
 
 class Findings(Struct, frozen=True, gc=False):
     """What a batch brings to the collection besides its polls. `dropped`: (page, site) that have to make room.

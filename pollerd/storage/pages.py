@@ -6,13 +6,29 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, delete, literal_column, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Executable,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal_column,
+    null,
+    select,
+    true,
+    update,
+)
 
 from pollerd.model import PageState
 from pollerd.storage.fringe import Fringe, NewPage
 from pollerd.storage.page_values import Findings, LeadDraft, PageRecord
+from pollerd.storage.rows import columns_of, run_each
 from pollerd.storage.schema import collection, page, page_host, page_link, site
-from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.statements import ColumnSource, Statements, run
 from pollerd.storage.surroundings import Share
 
 SIBLINGS_MOST = 500
@@ -30,28 +46,90 @@ class _Home(NamedTuple):
     relevance: float
 
 
+def _is_link(given: ColumnSource) -> tuple[ColumnElement[bool], ...]:
+    return page_link.c.source_id == given["source"], page_link.c.target_id == given["target"]
+
+
+def _unlink(given: ColumnSource) -> Executable:
+    return delete(page_link).where(*_is_link(given))
+
+
+def _retell(given: ColumnSource) -> Executable:
+    return update(page_link).where(*_is_link(given)).values(anchor=given["anchor"])
+
+
+def _judge(given: ColumnSource) -> Executable:
+    """What became of a page. Without a relevance it stays; without a site it has none any more."""
+    c = page.c
+    return (
+        update(page)
+        .ordered_values(
+            (c.state, given["state"]),
+            (c.reason, given["reason"]),
+            (c.relevance, func.coalesce(given["relevance"], c.relevance)),
+            (c.site_id, case((given["keeps_site"], c.site_id), else_=null())),
+            (c.own, and_(c.own, given["keeps_own"])),
+        )
+        .where(c.id == given["key"])
+    )
+
+
+def _judged_row(record: PageRecord) -> tuple[Any, ...]:
+    keeps = not (record.ended or record.state in (PageState.REJECTED, PageState.GONE))
+    return record.state.value, record.reason, record.relevance, keeps, keeps, record.page_id
+
+
+def _count_host(given: ColumnSource) -> Executable:
+    h, one = page_host.c, _number(1)
+    return update(page_host).where(h.id == given["key"]).values(asked=h.asked + one, out=h.out - one)
+
+
+def _count_brood(given: ColumnSource) -> Executable:
+    c = page.c
+    brood = [(c.brood_asked, c.brood_asked + _number(1)), (c.brood_sum, c.brood_sum + given["relevance"])]
+    return update(page).ordered_values(*brood).where(c.id == given["key"])
+
+
+def _siblings(sql: Statements) -> str:
+    """The best pages of a brood that are on the fringe; on PostgreSQL of many, by an array of their parents."""
+    parents = columns_of({"parent": BigInteger()})
+    parent = bindparam("parent") if sql.is_sqlite else parents.c.parent
+    on_fringe = select(page.c.id).where(page.c.parent_id == parent, page.c.worth.is_not(None))
+    # As SQLite's dialect writes a parameter of its own where no offset is named.
+    best = on_fringe.order_by(page.c.worth.desc()).limit(_number(SIBLINGS_MOST)).offset(_number(0))
+    if sql.is_sqlite:
+        return sql.compiled(best, ["parent"])
+    some = best.lateral("some")
+    return sql.compiled(select(some.c.id).select_from(parents.join(some, true())), ["parent"])
+
+
+def _grow(given: ColumnSource) -> Executable:
+    return update(page).where(page.c.id == given["key"]).values(brood=page.c.brood + given["more"])
+
+
 class PageCommit:
     """Writes page records; the caller owns the transaction."""
 
     def __init__(self, sql: Statements, fringe: Fringe) -> None:
         self._sql, self._fringe = sql, fringe
-        c, link = page.c, page_link.c
-        siblings = select(c.id).where(c.parent_id == bindparam("parent"), c.worth.is_not(None))
-        # As SQLite's dialect writes a parameter of its own where no offset is named.
-        some = siblings.order_by(c.worth.desc()).limit(_number(SIBLINGS_MOST)).offset(_number(0))
-        self._siblings = sql.compiled(some, ["parent"])
+        c, link, number = page.c, page_link.c, BigInteger()
+        self._siblings = _siblings(sql)
+        kinds = {"state": c.state.type, "reason": c.reason.type, "relevance": c.relevance.type}
+        self._judge = sql.for_each(
+            _judge, kinds | {"keeps_site": c.own.type, "keeps_own": c.own.type, "key": number}, ["key"]
+        )
+        self._weigh = sql.update_each(site, ["weight"])
+        self._count_host = sql.for_each(_count_host, {"key": number}, ["key"])
+        self._count_brood = sql.for_each(_count_brood, {"relevance": c.relevance.type, "key": number}, ["key"])
         homes = select(c.id, c.host_id, c.parent_id, c.relevance).where(sql.among(c.id, "ids"))
         self._homes = sql.compiled(homes, ["ids"])
         links = select(link.source_id, link.target_id, link.anchor).where(sql.among(link.source_id, "sources"))
         self._links_of = sql.compiled(links, ["sources"])
-        added = page_link.insert().values({name: bindparam(name) for name in _LINK})
-        self._add_link = sql.compiled(added, _LINK)
-        one = link.source_id == bindparam("source"), link.target_id == bindparam("target")
-        self._unlink = sql.compiled(delete(page_link).where(*one), ["source", "target"])
-        retold = update(page_link).where(*one).values(anchor=bindparam("anchor"))
-        self._retell = sql.compiled(retold, ["anchor", "source", "target"])
-        grown = update(page).where(c.id == bindparam("page")).values(brood=c.brood + bindparam("more"))
-        self._grow = sql.compiled(grown, ["more", "page"])
+        self._add_link = sql.insert_each(page_link, _LINK)
+        self._unlink = sql.for_each(_unlink, {"source": number, "target": number})
+        told = {"anchor": link.anchor.type, "source": number, "target": number}
+        self._retell = sql.for_each(_retell, told, ["source", "target"])
+        self._grow = sql.for_each(_grow, {"more": c.brood.type, "key": number}, ["key"])
         self._end_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def __call__(
@@ -59,12 +137,8 @@ class PageCommit:
     ) -> None:
         """Write (site id, time of the poll, record) of sites that still stand, and what else was found."""
         homes = self._homes_of(connection, [record.page_id for _, _, record in records])
-        touched, hosts = set[int](), set[int]()
-        for site_id, _, record in records:
-            self._write(connection, site_id, record)
-            if record.on_trial and record.state is not PageState.ASKED:
-                hosts.add(homes[record.page_id].host_id)
-                touched |= self._count(connection, record, homes[record.page_id])
+        self._write(connection, records)
+        hosts, touched = self._count(connection, [r for _, _, r in records if r.is_judged], homes)
         read = [(at, record) for _, at, record in records if record.leads is not None]
         shares = self._link(connection, read, homes, findings.step) if read else {}
         around = sorted(touched | shares.keys())
@@ -78,26 +152,32 @@ class PageCommit:
         rows = run(connection, self._homes, self._sql.many(page_ids))
         return {page_id: _Home(host_id, parent_id, relevance or 0.0) for page_id, host_id, parent_id, relevance in rows}
 
-    @staticmethod
-    def _write(connection: Connection, site_id: int, record: PageRecord) -> None:
-        values: dict[str, Any] = {"state": record.state.value, "reason": record.reason}
-        if record.relevance is not None:
-            values["relevance"] = record.relevance
-        if record.ended or record.state in (PageState.REJECTED, PageState.GONE):
-            values |= {"site_id": None, "own": False}
-        connection.execute(update(page).where(page.c.id == record.page_id).values(values))
-        if record.weight is not None:
-            connection.execute(update(site).where(site.c.id == site_id).values(weight=record.weight))
+    def _write(self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]]) -> None:
+        run_each(connection, self._judge, [_judged_row(record) for _, _, record in records])
+        weighed = [(record.weight, site_id) for site_id, _, record in records if record.weight is not None]
+        run_each(connection, self._weigh, weighed)
 
-    def _count(self, connection: Connection, record: PageRecord, home: _Home) -> set[int]:
-        """A page on trial was judged: its host and its brood count it; the siblings, which are worth another now."""
-        h, c = page_host.c, page.c
-        connection.execute(update(page_host).where(h.id == home.host_id).values(asked=h.asked + 1, out=h.out - 1))
-        if home.parent_id is None:
-            return set()
-        brood = {"brood_asked": c.brood_asked + 1, "brood_sum": c.brood_sum + (record.relevance or 0.0)}
-        connection.execute(update(page).where(c.id == home.parent_id).values(brood))
-        return {row[0] for row in run(connection, self._siblings, home.parent_id)}
+    def _count(
+        self, connection: Connection, judged: Sequence[PageRecord], homes: Mapping[int, _Home]
+    ) -> tuple[set[int], set[int]]:
+        """Pages on trial were judged: their hosts and their broods count them.
+
+        Gives the hosts, and the siblings, which are worth another now.
+        """
+        hosts = [homes[record.page_id].host_id for record in judged]
+        run_each(connection, self._count_host, [(host_id,) for host_id in hosts])
+        broods = [
+            (record.relevance or 0.0, parent_id)
+            for record in judged
+            if (parent_id := homes[record.page_id].parent_id) is not None
+        ]
+        run_each(connection, self._count_brood, broods)
+        return set(hosts), self._siblings_of(connection, sorted({parent_id for _, parent_id in broods}))
+
+    def _siblings_of(self, connection: Connection, parents: Sequence[int]) -> set[int]:
+        if self._sql.is_sqlite:
+            return {row[0] for parent_id in parents for row in run(connection, self._siblings, parent_id)}
+        return {row[0] for row in run(connection, self._siblings, list(parents))} if parents else set()
 
     def _link(
         self, connection: Connection, read: Sequence[tuple[float, PageRecord]], homes: Mapping[int, _Home], step: int
@@ -145,7 +225,7 @@ class PageCommit:
 
     @staticmethod
     def _count_requests(connection: Connection, records: Sequence[PageRecord], learned: bytes | None) -> None:
-        judged = [record for record in records if record.on_trial and record.state is not PageState.ASKED]
+        judged = [record for record in records if record.is_judged]
         enrolled = sum(record.state is PageState.COLLECTED for record in judged)
         c = collection.c
         values: dict[str, Any] = {"requests": c.requests + len(judged), "enrolled": c.enrolled + enrolled}

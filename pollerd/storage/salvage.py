@@ -30,6 +30,8 @@ class Field:
         """The values as an array [k]; what is wrong with those that cannot be read goes into `faults`, by site id."""
         read: Callable[[Any], Any] = self.codes.__getitem__ if self.codes else lambda value: value
         try:
+            if values and values.count(values[0]) == len(values):  # most columns, of most lists
+                return np.full(len(values), np.array(read(values[0]), self.kind))
             return np.array([read(v) for v in values] if self.codes else values, self.kind)
         except (LookupError, TypeError, ValueError, OverflowError):
             return self._one_by_one(values, site_ids, faults, read)

@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 from zstandard import ZstdError
 
-from pollerd.errors import NotFoundError, SchemaError
+from pollerd.errors import SchemaError
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.storage.compression import unpack
+from pollerd.storage.hosts import read_override
 from pollerd.storage.salvage import Field, number
-from pollerd.storage.schema import host, learned, site, site_state
+from pollerd.storage.schema import host, host_override, learned, site, site_state, site_tag
 from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
-_NUMBERS = ("weight", "cost", "min_interval", "max_interval", "half_life", "last_poll_at", "last_seen_at", "not_before")
+_SETTINGS = ("weight", "cost", "min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
+_NUMBERS = (*_SETTINGS, "last_poll_at", "last_seen_at", "not_before")
 _FIELDS = (
     Field("host_id", np.int64, "a whole number", 0),
     Field("paused", np.bool_, "true or false", 0),
@@ -59,7 +61,11 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
         c.robots_body,
         c.robots_detail,
         c.crawl_delay,
-    )
+        host_override.c.at,
+        host_override.c.by,
+        host_override.c.paused,
+        host_override.c.until,
+    ).outerjoin_from(host, host_override, host_override.c.host_id == c.id)
     return [_host(*row) for row in _piece(connection, statement, c.id, after)]
 
 
@@ -74,6 +80,8 @@ def _host(
     body: bytes | None,
     detail: str,
     crawl_delay: float | None,
+    overridden_at: float | None,
+    *overridden: Any,
 ) -> HostRow:
     """The host of a row; numbers that somebody spoiled by hand count as unset, such a robots.txt as never asked for."""
     robots = None
@@ -82,7 +90,8 @@ def _host(
         with contextlib.suppress(ZstdError, TypeError):
             text = None if body is None else unpack(body)
             robots = HostRobots(kind=kind, at=fetched_at, body=text, detail=detail, crawl_delay=number(crawl_delay))
-    return HostRow(host_id, name, number(last_start_at), number(paused_until), number(throttles, 0), robots)
+    override = None if overridden_at is None else read_override(overridden_at, *overridden)
+    return HostRow(host_id, name, number(last_start_at), number(paused_until), number(throttles, 0), robots, override)
 
 
 def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -101,6 +110,13 @@ def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[N
     return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
 
+def tagged_piece(connection: Connection, tag: str, after: int) -> NDArray[np.int64]:
+    """Some ids above `after` of sites with this tag, int64[k], ascending; k = 0: there are no more."""
+    c = site_tag.c
+    rows = _piece(connection, select(c.site_id).where(c.tag == tag), c.site_id, after)
+    return np.array([row[0] for row in rows], np.int64)
+
+
 def _piece(connection: Connection, statement: Select[Any], key: Any, after: int) -> Sequence[Any]:
     """The first rows above `after` in order of `key`, the statement's first column, as the driver gives them.
 
@@ -108,11 +124,3 @@ def _piece(connection: Connection, statement: Select[Any], key: Any, after: int)
     """
     with connection.execute(statement.where(key > after).order_by(key).limit(PIECE)) as result:
         return result.cursor.fetchall()
-
-
-def host_id(connection: Connection, name: str) -> int:
-    """The id of the host "name:port". Raises `NotFoundError`."""
-    found = connection.execute(select(host.c.id).where(host.c.name == name)).scalar_one_or_none()
-    if found is None:
-        raise NotFoundError("host", name)
-    return int(found)

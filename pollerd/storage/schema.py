@@ -67,6 +67,18 @@ host = Table(
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
+# What an operator last did to a host's pause. A table of its own: hosts are rewritten by polls, this hardly ever.
+host_override = Table(
+    "host_override",
+    metadata,
+    Column("host_id", Id, ForeignKey("host.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("paused", Boolean, nullable=False),
+    # When a pause by hand ends by itself.
+    Column("until", Double),
+)
+
 site = Table(
     "site",
     metadata,
@@ -79,6 +91,8 @@ site = Table(
     Column("cost", Double, nullable=False),
     Column("min_interval", Double),
     Column("max_interval", Double),
+    Column("min_yield", Double),
+    Column("respect_ttl", Boolean),
     Column("half_life", Double),
     Column("settings_changed_at", Double),
     # Headers, credentials and proxy, sealed (see `sealing`); NULL: none.
@@ -92,7 +106,7 @@ site_tag = Table(
     metadata,
     _site_id(primary_key=True),
     Column("tag", Text, primary_key=True),
-    Index(None, "tag"),
+    Index(None, "tag", "site_id"),
 )
 
 # The one row that every poll rewrites. `content_id` is no foreign key: the current content is never pruned, and
@@ -125,6 +139,7 @@ site_state = Table(
     Column("redirect_url", Text),
     Column("redirect_count", Integer, nullable=False, server_default="0"),
     Column("items", LargeBinary),
+    Column("ttl", Double),
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
@@ -183,8 +198,38 @@ content = Table(
     Column("body", LargeBinary, nullable=False),
     Column("base_id", Id),
     UniqueConstraint("site_id", "fingerprint"),
-    Index(None, "last_seen_at", "size"),
+    # A site's contents in the order of their finding, and what leans on what, without the rows.
+    Index(None, "site_id", "last_seen_at", "base_id"),
     sqlite_autoincrement=True,
+)
+
+# What a site keeps, for pruning (see `content_retention`), counted after the fact: commits do not touch it. `rank` is
+# `contents`, 0 where none of them can go. `due_at`: its oldest content beyond the newest `keep_contents` was current
+# until then, so that it goes when this is older than `content_retention`; NULL: there is none. Differences of changes
+# found up to `capped_through` went to hold the cap, those up to `expired_through` by age.
+content_use = Table(
+    "content_use",
+    metadata,
+    _site_id(primary_key=True),
+    Column("contents", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("due_at", Double),
+    Column("capped_through", Double),
+    Column("expired_through", Double),
+    Index(None, "rank"),
+    Index(None, "due_at"),
+)
+
+# All contents with ids up to `counted_through` stand in `content_use`. `bytes` are they together, and those of sites
+# that went since it was summed: never less than there are.
+content_total = Table(
+    "content_total",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("counted_through", Id, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    CheckConstraint("id = 1", name="single"),
 )
 
 # The contents of a change may be pruned. Ids are never used again, so a pruned one simply finds nothing: reading
@@ -200,7 +245,8 @@ change = Table(
     Column("summary", Text, nullable=False),
     Column("before_content_id", Id),
     Column("after_content_id", Id),
-    Index(None, "site_id"),
+    # A site's changes in either order, without sorting.
+    Index(None, "site_id", "id"),
     Index(None, "detected_at"),
     sqlite_autoincrement=True,
 )

@@ -10,15 +10,18 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlalchemy import Connection, select
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Access, Credentials
+from pollerd.storage.keys import keys_of, new_key
 from pollerd.storage.schema import site
 
-_ALLOWED_KEY = "Fernet keys (32 bytes in URL-safe base64 each), parted by commas"
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
+
 _SHOWN = 5
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
@@ -33,7 +36,7 @@ class Seal:
     def close(self, access: Access) -> bytes:
         """The access, sealed. Raises `InvalidValueError` where there is no key."""
         if self._keys is None and self._file is not None:
-            self._keys = _keys(_made(self._file))
+            self._keys = keys_of(_made(self._file))
         if self._keys is None:
             field = "headers" if access.headers else "credentials" if access.credentials else "proxy"
             allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
@@ -44,6 +47,8 @@ class Seal:
         """What was closed. Raises `ConfigError` where the key is missing or another one."""
         if self._keys is None:
             raise ConfigError("secret_key: the database holds secrets of sites, but no key is set")
+        from cryptography.fernet import InvalidToken
+
         try:
             found = json.loads(self._keys.decrypt(sealed))
         except InvalidToken as error:
@@ -59,28 +64,18 @@ def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Seal:
     Raises `InvalidValueError` for a `key` that is none, and `ConfigError` for a key file that cannot be used.
     """
     if is_server:
-        return Seal(None if key is None else _keys(key), None)
+        return Seal(None if key is None else keys_of(key), None)
     if database is None:
-        return Seal(_keys(key or new_key()), None)
+        return Seal(keys_of(key or new_key()), None)
     file = key_file(database)
     kept = _read(file) if file.exists() else None
     known = [text for text in (key, kept) if text is not None]
-    return Seal(_keys(",".join(known)) if known else None, file)
+    return Seal(keys_of(",".join(known)) if known else None, file)
 
 
 def key_file(database: Path) -> Path:
     """Where the key of an SQLite file lies that was not given one: `pollerd.db.key` beside `pollerd.db`."""
     return database.with_name(f"{database.name}.key")
-
-
-def new_key() -> str:
-    """A random key, as `StorageSettings.secret_key` takes it."""
-    return Fernet.generate_key().decode()
-
-
-def check_key(text: str) -> None:
-    """Raises `InvalidValueError` (field `secret_key`) where `text` holds no usable keys."""
-    _keys(text)
 
 
 def check_seals(connection: Connection, seal: Seal) -> None:
@@ -99,17 +94,10 @@ def check_seals(connection: Connection, seal: Seal) -> None:
         raise ConfigError(f"{why} (sites {', '.join(map(str, closed[:_SHOWN]))}{more})")
 
 
-def _keys(text: str) -> MultiFernet:
-    try:
-        return MultiFernet([Fernet(one.strip()) for one in text.split(",")])
-    except ValueError as error:
-        raise InvalidValueError("secret_key", _ALLOWED_KEY, "(not shown)") from error
-
-
 def _read(file: Path) -> str:
     try:
         text = file.read_text(encoding="ascii").strip()
-        check_key(text)
+        keys_of(text)
     except (OSError, UnicodeDecodeError, InvalidValueError) as error:
         raise ConfigError(f"key file {file} cannot be used: {error}") from error
     return text

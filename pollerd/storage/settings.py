@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.sealing import check_key
+from pollerd.storage.keys import keys_of
 
 DAY_SECONDS = 86_400.0
 
@@ -18,9 +18,14 @@ class StorageSettings:
     """
 
     keep_contents: int = 10
-    """Distinct contents kept of a site; at least 2, since a change lies between two."""
+    """The newest contents of a site that are kept whatever their age; at least 2, since a change lies between two."""
+    content_retention_seconds: float = 30 * DAY_SECONDS
+    """Older contents go when they have not been current for so long; above 0."""
     content_cap_bytes: int = 2 * 1024**3
-    """All kept contents together, compressed; at least 0. Current contents are kept whatever they weigh."""
+    """All kept contents together, compressed; at least 0. Under it the sites that keep most give way first, down to
+    what others keep. Current contents are kept whatever they weigh."""
+    change_retention_seconds: float | None = None
+    """Changes older than this are pruned; above 0, None: they are kept."""
     poll_retention_seconds: float = 30 * DAY_SECONDS
     """Polls older than this are pruned; above 0."""
     zstd_level: int = 1
@@ -38,15 +43,16 @@ class StorageSettings:
     def __post_init__(self) -> None:
         _require("keep_contents", self.keep_contents >= 2, "at least 2", self.keep_contents)
         _require("content_cap_bytes", self.content_cap_bytes >= 0, "at least 0", self.content_cap_bytes)
-        retention = self.poll_retention_seconds
-        _require("poll_retention_seconds", retention > 0, "above 0", retention)
+        for name in ("poll_retention_seconds", "content_retention_seconds", "change_retention_seconds"):
+            retention = getattr(self, name)
+            _require(name, retention is None or retention > 0, "above 0", retention)
         _require("zstd_level", 1 <= self.zstd_level <= 19, "1 to 19", self.zstd_level)
         busy = self.busy_timeout_seconds
         _require("busy_timeout_seconds", 0 <= busy <= 600, "0 to 600", busy)
         connect = self.connect_timeout_seconds
         _require("connect_timeout_seconds", 0 < connect <= 600, "above 0, at most 600", connect)
         if self.secret_key is not None:
-            check_key(self.secret_key)
+            keys_of(self.secret_key)
         statement = self.statement_timeout_seconds
         _require("statement_timeout_seconds", statement > 0, "above 0", statement)
 

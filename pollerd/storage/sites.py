@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, exists, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
@@ -18,10 +18,18 @@ from pollerd.storage.salvage import number
 from pollerd.storage.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
-from pollerd.storage.values import Page, SiteChanges
+from pollerd.storage.values import NewSettings, Page, SiteChanges
 
 PIECE = 5_000
-_SETTINGS = {"weight": 1.0, "cost": 1.0, "min_interval": None, "max_interval": None, "half_life": None}
+_SETTINGS = {
+    "weight": 1.0,
+    "cost": 1.0,
+    "min_interval": None,
+    "max_interval": None,
+    "min_yield": None,
+    "respect_ttl": None,
+    "half_life": None,
+}
 """Name -> what a new site has."""
 _STATES = {state.value: state for state in SiteState}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
@@ -47,7 +55,12 @@ _FORGOTTEN: dict[str, Any] = {
     "redirect_url": None,
     "redirect_count": 0,
     "items": None,
+    "ttl": None,
 }
+
+
+ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
+"""Of a site: it is the topic robot's, not the user's."""
 
 
 class Sites:
@@ -60,6 +73,12 @@ class Sites:
             .where(sql.among(site_tag.c.site_id, "sites"))
             .order_by(site_tag.c.site_id, site_tag.c.tag)
         )
+        self._at = _sites().where(sql.among(site.c.url, "urls")).order_by(site.c.id)
+        self._with_ids = _sites().where(sql.among(site.c.id, "ids")).order_by(site.c.id)
+        self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
+        self._living = select(site.c.id).where(sql.among(site.c.id, "sites"))
+        self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
+        self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
         self._delete_many = delete(site).where(sql.among(site.c.id, "sites"))
 
     def get(self, connection: Connection, site_id: int) -> Site:
@@ -73,6 +92,23 @@ class Sites:
         """The site at exactly this URL, or None."""
         found = self._read(connection, _sites().where(site.c.url == url))
         return found[0] if found else None
+
+    def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Site]:
+        """The sites at these URLs, by URL."""
+        found = self._read(connection, self._at, {"urls": self._sql.texts(urls)})
+        return {one.spec.url: one for one in found}
+
+    def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
+        """The sites with these ids, by id."""
+        return self._read(connection, self._with_ids, {"ids": self._sql.many(site_ids)})
+
+    def users(self, connection: Connection, after: int, limit: int) -> list[Site]:
+        """Sites with ids above `after`, by id, but none of the topic robot's."""
+        return self._read(connection, _sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))
+
+    def deleted(self, connection: Connection, urls: Sequence[str]) -> set[str]:
+        """Which of these URLs a user deleted."""
+        return set(connection.execute(self._deleted_at, {"urls": self._sql.texts(urls)}).scalars())
 
     def page(
         self,
@@ -104,8 +140,10 @@ class Sites:
         more = len(found) > limit
         return Page(found[:limit], cursors.encode("s", found[limit - 1].id) if more else None)
 
-    def _read(self, connection: Connection, statement: Select[Any]) -> list[Site]:
-        rows = connection.execute(statement).all()
+    def _read(
+        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
+    ) -> list[Site]:
+        rows = connection.execute(statement, parameters).all()
         tags: dict[int, list[str]] = defaultdict(list)
         if rows:
             sites = self._sql.many(row[0] for row in rows)
@@ -145,11 +183,46 @@ class Sites:
             self._set_tags(connection, site_id, spec.tags)
         return self.get(connection, site_id)
 
+    @staticmethod
+    def pause(connection: Connection, tag: str | None, paused: bool) -> int:
+        """Pauses or resumes every site, or every one with this tag; how many were not so before."""
+        statement = update(site).where(site.c.paused.is_(not paused)).values(paused=paused)
+        if tag is not None:
+            statement = statement.where(site.c.id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == tag)))
+        return connection.execute(statement).rowcount
+
     def _require_free(self, connection: Connection, url: str) -> None:
         other = self.find(connection, url)
         if other is not None:
             raise DuplicateError("site", url, other.id)
         connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
+
+    def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
+        """Every site has exactly these settings; those that are gone meanwhile are passed over."""
+        for start in range(0, len(settings), PIECE):
+            self._put_piece(connection, settings[start : start + PIECE], now)
+
+    def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
+        ids = self._sql.many(one.site_id for one in settings)
+        living = set(connection.execute(self._living, {"sites": ids}).scalars())
+        settings = [one for one in settings if one.site_id in living]
+        if not settings:
+            return
+        for one in settings:
+            check_spec(one.spec)
+        rows = [{"key": one.site_id, **self._values(one.spec, now)} for one in settings]
+        columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
+        connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
+        connection.execute(self._untag, {"sites": ids})
+        tags = [{"site_id": one.site_id, "tag": tag} for one in settings for tag in dict.fromkeys(one.spec.tags)]
+        if tags:
+            connection.execute(insert(site_tag), tags)
+        connection.execute(self._revive, {"sites": self._sql.many(one.site_id for one in settings if one.resumed)})
+
+    def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
+        sealed = self._seal.close(spec.access) if spec.access else None
+        values = {name: getattr(spec, name) for name in _SETTINGS}
+        return {**values, "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
     @staticmethod
     def _set_tags(connection: Connection, site_id: int, tags: Sequence[str]) -> None:
@@ -168,15 +241,19 @@ class Sites:
         remember = self._sql.insert_for(deleted_url).values(url=url, deleted_at=now)
         connection.execute(remember.on_conflict_do_update(index_elements=["url"], set_={"deleted_at": now}))
 
+    @staticmethod
+    def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
+        """Id and URL of every site whose URL is not among these, by id. Sites of the topic robot's are left out."""
+        wanted = urls if isinstance(urls, Set) else set(urls)
+        rows = connection.execute(select(site.c.id, site.c.url).where(~ROBOTS).order_by(site.c.id))
+        return [(site_id, url) for site_id, url in rows if url not in wanted]
+
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids.
 
         Sites of the topic robot's stay.
         """
-        wanted = urls if isinstance(urls, Set) else set(urls)
-        robots = exists().where(page.c.site_id == site.c.id, page.c.own)
-        rows = connection.execute(select(site.c.id, site.c.url).where(~robots).order_by(site.c.id))
-        gone = [site_id for site_id, url in rows if url not in wanted]
+        gone = [site_id for site_id, _ in self.missing(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
         return gone

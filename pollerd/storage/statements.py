@@ -8,8 +8,9 @@ compiled.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Protocol
 
 from sqlalchemy import (
     ARRAY,
@@ -24,13 +25,14 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     literal_column,
     select,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.types import TypeEngine
 
+from pollerd.storage.rows import ForEachRow, columns_of
 from pollerd.storage.schema import (
     change,
     content,
@@ -66,6 +68,7 @@ HOT_STATE = [
     "redirect_url",
     "redirect_count",
     "items",
+    "ttl",
 ]
 """Columns of `site_state` that a poll sets, in the order of `Statements.update_state`, after them
 `add_changes`, `new_content_id` and `key`."""
@@ -103,17 +106,19 @@ CHANGE = [
     "after_content_id",
 ]
 SITE = [
-    "url",
-    "host_id",
     "created_at",
     "paused",
     "weight",
     "cost",
     "min_interval",
     "max_interval",
+    "min_yield",
+    "respect_ttl",
     "half_life",
-    "access",
+    "url",
+    "host_id",
 ]
+"""Columns of a new site, in the order of `site_insertions`: what sites of a list have in common, then who they are."""
 MEMORY = [
     "etag",
     "last_modified",
@@ -121,6 +126,7 @@ MEMORY = [
     "raw_fingerprint",
     "media",
     "items",
+    "ttl",
     "lm_seen",
     "lm_good",
     "lm_bad",
@@ -133,26 +139,33 @@ MEMORY = [
 ]
 
 
+class ColumnSource(Protocol):
+    """Parameters by name."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
 class Statements:
     """The statements for one dialect, as text. `many` and `texts` make the parameter of a list."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self.is_sqlite = dialect.name == "sqlite"
-        self.insert_poll = self._insert(poll, POLL)
-        self.insert_change = self._insert(change, CHANGE)
-        self.insert_host = self._insert(host, ["name"])
-        self.insert_site = self._insert(site, SITE)
+        self.insert_poll = self.insert_each(poll, POLL)
+        self.insert_change = self._insert_change()
+        self.insert_hosts = self._insert_hosts()
+        self.insert_sites = self._insert_sites()
+        self.set_access = self.update_each(site, ["access"])
         self.insert_states = self._insert_states()
-        self.insert_tag = self._insert(site_tag, ["site_id", "tag"])
-        self.upsert_content = self._upsert(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
+        self.insert_tag = self.insert_each(site_tag, ["site_id", "tag"])
+        self.upsert_content = self.insert_each(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
         learned_columns = ["site_id", "allocator", "state"]
-        self.upsert_learned = self._upsert(learned, learned_columns, ["site_id"], ["allocator", "state"])
-        self.upsert_mask = self._upsert(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
-        self.upsert_batch = self._upsert(last_batch, ["id", "batch"], ["id"], ["batch"])
+        self.upsert_learned = self.insert_each(learned, learned_columns, ["site_id"], ["allocator", "state"])
+        self.upsert_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
+        self.upsert_batch = self.insert_each(last_batch, ["id", "batch"], ["id"], ["batch"])
         self.update_state = self._update_state()
-        self.update_host = self._update(host, ["last_start_at", "paused_until", "throttles"])
-        self.update_robots = self._update(
+        self.update_host = self.update_each(host, ["last_start_at", "paused_until", "throttles"])
+        self.update_robots = self.update_each(
             host, ["robots_kind", "robots_body", "robots_at", "robots_detail", "crawl_delay"]
         )
         # One round trip for both: has the batch gone in before, and is our run still the last?
@@ -165,7 +178,7 @@ class Statements:
         )
         self.last_change_id = self.compiled(select(func.coalesce(func.max(change.c.id), literal_column("0"))), [])
         self.changes_after = self.compiled(
-            select(change.c.id, change.c.site_id).where(change.c.id > bindparam("after")).order_by(change.c.id),
+            select(change.c.id).where(change.c.id > bindparam("after")).order_by(change.c.id),
             ["after"],
         )
         self.changes_at = self.compiled(
@@ -175,11 +188,12 @@ class Statements:
             ["sites", "since"],
         )
         self.living_sites = self._living_sites()
-        self.contents_of_sites = self.compiled(
-            select(content.c.id, content.c.site_id, content.c.fingerprint, content.c.base_id)
-            .where(self.among(content.c.site_id, "sites"))
-            .order_by(content.c.last_seen_at.desc(), content.c.id.desc()),
-            ["sites"],
+        # Those that a batch has just written: a busy site keeps thousands of others.
+        self.contents_since = self.compiled(
+            select(content.c.id, content.c.site_id, content.c.fingerprint).where(
+                self.among(content.c.site_id, "sites"), content.c.last_seen_at >= bindparam("since")
+            ),
+            ["sites", "since"],
         )
         base = content.alias("base")
         self.delete_contents = self.compiled(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
@@ -225,34 +239,120 @@ class Statements:
         """The dialect's own insert, which knows ON CONFLICT."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
-    def _insert(self, table: Table, columns: list[str]) -> str:
-        return self.compiled(insert(table).values({c: bindparam(c) for c in columns}), columns)
+    def _insert_hosts(self) -> str:
+        """Of many names at once, none of them known; gives name and id of each."""
+        if self.is_sqlite:
+            names: Any = func.json_each(bindparam("names", type_=Text)).table_valued("value").c.value
+        else:
+            names = columns_of({"names": Text()}).c.names
+        statement = self.insert_for(host).from_select(["name"], select(names), include_defaults=False)
+        return self.compiled(statement.returning(host.c.name, host.c.id), ["names"])
+
+    def _insert_sites(self) -> str:
+        """Of many sites at once; gives URL and id of each. On SQLite all their settings are the same.
+
+        The database runs through them by itself: a call for each row takes twice as long, and other threads wait.
+        """
+        types = {name: site.c[name].type for name in SITE}
+        if self.is_sqlite:
+            settings = [bindparam(name, type_=types[name]) for name in SITE[:-2]]
+            pair = func.json_each(bindparam("sites", type_=Text)).table_valued("value").c.value
+            rows = select(*settings, *(func.json_extract(pair, literal_column(f"'$[{place}]'")) for place in range(2)))
+        else:
+            rows = select(*columns_of(types).c)
+        statement = self.insert_for(site).from_select(SITE, rows, include_defaults=False)
+        return self.compiled(
+            statement.returning(site.c.url, site.c.id), [*SITE[:-2], "sites"] if self.is_sqlite else SITE
+        )
+
+    def site_insertions(self, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """The parameters of `insert_sites` for new sites, rows of the columns `SITE`, one set after the other."""
+        if not self.is_sqlite:
+            yield tuple(map(list, zip(*rows, strict=True)))
+            return
+        for settings, alike in groupby(rows, key=lambda row: row[:-2]):  # ids follow the order of the list
+            yield (*settings, json.dumps([row[-2:] for row in alike]))
 
     def _insert_states(self) -> str:
         """Of many sites at once: a million come in one import."""
         sites = select(site.c.id).where(self.among(site.c.id, "sites"))
-        return self.compiled(insert(site_state).from_select(["site_id"], sites, include_defaults=False), ["sites"])
+        states = self.insert_for(site_state).from_select(["site_id"], sites, include_defaults=False)
+        return self.compiled(states, ["sites"])
 
-    def _upsert(self, table: Table, columns: list[str], key: list[str], renewed: list[str]) -> str:
-        statement = self.insert_for(table).values({c: bindparam(c) for c in columns})
-        fresh = {c: statement.excluded[c] for c in renewed}
-        return self.compiled(statement.on_conflict_do_update(index_elements=key, set_=fresh), columns)
+    def for_each(
+        self,
+        statement: Callable[[ColumnSource], Executable],
+        types: Mapping[str, TypeEngine[Any]],
+        key: Sequence[str] = (),
+    ) -> ForEachRow:
+        """What `statement` makes of the parameters named in `types`, in their order, for `run_each`.
 
-    def _update(self, table: Table, columns: list[str]) -> str:
-        values: list[tuple[Any, Any]] = [(table.c[c], bindparam(c)) for c in columns]
-        statement = update(table).ordered_values(*values).where(table.c.id == bindparam("key"))
-        return self.compiled(statement, [*columns, "key"])
+        key: names of those that say which row is written, where it may be one that is there.
+        """
+        order = list(types)
+        if self.is_sqlite:
+            of_one = {name: bindparam(name, type_=kind) for name, kind in types.items()}
+            return ForEachRow(self.compiled(statement(of_one), order), at_once=False)
+        places = tuple(order.index(name) for name in key)
+        return ForEachRow(self.compiled(statement(columns_of(types).c), order), at_once=True, key=places)
 
-    def _update_state(self) -> str:
-        c = site_state.c
-        values: list[tuple[Any, Any]] = [(c[name], bindparam(name)) for name in HOT_STATE]
-        counted: list[tuple[Any, Any]] = [  # a bound 1 would be a parameter of every row
-            (c.polls, c.polls + literal_column("1", BigInteger)),
-            (c.changes, c.changes + bindparam("add_changes", type_=BigInteger)),
-            (c.content_id, func.coalesce(bindparam("new_content_id", type_=BigInteger), c.content_id)),
-        ]
-        statement = update(site_state).ordered_values(*values, *counted).where(c.site_id == bindparam("key"))
-        return self.compiled(statement, [*HOT_STATE, "add_changes", "new_content_id", "key"])
+    def insert_each(
+        self, table: Table, columns: Sequence[str], key: Sequence[str] = (), renewed: Sequence[str] | None = None
+    ) -> ForEachRow:
+        """Inserts rows of these columns. renewed: what to set where the `key` is there already; nothing where empty."""
+
+        def insertion(given: ColumnSource) -> Any:
+            statement = self._insertion(table, columns, given)
+            if renewed is None:
+                return statement
+            if not renewed:
+                return statement.on_conflict_do_nothing(index_elements=key)
+            fresh = {name: statement.excluded[name] for name in renewed}
+            return statement.on_conflict_do_update(index_elements=key, set_=fresh)
+
+        return self.for_each(insertion, {name: table.c[name].type for name in columns}, key if renewed else ())
+
+    def _insertion(self, table: Table, columns: Sequence[str], given: ColumnSource) -> Any:
+        statement = self.insert_for(table)
+        if self.is_sqlite:
+            return statement.values({name: given[name] for name in columns})
+        rows = select(*(given[name] for name in columns))
+        return statement.from_select(list(columns), rows, include_defaults=False)
+
+    def _insert_change(self) -> ForEachRow:
+        """On PostgreSQL it gives the ids of the new rows, which SQLite does not for several rows."""
+
+        def insertion(given: ColumnSource) -> Any:
+            statement = self._insertion(change, CHANGE, given)
+            return statement if self.is_sqlite else statement.returning(change.c.id)
+
+        return self.for_each(insertion, {name: change.c[name].type for name in CHANGE})
+
+    def update_each(self, table: Table, columns: Sequence[str], key: str = "id") -> ForEachRow:
+        """Sets these columns of the row whose `key` is the last parameter, "key"."""
+        types = {name: table.c[name].type for name in columns} | {"key": table.c[key].type}
+
+        def change(given: ColumnSource) -> Executable:
+            values: list[tuple[Any, Any]] = [(table.c[name], given[name]) for name in columns]
+            return update(table).ordered_values(*values).where(table.c[key] == given["key"])
+
+        return self.for_each(change, types, ["key"])
+
+    def _update_state(self) -> ForEachRow:
+        c, number = site_state.c, BigInteger()
+        types: dict[str, TypeEngine[Any]] = {name: c[name].type for name in HOT_STATE}
+        types |= {"add_changes": number, "new_content_id": number, "key": number}
+
+        def change(given: ColumnSource) -> Executable:
+            values: list[tuple[Any, Any]] = [(c[name], given[name]) for name in HOT_STATE]
+            counted: list[tuple[Any, Any]] = [  # a bound 1 would be a parameter of every row
+                (c.polls, c.polls + literal_column("1", BigInteger)),
+                (c.changes, c.changes + given["add_changes"]),
+                (c.content_id, func.coalesce(given["new_content_id"], c.content_id)),
+            ]
+            return update(site_state).ordered_values(*values, *counted).where(c.site_id == given["key"])
+
+        return self.for_each(change, types, ["key"])
 
     def _living_sites(self) -> str:
         statement = (
@@ -266,7 +366,7 @@ class Statements:
         return self.compiled(statement, ["sites"])
 
     def compiled(self, statement: Executable, order: list[str]) -> str:
-        """The statement as text, for `run` and `run_each`; `order`: names of its parameters, as they come."""
+        """The statement as text, for `run`; `order`: names of its parameters, as they come."""
         compiled: Any = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
         found = list(compiled.positiontup or [])
         if found != order:
@@ -277,10 +377,4 @@ class Statements:
 def run(connection: Connection, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """The rows that one statement gives for one set of parameters."""
     result = connection.exec_driver_sql(sql, parameters)
-    return [tuple(row) for row in result] if result.returns_rows else []
-
-
-def run_each(connection: Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
-    """One statement for many sets of parameters; nothing for none."""
-    if rows:
-        connection.exec_driver_sql(sql, rows)
+    return [tuple(row) for row in result.all()] if result.returns_rows else []  # one by one they take thrice as long

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from pollerd.discovery.appraisal import FringeRows
 from pollerd.errors import SchemaError
-from pollerd.model import Change, PageState, Poll, Site, SiteSpec, SiteState
-from pollerd.storage import changes, collection, history, memories, migrate, retention, runs, schedule
+from pollerd.model import Change, HostOverride, PageState, Poll, Site, SiteSpec, SiteState
+from pollerd.storage import (
+    changes,
+    collection,
+    content_use,
+    history,
+    memories,
+    migrate,
+    restore,
+    retention,
+    runs,
+    schedule,
+)
+from pollerd.storage import hosts as stored_hosts
 from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.collection import CollectionStatus, KnownPage
 from pollerd.storage.commit import Commit, check_batch
 from pollerd.storage.compression import Base, pack, pack_all, unpack_all
+from pollerd.storage.cursors import Order
 from pollerd.storage.engine import Database, database_url
 from pollerd.storage.fringe import Fringe
 from pollerd.storage.imports import SiteImport
-from pollerd.storage.lock import DaemonLock, take_lock
 from pollerd.storage.news import News
 from pollerd.storage.page_values import Appraise, CollectionRow, Trial
 from pollerd.storage.pages import PageCommit
+from pollerd.storage.pruning import Pruning
+from pollerd.storage.restore import Admit, Restore
 from pollerd.storage.sealing import Seal, check_seals, seal_of
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.sites import Sites, count_sites, counts_by_state
@@ -37,13 +52,17 @@ from pollerd.storage.values import (
     Batch,
     CommitResult,
     HostRow,
+    KnownHost,
+    NewSettings,
     Page,
     PollColumns,
     PruneResult,
+    RestoreResult,
     RunInfo,
     ScheduleRows,
     SiteChanges,
     SiteMemory,
+    SiteRestore,
 )
 
 
@@ -54,20 +73,21 @@ class Store:
     nothing was written then, and the same call may be made again.
     """
 
-    def __init__(self, database: Database, settings: StorageSettings, lock: DaemonLock | None, seal: Seal) -> None:
+    def __init__(self, database: Database, settings: StorageSettings, seal: Seal) -> None:
         self._database = database
         self._settings = settings
-        self._lock = lock
         self._sql = Statements(database.engine.dialect)
         self._seal = seal
         self._import = SiteImport(self._sql, seal)
         self._sites = Sites(self._sql, seal)
+        self._restore = Restore(self._sql, self._sites, self._import)
         self._fringe = Fringe(self._sql, self._import)
         self._pages = PageCommit(self._sql, self._fringe)
         self._news = News()
         self._bases: dict[int, Base] = {}
         """What contents read since the last commit lean on, or are, by their ids: the next are compared with that."""
         self._run_id: int | None = None
+        self._pruning = Pruning(database=database, sql=self._sql)
         self._revision = migrate.head()
 
     @classmethod
@@ -81,25 +101,23 @@ class Store:
         secrets that the key of `settings` does not open, `DatabaseUnavailableError`.
         """
         settings = settings or StorageSettings()
-        database = Database(database_url(url), settings, create=exclusive)
-        lock: DaemonLock | None = None
+        if not exclusive:
+            await migrate.upgrade(url, settings, create=False)
+        database = Database(database_url(url), settings, create=exclusive, exclusive=exclusive)
         try:
-            lock = await take_lock(database) if exclusive else None
-            await migrate.bring_up(database, locked=exclusive)
+            if exclusive:
+                await database.lock()
+                await migrate.bring_up(database)
             seal = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
             await database.read(lambda c: check_seals(c, seal))
         except BaseException:
             await database.close()
-            if lock is not None:
-                await lock.release()
             raise
-        return cls(database, settings, lock, seal)
+        return cls(database, settings, seal)
 
     async def close(self) -> None:
         """Close the connections, then let go of the lock. May be called twice."""
         await self._database.close()
-        if self._lock is not None:
-            await self._lock.release()
 
     # At the daemon's start.
 
@@ -173,7 +191,9 @@ class Store:
         self._settings = replace(
             self._settings,
             keep_contents=settings.keep_contents,
+            content_retention_seconds=settings.content_retention_seconds,
             content_cap_bytes=settings.content_cap_bytes,
+            change_retention_seconds=settings.change_retention_seconds,
             poll_retention_seconds=settings.poll_retention_seconds,
         )
 
@@ -193,7 +213,7 @@ class Store:
 
     async def load_content_before(self, site_id: int, content_id: int) -> bytes | None:
         """The content of the site that was seen last before the one named; None where none is kept."""
-        before = await self._database.read(lambda c: memories.content_before(c, self._sql, site_id, content_id))
+        before = await self._database.read(lambda c: memories.content_before(c, site_id, content_id))
         return None if before is None else (await self.load_contents([before])).get(before)
 
     async def commit(self, batch: Batch) -> CommitResult:
@@ -204,8 +224,6 @@ class Store:
         `DatabaseInUseError` where the daemon's lock was lost to another.
         """
         check_batch(batch)
-        if self._lock is not None:
-            await self._lock.verify()
         bases = self._bases
         fresh = [
             (i, r.content, bases.get(r.memory.content_id or 0))
@@ -217,8 +235,12 @@ class Store:
         level = self._settings.zstd_level
         bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
-        work = Commit(self._sql, batch, bodies, robots, self._settings.keep_contents, self._run_id, self._pages)
+        if batch.findings is not None:
+            asked = self._database.in_loop(batch.findings.appraise)
+            batch = replace(batch, findings=structs.replace(batch.findings, appraise=asked))
+        work = Commit(self._sql, batch, bodies, robots, self._run_id, self._pages)
         result = await self._database.write(work)
+        self._pruning.note_growth(self._settings, sum(len(packed.body) for packed in bodies.values()))
         bases.clear()
         if result.changes:
             self._news.announce(result.changes[-1].id)
@@ -284,6 +306,58 @@ class Store:
 
         return await self._database.write(work)
 
+    async def sites_at(self, urls: Sequence[str]) -> dict[str, Site]:
+        """The sites at these URLs, by URL; a URL that is none is missing."""
+        return await self._database.read(lambda c: self._sites.at(c, urls))
+
+    async def user_sites(self, after: int, limit: int) -> list[Site]:
+        """Sites with ids above `after`, by id, without those that the topic robot made."""
+        return await self._database.read(lambda c: self._sites.users(c, after, limit))
+
+    async def deleted_urls(self, after: str, limit: int) -> Sequence[tuple[str, float]]:
+        """URLs that a user deleted, and when (epoch s), by URL, from the first behind `after`."""
+        return await self._database.read(lambda c: restore.deleted_urls(c, after, limit))
+
+    async def mark_deleted(self, pieces: Callable[[], Iterator[list[tuple[str, float]]]]) -> tuple[int, int, int]:
+        """Mark URLs as deleted by a user, all or none; those that are sites are passed over.
+
+        How many were added, changed (none) and left as they are.
+        """
+        return await self._database.write(lambda c: self._restore.mark_deleted(c, pieces()))
+
+    async def restore_sites(
+        self, pieces: Callable[[], Iterator[list[SiteRestore]]], admit: Admit, now: float
+    ) -> RestoreResult:
+        """Add sites, and give those that are there the settings of the export, all or none.
+
+        Raises `InvalidValueError`, and what `admit` raises of a piece; nothing was written then.
+        """
+        asked = self._database.in_loop(admit)
+        return await self._database.write(lambda c: self._restore.sites(c, pieces(), asked, now))
+
+    async def get_sites(self, site_ids: Sequence[int]) -> list[Site]:
+        """The sites with these ids, by id; those that are gone are left out."""
+        return await self._database.read(lambda c: self._sites.get_many(c, site_ids))
+
+    async def host_ids(self, names: Sequence[str]) -> dict[str, int]:
+        """The ids of the hosts "name:port"; one that is none is missing."""
+        return await self._database.read(lambda c: self._import.known_hosts(c, names))
+
+    async def deleted_among(self, urls: Sequence[str]) -> set[str]:
+        """Which of these URLs a user deleted."""
+        return await self._database.read(lambda c: self._sites.deleted(c, urls))
+
+    async def sites_missing_from(self, urls: Iterable[str]) -> list[tuple[int, str]]:
+        """Id and URL of what `delete_missing` would delete."""
+        return await self._database.read(lambda c: self._sites.missing(c, urls))
+
+    async def put_settings(self, settings: Sequence[NewSettings], now: float) -> None:
+        """Give every site exactly these settings; their next polls will be full ones. Sites that are gone are left out.
+
+        Raises `InvalidValueError`; nothing was written then.
+        """
+        await self._database.write(lambda c: self._sites.put_settings(c, settings, now))
+
     async def delete_site(self, site_id: int, now: float) -> None:
         """Delete a site and all its rows, and remember its URL as deleted. Raises `NotFoundError`."""
         await self._database.write(lambda c: self._sites.delete(c, site_id, now))
@@ -292,9 +366,48 @@ class Store:
         """Delete every site whose URL is not among these; their ids. Such a URL is added again when listed."""
         return await self._database.write(lambda c: self._sites.delete_missing(c, urls))
 
+    async def pause_sites(self, tag: str | None, paused: bool) -> int:
+        """Pauses or resumes every site, or every one with this tag; how many were not so before.
+
+        Nothing else of them changes: a backoff goes on, and a site that was gone stays so.
+        """
+        return await self._database.write(lambda c: self._sites.pause(c, tag, paused))
+
+    async def sites_tagged(self, tag: str) -> AsyncIterator[NDArray[np.int64]]:
+        """Ids of all sites with this tag, int64[k], some at a time."""
+        after = 0
+        while len(ids := await self._database.read(lambda c, a=after: schedule.tagged_piece(c, tag, a))):  # type: ignore[misc]
+            yield ids
+            after = int(ids[-1])
+
+    # Hosts.
+
     async def host_id(self, name: str) -> int:
         """The id of the host "name:port". Raises `NotFoundError`."""
-        return await self._database.read(lambda c: schedule.host_id(c, name))
+        return (await self.get_host(name)).id
+
+    async def get_host(self, name: str) -> KnownHost:
+        """The host "name:port". Raises `NotFoundError`."""
+        return await self._database.read(lambda c: stored_hosts.get_host(c, name))
+
+    async def list_hosts(
+        self, q: str | None = None, ids: NDArray[np.int64] | None = None, limit: int = 100, cursor: str | None = None
+    ) -> Page[KnownHost]:
+        """Hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k].
+
+        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: stored_hosts.list_hosts(c, self._sql, q, ids, limit, cursor))
+
+    async def override_host(self, host_id: int, override: HostOverride, backing_off: Collection[int]) -> list[int]:
+        """Keeps what an operator did to the host; ids of those sites of `backing_off` whose backoff ends with that.
+
+        `backing_off`: sites of the host. Only what an end of the host's pause is good for ends: refusals by status 429
+        or 503.
+        """
+        return await self._database.write(
+            lambda c: stored_hosts.override_host(c, self._sql, host_id, override, backing_off)
+        )
 
     async def count_sites(self) -> int:
         """How many sites there are."""
@@ -306,9 +419,14 @@ class Store:
 
     # History.
 
-    async def list_polls(self, site_id: int, limit: int = 100, cursor: str | None = None) -> Page[Poll]:
-        """The site's polls, newest first. Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
-        return await self._database.read(lambda c: history.list_polls(c, site_id, limit, cursor))
+    async def list_polls(
+        self, site_id: int, limit: int = 100, cursor: str | None = None, order: Order | None = None
+    ) -> Page[Poll]:
+        """The site's polls, newest first where neither cursor nor `order` say otherwise; no cursor after the last.
+
+        Raises `InvalidValueError` for a bad cursor, an order that is not the cursor's, or a bad limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: history.list_polls(c, site_id, limit, cursor, order))
 
     async def list_changes(
         self,
@@ -317,17 +435,16 @@ class Store:
         tag: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
+        order: Order | None = None,
     ) -> Page[Change]:
-        """Changes that fit the filter, oldest first; no cursor after the last.
+        """Changes that fit the filter, newest first where neither cursor nor `order` say otherwise.
 
-        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        No cursor after the last; of a list read oldest first the last cursor may be given again, for what came since.
+
+        Raises `InvalidValueError` for a bad cursor, an order that is not the cursor's, or a bad limit (1 to 1000).
         """
         wanted = ChangeFilter(since, site_id, tag)
-        return await self._database.read(lambda c: changes.list_changes(c, wanted, limit, cursor))
-
-    async def newest_changes(self, wanted: ChangeFilter, limit: int = 100) -> list[Change]:
-        """Changes that fit the filter, newest first. Raises `InvalidValueError` for a bad limit (1 to 1000)."""
-        return await self._database.read(lambda c: changes.newest_changes(c, wanted, limit))
+        return await self._database.read(lambda c: changes.list_changes(c, wanted, limit, cursor, order))
 
     async def changes_after(self, wanted: ChangeFilter, after: int, limit: int = 100) -> ChangesRead:
         """Changes that fit the filter and have larger ids than `after`, oldest first, `limit` (1 to 1000) at most.
@@ -351,6 +468,13 @@ class Store:
     async def get_content(self, content_id: int) -> Content:
         """The content, decompressed. Raises `NotFoundError` where it was pruned."""
         return await self._database.read(lambda c: changes.get_content(c, content_id))
+
+    async def limit_passed(self, change: Change) -> tuple[str, float]:
+        """Why a content of this change is not kept any more: the setting, and its value now (s, bytes, contents)."""
+        name = await self._database.read(lambda c: content_use.limit_passed(c, change))
+        s = self._settings
+        values = {"content_retention": s.content_retention_seconds, "content_cap_bytes": s.content_cap_bytes}
+        return name, values.get(name, s.keep_contents)
 
     async def last_poll_id(self) -> int:
         """The id of the last poll committed, 0 before the first."""
@@ -437,7 +561,8 @@ class Store:
 
     async def sweep_fringe(self, after: int, appraise: Appraise) -> int:
         """Values some pages of the fringe with ids above `after` anew; where to go on, 0: from the beginning."""
-        return await self._database.write(lambda c: self._fringe.sweep(c, after, appraise))
+        asked = self._database.in_loop(appraise)
+        return await self._database.write(lambda c: self._fringe.sweep(c, after, asked))
 
     async def pages_around(self, page_ids: Sequence[int]) -> dict[int, FringeRows]:
         """What is known around each of the pages now."""
@@ -460,29 +585,15 @@ class Store:
     # Care.
 
     async def prune(self, now: float) -> PruneResult:
-        """Delete polls past their retention, and contents over the cap, longest unseen first.
+        """Delete polls, changes and contents past their retention, and contents over the cap, the busiest sites' first.
 
         Runs in short transactions, between which commits go through.
         """
-        before = now - self._settings.poll_retention_seconds
-        polls = 0
-        while deleted := await self._database.write(lambda c: retention.prune_polls(c, before)):
-            polls += deleted
-        contents, freed = await self._prune_contents()
-        return PruneResult(polls, contents, freed)
+        return await self._pruning.prune(self._settings, now)
 
-    async def _prune_contents(self) -> tuple[int, int]:
-        excess = await self._database.read(retention.content_bytes) - self._settings.content_cap_bytes
-        contents = freed = 0
-        while freed < excess:
-            left = excess - freed
-            count, size = await self._database.write(
-                lambda c, left=left: retention.prune_contents(c, self._sql, left)  # type: ignore[misc]
-            )
-            if count == 0:
-                break
-            contents, freed = contents + count, freed + size
-        return contents, freed
+    async def crowded(self) -> None:
+        """Returns once so much was committed since `prune` ran that it should run again."""
+        await self._pruning.crowded()
 
     async def check(self) -> None:
         """Is the database there, the same as was opened, and its schema ours?

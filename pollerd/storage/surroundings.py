@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, Executable, func, select, update
 
 from pollerd.discovery.appraisal import FringeRows
 from pollerd.storage.page_values import Appraise
+from pollerd.storage.rows import ForEachRow, run_each
 from pollerd.storage.schema import page, page_link
-from pollerd.storage.statements import Statements, run, run_each
+from pollerd.storage.statements import ColumnSource, Statements, run
 
 FIRST_WORTH = 1e3
 """More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""
@@ -111,10 +112,15 @@ class Surroundings:
         best = best.where(sql.among(page_link.c.target_id, "targets")).group_by(page_link.c.target_id)
         self._best_parents = sql.compiled(best, ["targets"])
 
-    def _update(self, columns: list[str]) -> str:
-        values: list[tuple[Any, Any]] = [(page.c[name], bindparam(name)) for name in columns]
-        there = page.c.id == bindparam("page"), page.c.worth.is_not(None)
-        return self._sql.compiled(update(page).ordered_values(*values).where(*there), [*columns, "page"])
+    def _update(self, columns: list[str]) -> ForEachRow:
+        """Of pages on the fringe."""
+
+        def change(given: ColumnSource) -> Executable:
+            values: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in columns]
+            there = page.c.id == given["key"], page.c.worth.is_not(None)
+            return update(page).ordered_values(*values).where(*there)
+
+        return self._sql.for_each(change, {**{n: page.c[n].type for n in columns}, "key": page.c.id.type}, ["key"])
 
     def rows(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
         """What is known around pages, in no order."""

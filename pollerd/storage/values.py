@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypedDict, TypeVar
 
 import numpy as np
@@ -12,7 +13,19 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Poll, SiteState, Validators
+from pollerd.model import (
+    NO_ACCESS,
+    Access,
+    Baseline,
+    HostOverride,
+    Media,
+    OutcomeKind,
+    Poll,
+    SiteSpec,
+    SiteState,
+    Validators,
+    differing,
+)
 from pollerd.storage.page_values import Findings, PageRecord
 
 T = TypeVar("T")
@@ -31,6 +44,9 @@ class ScheduleRows:
     cost: NDArray[np.float64]
     min_interval: NDArray[np.float64]
     max_interval: NDArray[np.float64]
+    min_yield: NDArray[np.float64]
+    respect_ttl: NDArray[np.float64]
+    """1: yes, 0: no."""
     half_life: NDArray[np.float64]
     last_poll_at: NDArray[np.float64]
     last_seen_at: NDArray[np.float64]
@@ -139,6 +155,17 @@ class HostRow:
     paused_until: float | None = None
     throttles: int = 0
     robots: HostRobots | None = None
+    override: HostOverride | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHost:
+    """What of a host stands in a list of hosts; all else the running daemon knows better."""
+
+    id: int
+    name: str
+    robots_detail: str
+    """One line for a person: why the last robots.txt was none."""
 
 
 def _new_batch_id() -> bytes:
@@ -215,6 +242,54 @@ class AddResult:
     """(index, why) of sites that the allocator in charge cannot hold."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewSettings:
+    """What a site's settings become: all of them are `spec`'s."""
+
+    site_id: int
+    spec: SiteSpec
+    resumed: bool
+    """It was paused, and is to be polled again: as a site that is resumed by hand, it starts anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsResult:
+    """What became of the specs that sites were to follow, by their index; those that said nothing new are in none."""
+
+    changed: list[tuple[int, int]]
+    """(site id, index)"""
+    refused: list[tuple[int, InvalidValueError]]
+    """(index, why) of settings that the allocator in charge cannot hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRestore:
+    """A site as an export tells of it."""
+
+    spec: SiteSpec
+    keeps_access: bool = False
+    """Its secrets were left out: those of a site that is there stay."""
+
+    def over(self, before: SiteSpec) -> SiteSpec:
+        """What the site becomes that is `before`."""
+        return replace(self.spec, access=before.access) if self.keeps_access else self.spec
+
+    def changes(self, before: SiteSpec) -> bool:
+        """Whether that is anything else."""
+        return bool(differing(before, self.over(before)))
+
+
+@dataclass(slots=True)
+class RestoreResult:
+    """What became of the sites of an export."""
+
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    touched: array[int] = field(default_factory=lambda: array("q"))
+    """The ids of those that were added or changed."""
+
+
 class SiteChanges(TypedDict, total=False):
     """New values for a site; a key left out stays. `host` goes with `url`."""
 
@@ -225,6 +300,8 @@ class SiteChanges(TypedDict, total=False):
     tags: Sequence[str]
     min_interval: float | None
     max_interval: float | None
+    min_yield: float | None
+    respect_ttl: bool | None
     half_life: float | None
     access: Access
     paused: bool
@@ -252,6 +329,7 @@ class PruneResult:
     polls: int = 0
     contents: int = 0
     content_bytes: int = 0
+    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
 
 SITES = 100
+CYCLE = 1000.0
+LATTICE = grid.Lattice(float(np.log(2e-6)), 0.6)
 
 
 def learned(rates: np.ndarray, rng: np.random.Generator, cycles: int) -> AllAlike:
@@ -53,48 +55,46 @@ def test_pages_that_are_alike_are_polled_in_turn(seed: int) -> None:
 
 def test_the_rate_of_all_is_found() -> None:
     """From 2,000 polls the rate is known to 4 %; the test allows 20 %: five standard errors."""
-    rng, alike, rate = np.random.default_rng(1), AllAlike(), 2e-3
-    slowest = grid.SLOWEST_PER_CYCLE / 1000.0
+    rng, alike, rate = np.random.default_rng(1), AllAlike(LATTICE, CYCLE), 2e-3
     gap = rng.exponential(1000.0, 2000)
     changed = rng.random(2000) < -np.expm1(-rate * gap)
-    alike.observe(slowest, gap, changed, np.full(2000, 0.5), np.zeros(2000, np.bool_), 1)
+    alike.observe(LATTICE, gap, changed, np.full(2000, 0.5), np.zeros(2000, np.bool_), 1)
     alike.renew()
-    rates = slowest * np.exp(grid.RATIO * np.arange(grid.CELLS))
     assert alike.cells.sum() == pytest.approx(1.0)
-    assert np.exp(alike.cells @ np.log(rates)) == pytest.approx(rate, rel=0.2)
+    assert np.exp(alike.cells @ np.log(LATTICE.rates)) == pytest.approx(rate, rel=0.2)
     assert alike.lead == 0.0, "no page was polled before"
 
 
 @pytest.mark.parametrize("sites", [SITES, 3000])
 def test_polls_one_by_one_teach_like_a_batch(sites: int) -> None:
-    rng, one, all_at_once = np.random.default_rng(2), AllAlike(), AllAlike()
+    rng, one, all_at_once = np.random.default_rng(2), AllAlike(LATTICE, CYCLE), AllAlike(LATTICE, CYCLE)
     gap, changed = rng.exponential(800.0, 50), rng.random(50) < 0.5
     unchanged, known = rng.uniform(0.05, 0.95, 50), rng.random(50) < 0.7
-    all_at_once.observe(2e-6, gap, changed, unchanged, known, sites)
+    all_at_once.observe(LATTICE, gap, changed, unchanged, known, sites)
     for i in range(50):
         part = slice(i, i + 1)
-        one.observe(2e-6, gap[part], changed[part], unchanged[part], known[part], sites)
+        one.observe(LATTICE, gap[part], changed[part], unchanged[part], known[part], sites)
     np.testing.assert_allclose(one.log_posterior, all_at_once.log_posterior, rtol=1e-9, atol=1e-9)
     assert one.lead == pytest.approx(all_at_once.lead)
     assert one.weight == pytest.approx(all_at_once.weight)
 
 
 def test_however_far_behind_beliefs_can_catch_up() -> None:
-    alike, gap = AllAlike(), np.full(200, 1000.0)
+    alike, gap = AllAlike(LATTICE, CYCLE), np.full(200, 1000.0)
     everyone = np.ones(200, np.bool_)
     wrong = np.full(200, 0.999)
-    alike.observe(2e-6, gap, everyone, wrong, everyone, SITES)
+    alike.observe(LATTICE, gap, everyone, wrong, everyone, SITES)
     assert alike.lead == DOUBT - MOST_BEHIND
     half = np.arange(200) % 2 == 0
-    alike.observe(2e-6, gap, half, np.where(half, 0.1, 0.9), everyone, SITES)
+    alike.observe(LATTICE, gap, half, np.where(half, 0.1, 0.9), everyone, SITES)
     assert alike.weight == 1.0
 
 
 def test_the_fewer_sites_the_less_doubt() -> None:
     def weight_with(sites: int) -> float:
-        alike = AllAlike()
+        alike = AllAlike(LATTICE, CYCLE)
         nothing = np.zeros(0, np.bool_)
-        alike.observe(2e-6, np.zeros(0), nothing, np.zeros(0), nothing, sites)
+        alike.observe(LATTICE, np.zeros(0), nothing, np.zeros(0), nothing, sites)
         return alike.weight
 
     assert [weight_with(sites) for sites in (10, SITES, 10_000)] == pytest.approx(
@@ -103,10 +103,10 @@ def test_the_fewer_sites_the_less_doubt() -> None:
 
 
 def test_the_window_slides_under_it() -> None:
-    alike, gap = AllAlike(), np.full(500, 1000.0)
+    alike, gap = AllAlike(LATTICE, CYCLE), np.full(500, 1000.0)
     changed = np.arange(500) % 3 == 0
-    alike.observe(2e-6, gap, changed, np.full(500, 0.6), changed, 1)
+    alike.observe(LATTICE, gap, changed, np.full(500, 0.6), changed, 1)
     alike.renew()
     before = alike.cells.copy()
-    alike.slide(2)
+    alike.move(LATTICE, grid.Lattice(LATTICE.start + 2 * LATTICE.step, LATTICE.step))
     np.testing.assert_allclose(alike.cells[:-2], before[2:], atol=1e-9)

@@ -110,7 +110,7 @@ def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("pollerd.allocation.learning.belief._TEACHERS", 150)
     some._learn()
     rows = some.likelihood[np.arange(0, 400, 3)].astype(np.float32)
-    start = start_prior(some.start, 1000.0, some._settings.start_width_efolds)
+    start = start_prior(some.lattice, 1000.0, some._settings.start_width_efolds)
     np.testing.assert_array_equal(some.prior, learn(rows, start, START_ODDS, start, some._settings)[0])
     assert np.abs(some.prior - everyone.prior).sum() < 0.2
 
@@ -153,8 +153,7 @@ def test_integrated_index_matches_direct_summation(objective: str, weight: float
     own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.population
     joint = belief._joint(np.arange(n))
     rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * own[:, None]).sum(1)
-    ratio = belief.rates[1] / belief.rates[0]
-    refined = belief.rates * ratio ** belief.refinement.offset[:n, None].astype(float)
+    refined = belief.rates * np.exp(belief.lattice.step * belief.refinement.offset[:n, None].astype(float))
 
     def mean(value: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Of both hypotheses: refined rates page by page, and the lattice's for all alike."""
@@ -174,15 +173,41 @@ def test_integrated_index_matches_direct_summation(objective: str, weight: float
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(-30, 30), st.integers(0, 2**32 - 1))
-def test_sliding_the_window_keeps_probability(by: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_a_window_laid_some_cells_further_keeps_probability(by: int, seed: int) -> None:
+    rng, old = np.random.default_rng(seed), grid.Lattice(-8.0, 0.7)
+    new = grid.Lattice(old.start + by * old.step, old.step)
     mass = rng.dirichlet(np.ones(grid.CELLS), 5)
-    moved = grid.slide_mass(mass, by)
+    moved = grid.move_mass(mass, old, new)
     np.testing.assert_allclose(moved.sum(1), 1, rtol=1e-9)
     if abs(by) < grid.CELLS:
         inner = slice(max(by, 0) + 1, grid.CELLS + min(by, 0) - 1)
         there = slice(inner.start - by, inner.stop - by)
         np.testing.assert_array_equal(moved[:, there], mass[:, inner])
+        rows = rng.random((5, grid.CELLS)).astype(np.float32)
+        kept = grid.move_likelihood(rows, mass[0], old, new)
+        np.testing.assert_allclose(kept[:, there], rows[:, inner], rtol=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-12, -4), st.floats(0.5, 1.1), st.integers(0, 2**32 - 1))
+def test_a_window_with_another_step_keeps_mass_and_mean(start: float, step: float, seed: int) -> None:
+    """Where it holds all of the old one: the mean is that of the logarithm of the rate."""
+    rng, old = np.random.default_rng(seed), grid.Lattice(0.0, 0.3)
+    new = grid.Lattice(start, max(step, (0.3 * grid.CELLS - start) / (grid.CELLS - 1)))
+    mass = rng.dirichlet(np.ones(grid.CELLS), 5)
+    moved = grid.move_mass(mass, old, new)
+    np.testing.assert_allclose(moved.sum(1), 1, rtol=1e-9)
+    np.testing.assert_allclose(moved @ np.log(new.rates), mass @ np.log(old.rates), atol=2e-4)
+
+
+@pytest.mark.parametrize("cycle", [1e-3, 10.0, 512.0, 86_400.0, 1e7])
+@pytest.mark.parametrize("sites", [1, 50, 10_000_000])
+def test_every_window_holds_a_change_a_minute_and_one_in_five_years(cycle: float, sites: int) -> None:
+    """And what the cycle asks for: the sites' rates from a 500th of one change a cycle, to four a poll or 2,000."""
+    rates = grid.lattice_for(cycle, sites).rates
+    assert rates[0] <= min(1 / (5 * 365.25 * 86_400), 1 / 500 / cycle) * (1 + 1e-9)
+    assert rates[-1] >= max(1 / 60, min(4 * sites, 2000) / cycle) * (1 - 1e-9)
+    assert len(rates) == 24
 
 
 def test_a_new_budget_keeps_what_is_believed() -> None:
@@ -247,8 +272,8 @@ def test_the_prior_is_learned_from_other_sites() -> None:
 
 
 def test_prior_learning_finds_a_mixture() -> None:
-    rates = grid.rates_from(grid.start_for(1000.0))
-    prior = start_prior(grid.start_for(1000.0), 1000.0, 2.0)
+    lattice = grid.Lattice(np.log(1 / 500 / 1000.0), 0.6)
+    rates, prior = lattice.rates, start_prior(lattice, 1000.0, 2.0)
     rng = np.random.default_rng(6)
     truth = rng.choice(rates[[6, 14]], 2000)
     rows = np.ones((2000, 2, grid.CELLS), np.float32)

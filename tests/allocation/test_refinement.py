@@ -20,6 +20,7 @@ from pollerd.errors import InvalidValueError
 N = 60
 CYCLE = 60.0
 POLLS = 150
+LATTICE = grid.lattice_for(CYCLE, N)
 
 
 def polled(rates: NDArray[np.float64], polls: int, seed: int, allocator: Allocator | None = None) -> Allocator:
@@ -62,7 +63,7 @@ def test_the_interval_holds_the_truth_as_often_as_it_says(
         held += int(((low <= rates) & (rates <= high)).sum())
         width.append(np.log(high / low).mean())
     assert held >= 142
-    assert np.mean(width) < 1.5 * grid.RATIO
+    assert np.mean(width) < 1.5 * LATTICE.step
 
 
 @pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
@@ -80,7 +81,7 @@ def test_choices_go_by_the_told_rates(objective: str) -> None:
         amplitude, rate = amplitude_and_rate(objective, rates, np.ones(N), life)
         return np.log(index(gap, amplitude, rate, np.ones(N)))[known]
 
-    told, lattice = allocator.rates(), grid.rates_from(grid.start_for(CYCLE))
+    told, lattice = allocator.rates(), LATTICE.rates
     nearest = lattice[np.abs(np.log(told[:, None] / lattice)).argmin(1)]
     assert np.median(np.abs(index_at(nearest) - index_at(told))) > 0.08
     more = np.log(allocator.urgency_of(slots, gap, 0.0))[known] - index_at(told)
@@ -105,7 +106,8 @@ def test_polls_are_predicted_by_the_told_rates(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_slot_used_anew_starts_on_the_lattice() -> None:
-    allocator = polled(spread_rates(2), POLLS, 19)
+    allocator = polled(spread_rates(2), POLLS, 20)
+    assert not allocator._belief.relatives.tell, "else each starts from its neighbours' rates"
     new = np.array([3, N])
     allocator.remove(new[:1])
     allocator.add(new, np.ones(2), np.ones(2))
@@ -123,7 +125,10 @@ def test_a_few_polls_say_what_the_lattice_says() -> None:
     allocator = polled(spread_rates(5), 2, 6)
     rates, weights = allocator.belief_of(np.arange(N))
     assert (weights[:, ::2] == 0).mean() > 0.9
-    np.testing.assert_allclose(np.diff(np.log(rates[0])), grid.RATIO / 2)
+    apart = np.diff(np.log(rates[0]))
+    dense = 2 * grid.WIDE + 1
+    np.testing.assert_allclose(apart[1:dense], LATTICE.wide * LATTICE.step / 2)
+    np.testing.assert_allclose(apart[dense:], LATTICE.step / 2)
 
 
 @pytest.mark.parametrize("polls", [0, 1, 10, 200])
@@ -236,7 +241,7 @@ def test_what_lies_far_away_belongs_to_the_interval() -> None:
     posterior = np.zeros((2, grid.CELLS))
     posterior[:, 10] = 0.97, 0.9
     posterior[:, 18] = 0.03, 0.1
-    low, high = refinement.interval(slots, posterior, 0.9)
+    low, high = refinement.interval(slots, posterior, 0.9, grid.Lattice(-8.0, 0.6))
     assert (np.abs(low - 10) < 0.5).all()
     assert 10.2 < high[0] < 11
     assert 17.5 < high[1] < 19

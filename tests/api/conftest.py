@@ -20,7 +20,7 @@ import pytest
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import ApiServer, ApiSettings, create_api
+from pollerd.api import ApiServer, ApiSettings, Tokens, create_api
 from pollerd.api.events import Streams
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
 from pollerd.fetching import Fetcher, FetchSettings
@@ -68,6 +68,7 @@ class Api:
     control: Control
     session: aiohttp.ClientSession
     streams: Streams
+    tokens: Tokens
 
     async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
         """Calls `path` below /api/v1 (or from the root where it starts with //); `body` goes as JSON."""
@@ -130,7 +131,7 @@ async def new_api(store: Store) -> AsyncIterator[NewApi]:
             app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")
             root = await stack.enter_async_context(served(app))
             session = await stack.enter_async_context(aiohttp.ClientSession())
-            return Api(root, store, daemon.control, session, app.state.streams)
+            return Api(root, store, daemon.control, session, app.state.streams, app.state.tokens)
 
         yield start
 

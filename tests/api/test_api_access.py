@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from starlette.datastructures import Headers
 
 from pollerd.api import ApiSettings, Scope, hash_of
+from pollerd.api.foreign_pages import foreign_page
 from pollerd.api.gatekeeper import MAX_BODY_BYTES
 from pollerd.errors import InvalidValueError
 
@@ -66,11 +69,119 @@ async def test_without_tokens_pages_of_other_sites_are_kept_out(api: Api) -> Non
         ({"Origin": "http://attacker.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": f"http://{own}"}, 200),
+        ({"Origin": f"http://evil@{own}"}, 403),
+        ({"Origin": f"http://{own}/"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Origin": ""}, 403),
         ({"Host": "localhost:1"}, 200),
+        ({"Host": "LocalHost"}, 200),
         ({"Host": "[::1]:1"}, 200),
-        ({"Host": "[::1"}, 403),
+        ({"Referer": "https://attacker.example/linking-here"}, 200),
+        ({"Sec-Fetch-Site": "cross-site"}, 200),
     ]:
         assert (await api("GET", "/sites", headers=headers)).status == status, headers
+
+
+ODD_HOSTS = [
+    "[::1",
+    "::1",
+    "evil@127.0.0.1",
+    "evil:pw@127.0.0.1:8080",
+    "127.0.0.1@evil",
+    "127.0.0.1#evil",
+    "127.0.0.1:8080#evil",
+    "127.0.0.1/evil",
+    "127.0.0.1?evil",
+    "127.0.0.1\\evil",
+    "127.0.0.1, evil",
+    "127.0.0.1 evil",
+    "127.0.0.1:",
+    "127.0.0.1:80:80",
+    "127.0.0.1:http",
+    "127.0.0.1:99999999",
+    "127.0.0.1.",
+    "127.0.0.1.evil.example",
+    "localhost.evil.example",
+    "evil.localhost",
+    "localhost@evil",
+    "[::1%25lo]",
+    "[::1]evil",
+    "[::ffff:8.8.8.8]",
+    "0.0.0.0",
+    "127.1",
+    "2130706433",
+    "0x7f.0.0.1",
+    "%31%32%37.0.0.1",
+    "//127.0.0.1",
+    "",
+    "\u0661\u0662\u0667.0.0.1",
+]
+
+
+async def raw(root: str, head: str) -> bytes:
+    """The first line of the answer to a request written to the letter."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(root.rpartition(":")[2]))
+    try:
+        writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode())
+        return await asyncio.wait_for(reader.readline(), 20)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("host", ODD_HOSTS)
+async def test_a_host_must_be_loopback_to_the_letter(api: Api, host: str) -> None:
+    said = await raw(api.root, f"GET /api/v1/sites HTTP/1.1\r\nHost: {host}")
+    assert said.split()[1] in (b"400", b"403"), said
+    assert foreign_page(Headers(raw=[(b"host", host.encode())]), writes=False) is not None
+
+
+async def test_two_hosts_are_none(api: Api) -> None:
+    for hosts in ("Host: 127.0.0.1\r\nHost: evil.example", "Host: evil.example\r\nHost: 127.0.0.1"):
+        said = await raw(api.root, f"GET /api/v1/sites HTTP/1.1\r\n{hosts}")
+        assert said.split()[1] in (b"400", b"403"), said
+
+
+async def test_a_change_must_not_come_from_another_sites_page(api: Api) -> None:
+    site, own = await api.add("https://example.org/"), api.root.removeprefix("http://")
+    refused = [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "Cross-Site"},
+        {"Sec-Fetch-Site": "sideways"},
+        {"Referer": "https://attacker.example/"},
+        {"Referer": f"https://attacker.example/#http://{own}/"},
+        {"Referer": f"http://{own}@attacker.example/"},
+        {"Referer": f"http://attacker@{own}/"},
+        {"Referer": f"http://{own}.attacker.example/"},
+        {"Referer": "http://127.0.0.1:1/"},
+        {"Referer": "javascript:void(0)"},
+        {"Origin": "https://attacker.example"},
+        {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
+    ]
+    calls = [
+        ("POST", "/sites", {"url": "https://example.org/b"}),
+        ("POST", f"/sites/{site}/pause", None),
+        ("PATCH", f"/sites/{site}", {"weight": 2}),
+        ("PUT", "/allocation", {"budget": 7}),
+        ("DELETE", f"/sites/{site}", None),
+    ]
+    for headers in refused:
+        for method, path, body in calls:
+            reply = await api(method, path, body, headers=headers)
+            assert (reply.status, reply.json["status"]) == (403, 403), (method, headers)
+    allowed = [
+        {"Sec-Fetch-Site": "same-origin", "Origin": f"http://{own}", "Referer": f"http://{own}/pages/of/ours?q#f"},
+        {"Sec-Fetch-Site": "none"},
+        {"Referer": f"http://{own}"},
+        {},
+    ]
+    for n, headers in enumerate(allowed):
+        assert (await api("POST", "/sites", {"url": f"https://example.org/{n}"}, headers=headers)).status == 201
+
+
+async def test_with_a_token_it_does_not_matter_whose_page_calls(guarded: Api) -> None:
+    headers = {"Authorization": f"Bearer {FULL}", "Sec-Fetch-Site": "cross-site", "Origin": "https://other.example"}
+    assert (await guarded("POST", "/sites", {"url": "https://example.org/"}, headers=headers)).status == 201
 
 
 async def test_with_a_token_any_name_will_do(guarded: Api) -> None:

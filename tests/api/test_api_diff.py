@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from pollerd.api import diffs
 from pollerd.model import Baseline, Media
-from pollerd.storage import Batch
+from pollerd.storage import Batch, StorageSettings
 
 from .conftest import Api
-from .test_api_history import URL, record
+from .test_api_history import START, URL, record
 
 JSON = {"Accept": "application/json"}
 
@@ -28,7 +29,7 @@ async def change(api: Api, *contents: bytes, media: Media = Media.HTML) -> int:
         await api.store.commit(
             Batch([replace(found, content=content, memory=replace(found.memory, baseline=baseline))])
         )
-    newest: int = (await api("GET", "/changes?limit=1000")).json["items"][-1]["id"]
+    newest: int = (await api("GET", "/changes?limit=1")).json["items"][0]["id"]
     return newest
 
 
@@ -76,13 +77,33 @@ async def test_side_by_side(api: Api) -> None:
     assert (rows[1]["left_marks"], rows[1]["right_marks"]) == ([[0, 3]], [[0, 3]])
 
 
-async def test_a_pruned_content_is_gone_and_said_to_be(api: Api) -> None:
-    change_id = await change(api, *(f"text {n}".encode() for n in range(20)))
-    first = (await api("GET", "/changes?limit=1")).json["items"][0]["id"]
+async def test_all_differences_of_a_busy_page_can_be_read(api: Api) -> None:
+    last = await change(api, *(f"text {n}".encode() for n in range(40)))
+    await api.store.prune(START + 86_400.0)
+    for change_id in range(1, last + 1):
+        assert (await api("GET", f"/changes/{change_id}/diff")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit", "detail"),
+    [
+        ({"content_retention_seconds": 5.0}, "content_retention", "content_retention (5 s)"),
+        ({"content_cap_bytes": 1000}, "content_cap_bytes", "content_cap_bytes (1,000 bytes)"),
+    ],
+)
+async def test_a_pruned_content_is_gone_and_says_which_limit_it_was(
+    api: Api, settings: dict[str, Any], limit: str, detail: str
+) -> None:
+    change_id = await change(api, *(random.Random(n).randbytes(200) for n in range(20)))
+    api.store.adopt(StorageSettings(**settings))
+    await api.store.prune(START + 100.0)
+    first = (await api("GET", "/changes?order=oldest&limit=1")).json["items"][0]["id"]
     reply = await api("GET", f"/changes/{first}/diff")
     assert (reply.status, reply.headers["Content-Type"]) == (410, "application/problem+json")
     assert reply.json["type"] == "urn:pollerd:problem:content-pruned"
     assert (reply.json["pruned"], reply.json["summary"]) == (["before", "after"], "change 1")
+    assert reply.json["limit"] == limit
+    assert detail in reply.json["detail"]
     assert (await api("GET", f"/changes/{change_id}/diff")).status == 200
 
 

@@ -62,7 +62,7 @@ async def test_changes_come_in_the_order_found_and_end(api: Api) -> None:
     await poll(api.store, site_id, 6)
     seen, cursor, pages = [], "", 0
     while cursor is not None:
-        page = (await api("GET", "/changes?limit=2" + (f"&cursor={cursor}" if cursor else ""))).json
+        page = (await api("GET", "/changes?order=oldest&limit=2" + (f"&cursor={cursor}" if cursor else ""))).json
         seen += page["items"]
         cursor, pages = page["next_cursor"], pages + 1
     assert [change["summary"] for change in seen] == [f"change {n}" for n in range(1, 6)]
@@ -75,12 +75,33 @@ async def test_changes_come_in_the_order_found_and_end(api: Api) -> None:
 async def test_repeating_the_last_cursor_follows_the_changes(api: Api) -> None:
     site_id = await api.add(URL)
     await poll(api.store, site_id, 4)
-    cursor = (await api("GET", "/changes?limit=2")).json["next_cursor"]
+    cursor = (await api("GET", "/changes?order=oldest&limit=2")).json["next_cursor"]
     before = (await api("GET", f"/changes?limit=2&cursor={cursor}")).json["items"]
     await api.store.commit(Batch([record(site_id, 4)]))
     after = (await api("GET", f"/changes?limit=2&cursor={cursor}")).json["items"]
     assert [c["summary"] for c in before] == ["change 3"]
     assert [c["summary"] for c in after] == ["change 3", "change 4"]
+
+
+async def test_either_order_over_rest(api: Api) -> None:
+    site_id = await api.add(URL)
+    await poll(api.store, site_id, 4)
+    for path, oldest in (
+        ("/changes", ["change 1", "change 2", "change 3"]),
+        (f"/sites/{site_id}/changes", ["change 1", "change 2", "change 3"]),
+        (f"/sites/{site_id}/polls", [1000, 1001, 1002, 1003]),
+    ):
+        key = "bytes" if path.endswith("polls") else "summary"
+        for query, expected in (("", oldest[::-1]), ("?order=newest", oldest[::-1]), ("?order=oldest", oldest)):
+            assert [item[key] for item in (await api("GET", path + query)).json["items"]] == expected, path + query
+        cursor = (await api("GET", f"{path}?limit=1")).json["next_cursor"]
+        refused = await api("GET", f"{path}?cursor={cursor}&order=oldest")
+        assert refused.status == 422
+        assert refused.json["errors"] == [
+            {"field": "order", "allowed": "left out or newest, as the cursor's", "given": "oldest"}
+        ]
+        (error,) = (await api("GET", f"{path}?order=up")).json["errors"]
+        assert error == {"field": "order", "allowed": "'newest' or 'oldest'", "given": "up"}
 
 
 async def test_since_is_a_moment_in_either_spelling(api: Api) -> None:
@@ -95,7 +116,7 @@ async def test_since_is_a_moment_in_either_spelling(api: Api) -> None:
     ]
     for since in spellings:
         found = (await api("GET", f"/changes?since={since}")).json["items"]
-        assert [change["summary"] for change in found] == ["change 2", "change 3"], since
+        assert [change["summary"] for change in found] == ["change 3", "change 2"], since
 
 
 async def test_a_since_that_is_no_moment_is_named(api: Api) -> None:

@@ -9,7 +9,8 @@ from .conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (
-    "id url state weight cost tags min_interval max_interval half_life header_names has_credentials proxy "
+    "id url state weight cost tags min_interval max_interval min_yield respect_ttl half_life header_names "
+    "has_credentials proxy "
     "created_at last_poll_at next_poll_at rate_per_day polls changes failures "
     "last_outcome last_detail redirect_proposal"
 )
@@ -59,6 +60,13 @@ UNUSABLE: list[tuple[str, Any]] = [
     ("tags", ["x" * 65]),
     ("tags", [str(i) for i in range(65)]),
     ("min_interval", -1),
+    ("min_interval", "soon"),
+    ("max_interval", "0s"),
+    ("min_yield", 1),
+    ("min_yield", -0.01),
+    ("min_yield", "100%"),
+    ("min_yield", "half"),
+    ("min_yield", True),
     ("max_interval", 0),
     ("half_life", 0),
     ("half_life", 1e300),
@@ -91,6 +99,21 @@ async def test_the_edges_of_the_ranges_are_accepted(api: Api) -> None:
     edges = {"weight": 1e9, "cost": 0.01, "max_interval": 0.001, "half_life": 1e9, "tags": ["x" * 64]}
     site = (await api("GET", f"/sites/{await api.add(URL, **edges)}")).json
     assert {name: site[name] for name in edges} == edges
+
+
+async def test_durations_and_shares_may_be_written_with_their_unit(api: Api) -> None:
+    given = {"min_interval": "30s", "max_interval": "1.5h", "half_life": "2d", "min_yield": "2.5%"}
+    site = (await api("POST", "/sites", {"url": URL, **given})).json
+    assert {name: site[name] for name in given} == {
+        "min_interval": 30.0,
+        "max_interval": 5400.0,
+        "half_life": 172_800.0,
+        "min_yield": 0.025,
+    }
+    patched = (await api("PATCH", f"/sites/{site['id']}", {"min_yield": "0", "max_interval": None})).json
+    assert (patched["min_yield"], patched["max_interval"]) == (0.0, None)
+    again = (await api("PATCH", f"/sites/{site['id']}", {"min_yield": None})).json
+    assert again["min_yield"] is None
 
 
 async def test_nothing_is_a_weight_and_a_min_interval(api: Api) -> None:

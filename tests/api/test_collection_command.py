@@ -38,7 +38,7 @@ async def test_status_and_pages(run: Run, store: Store) -> None:
     assert (shown["topic"], shown["size"], shown["harvest_rate"], shown["pages fringe"]) == ("mills", "1", "0.5", "2")
     assert json.loads((await run("status", "--json")).stdout)["pages"]["rejected"] == 1
     lines = [line.split("\t") for line in (await run("pages", "--state", "fringe")).stdout.splitlines()]
-    assert [line[2] for line in lines] == [lead.url for lead in LEADS]
+    assert [line[2] for line in lines] == ["url", *(lead.url for lead in LEADS)]
     found = json.loads((await run("pages", "--min-relevance", "0.3", "--json")).stdout)
     assert [page["url"] for page in found] == [SEEDS[0]]
 
@@ -58,5 +58,5 @@ async def test_exports(run: Run, store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [("status",), ("pages",), ("export",)])
 async def test_without_a_topic_it_says_so(run: Run, words: tuple[str, ...]) -> None:
     result = await run(*words)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "no topic was ever set" in result.stderr

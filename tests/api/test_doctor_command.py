@@ -28,12 +28,15 @@ def verdicts(result: Result) -> dict[str, str]:
 async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.control, "alive", lambda: True)
     await api.control.set_allocation(shadows=["uniform"])
+    await api.add("https://example.org/")
+    await api.control.set_allocation(budget=5.0)
     result = await examined("--url", api.root)
     assert result.exit_code == 0, result.output
     found = verdicts(result)
     about = ("loop", "database", "link", "budget", "calibration", "max_interval", "noise", "sites", "faults", "commits")
     assert set(about) <= found.keys()
     assert found["database"] == FINE
+    assert "budget: budget not binding: 0 of 5 polls/s used; a lower min-interval shortens delays" in result.output
     assert found["shadow uniform"] == FINE
     assert found["calibration"] == NOTE
 

@@ -54,6 +54,14 @@ def test_csv_has_a_header_in_any_order() -> None:
     }
 
 
+def test_numbers_may_be_written_with_their_unit() -> None:
+    csv = b"url,min_interval,max_interval,min_yield\nhttps://a.org/,90s,1.5h,2.5%\n"
+    line = b'{"url": "https://a.org/", "min_interval": "90s", "max_interval": "1.5h", "min_yield": "2.5%"}'
+    site = SiteSpec("https://a.org/", min_interval=90.0, max_interval=5400.0, min_yield=0.025)
+    assert parsed(csv, "text/csv") == {2: site}
+    assert parsed(line, "application/x-ndjson") == {1: site}
+
+
 def test_a_bad_csv_line_stops_no_other() -> None:
     data = (
         b"url,weight,max_interval\n"
@@ -110,6 +118,9 @@ def test_json_lines() -> None:
         (b'{"url": "https://a.org", "weight": 1e999}', "line"),
         (b'{"url": "https://a.org", "weight": NaN}', "line"),
         (b'{"url": "https://a.org", "cost": 1' + b"0" * 400 + b"}", "line"),
+        (b'{"url": "https://a.org", "min_yield": "1 in 7"}', "min_yield"),
+        (b'{"url": "https://a.org", "min_yield": 1}', "min_yield"),
+        (b'{"url": "https://a.org", "max_interval": "5 weeks"}', "max_interval"),
         (b'{"url": "https://a.org", "tags": "x"}', "tags"),
         (b'{"url": "https://a.org", "tags": [1]}', "tags"),
         (b'{"url": "https://a.org", "colour": 1}', "colour"),

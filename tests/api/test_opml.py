@@ -17,6 +17,7 @@ def parsed(body: str | bytes) -> list[tuple[int, SiteSpec | str]]:
     return [
         (line, found.field if isinstance(found, InvalidValueError) else found)
         for line, found in parse_list(data, MEDIA)
+        if found is not None
     ]
 
 

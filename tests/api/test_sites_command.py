@@ -13,7 +13,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from pollerd.api import ApiSettings
-from pollerd.cli.sites import app
+from pollerd.cli.site_commands import app
 
 from .conftest import Api, NewApi
 
@@ -41,14 +41,17 @@ async def test_sites_are_added_listed_shown_and_removed(run: Run, api: Api) -> N
         ("https://b.org/", 2.0, ["x", "y"], 60.0),
     ]
     lines = (await run("list", "--tag", "x", "--q", "b.org")).stdout.splitlines()
-    assert [line.split("\t")[:3] for line in lines] == [[str(sites[1]["id"]), "active", "https://b.org/"]]
+    assert [line.split("\t")[:3] for line in lines] == [
+        ["id", "state", "url"],
+        [str(sites[1]["id"]), "active", "https://b.org/"],
+    ]
     shown = json.loads((await run("show", URL, "--json")).stdout)
     assert (shown["id"], shown["explain"]["site_id"]) == (sites[0]["id"], sites[0]["id"])
     plain = dict(line.split("\t") for line in (await run("show", str(shown["id"]))).stdout.splitlines())
     assert (plain["url"], plain["allocator"]) == (URL, "whittle")
     removed = await run("remove", URL, str(sites[1]["id"]))
     assert removed.exit_code == 0, removed.output
-    assert (await run("list")).stdout == ""
+    assert (await run("list")).stdout.count("\n") == 1, "the header alone"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "opml", "txt"])
@@ -88,7 +91,7 @@ async def test_standard_input_and_output(run: Run) -> None:
 )
 async def test_mistakes_end_with_one_clear_line(run: Run, words: tuple[str, ...], told: str) -> None:
     result = await run(*words)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -105,9 +108,118 @@ async def test_no_daemon_answers(run: Run) -> None:
 async def test_a_token_is_asked_for_and_given(new_api: NewApi, monkeypatch: pytest.MonkeyPatch) -> None:
     guarded = await new_api(ApiSettings.listening("127.0.0.1:0", token="full", read_token="read"))
     without = await invoke("list", "--url", guarded.root)
-    assert (without.exit_code, "POLLERD_TOKEN" in without.stderr) == (1, True)
+    assert (without.exit_code, "POLLERD_TOKEN" in without.stderr) == (2, True)
     assert (await invoke("add", URL, "--url", guarded.root, "--token", "full")).exit_code == 0
     monkeypatch.setenv("POLLERD_TOKEN", "read")
     assert URL in (await invoke("list", "--url", guarded.root)).stdout
     refused = await invoke("remove", URL, "--url", guarded.root)
-    assert (refused.exit_code, "does not allow to write" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "does not allow to write" in refused.stderr) == (2, True)
+
+
+async def test_sites_are_paused_resumed_and_polled(run: Run, api: Api) -> None:
+    ids = [str(await api.add(URL)), str(await api.add("https://b.org"))]
+    paused = json.loads((await run("pause", ids[0], "https://b.org", "--json")).stdout)
+    assert [(site["id"], site["state"]) for site in paused] == [(int(i), "paused") for i in ids]
+    resumed = await run("resume", *ids)
+    assert [line.split("\t")[:2] for line in resumed.stdout.splitlines()[1:]] == [[i, "active"] for i in ids]
+    assert (await run("poll", *ids)).exit_code == 0
+
+
+async def test_one_that_is_refused_stops_no_other(run: Run, api: Api) -> None:
+    site_id = await api.add(URL)
+    result = await run("pause", "77", "nonsense", URL, "--json")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[0] == "pollerd: no such site: 77"
+    assert "url: must be" in result.stderr.splitlines()[1]
+    assert [site["id"] for site in json.loads(result.stdout)] == [site_id]
+    nobody = await run("pause", "77", "--json")
+    assert (nobody.exit_code, nobody.stdout) == (2, "")
+    removed = await run("remove", "77", URL)
+    assert (removed.exit_code, removed.stdout) == (2, f"removed {site_id}\n")
+
+
+async def test_sites_are_edited(run: Run, api: Api) -> None:
+    ids = [str(await api.add(url, tags=["x"], half_life=60)) for url in (URL, "https://b.org")]
+    flags = (
+        "--weight",
+        "2",
+        "--cost",
+        "3",
+        "--add-tag",
+        "y",
+        "--min-interval",
+        "5m",
+        "--max-interval",
+        "1.5h",
+        "--min-yield",
+        "2%",
+    )
+    edited = json.loads((await run("edit", *ids, *flags, "--half-life", "none", "--json")).stdout)
+    wanted = ("weight", "cost", "tags", "min_interval", "max_interval", "min_yield", "half_life")
+    assert [[site[name] for name in wanted] for site in edited] == [
+        [2.0, 3.0, ["x", "y"], 300.0, 5400.0, 0.02, None]
+    ] * 2
+    table = (await run("edit", URL, "--remove-tag", "x", "--tag", "z")).stderr
+    assert "--tag sets all tags" in table
+    header, row = (await run("edit", URL, "--remove-tag", "x")).stdout.splitlines()
+    shown = dict(zip(header.split("\t"), row.split("\t"), strict=True))
+    assert (shown["tags"], shown["min_interval"], shown["max_interval"], shown["half_life"]) == ("y", "5m", "1.5h", "")
+    moved = json.loads((await run("edit", ids[1], "--new-url", "https://c.org", "--tag", "q", "--json")).stdout)
+    assert (moved[0]["url"], moved[0]["tags"]) == ("https://c.org/", ["q"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("edit", "1"), "nothing to change"),
+        (("edit", "1", "2", "--new-url", "https://c.org"), "--new-url moves one site"),
+        (("edit", "1", "--min-interval", "often"), "'often'"),
+        (("add", URL, "--min-interval", "5 weeks"), "'5 weeks'"),
+        (("list", "--timeout", "never"), "'never'"),
+        (("export", "sites.yml2"), "a name that ends with .txt, .csv, .jsonl, .ndjson, .opml, or use --format"),
+        (("import", "pyproject.toml2"), "No such file"),
+    ],
+)
+async def test_refusals_name_what_is_allowed(run: Run, words: tuple[str, ...], told: str) -> None:
+    result = await run(*words)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.replace("│", " ").split())
+
+
+async def test_a_list_under_an_unknown_suffix_is_not_imported(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "sites.xls"
+    file.write_text("https://a.org/\n")
+    refused = await run("import", str(file))
+    assert (refused.exit_code, ".opml" in refused.stderr) == (2, True)
+    assert (await run("import", str(file), "--format", "text")).exit_code == 0
+    plain = tmp_path / "sites"
+    plain.write_text("https://b.org/\n")
+    assert (await run("import", str(plain))).exit_code == 0
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "jsonl"])
+async def test_a_long_list_goes_in_blocks_and_keeps_its_line_numbers(
+    run: Run, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr("pollerd.cli.importing._BLOCK_LINES", 7)
+    urls = [f"https://a.org/{n}" for n in range(40)]
+    urls[20] = "nonsense"
+    if form == "jsonl":
+        lines = [json.dumps({"url": url, "weight": 2}) for url in urls]
+    else:
+        lines = ["", "weight,url", *(f"2,{url}" for url in urls)] if form == "csv" else urls
+    file = tmp_path / "list"
+    file.write_text("\n".join(lines))
+    result = json.loads((await run("import", str(file), "--format", form, "--json")).stdout)
+    assert (result["added"], result["existing"], result["rejected_count"]) == (39, 0, 1)
+    assert result["rejected"][0]["line"] == (23 if form == "csv" else 21)
+    sites = json.loads((await run("list", "--json")).stdout)
+    assert {site["weight"] for site in sites} == {1.0 if form == "text" else 2.0}
+
+
+async def test_durations_in_tables(run: Run, api: Api) -> None:
+    site_id = await api.add(URL, min_interval=90, max_interval=86400 * 2)
+    header, *rows = (await run("show", str(site_id))).stdout.splitlines()
+    assert header == "field\tvalue"
+    shown = dict(row.split("\t") for row in rows)
+    assert (shown["min_interval"], shown["max_interval"]) == ("1.5m", "2d")

@@ -15,7 +15,7 @@ import pytest
 from pollerd.app import serve
 from pollerd.config import load
 from pollerd.daemon import AllocationView, Control
-from pollerd.errors import ConfigError, DatabaseInUseError, DatabaseUnavailableError, PollerdError, SchemaError
+from pollerd.errors import ConfigError, DatabaseInUseError, PollerdError, SchemaError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
 from tests.support.origin import Origin, Page, until
@@ -96,6 +96,25 @@ async def test_a_list_without_a_line_that_can_be_used_removes_nothing(
     junk = listed(tmp_path, "<html>a proxy said no</html>")
     await serving(lambda control: read_through(control, 1), urls=junk, sync=True)
     assert await urls_of(database) == {a}
+
+
+async def test_a_file_that_is_no_list_is_not_read_to_its_end_and_removes_nothing(
+    origin: Origin, serving: Serving, database: str, tmp_path: Path
+) -> None:
+    a, b, c = (origin.url(path) for path in ("/a", "/b", "/c"))
+    await serving(lambda control: read_through(control, 1), urls=listed(tmp_path, a))
+    junk = listed(tmp_path, b, *["nonsense"] * 20_000, c)
+    await serving(lambda control: read_through(control, 2), urls=junk, sync=True)
+    assert await urls_of(database) == {a, b}
+
+
+async def test_a_long_list_may_have_many_bad_lines(
+    origin: Origin, serving: Serving, database: str, tmp_path: Path
+) -> None:
+    urls = [origin.url(f"/{n}") for n in range(3_000)]
+    mixed = listed(tmp_path, *(line for url in urls for line in (url, "nonsense")))
+    await serving(lambda control: read_through(control, 3_000), urls=mixed)
+    assert await urls_of(database) == set(urls)
 
 
 async def _url(control: Control, site_id: int) -> str:
@@ -184,7 +203,7 @@ async def test_a_database_that_cannot_be_opened_is_the_cause_and_leaves_nothing_
             await serving(read_nothing, database=database, listen=f"127.0.0.1:{port}")
     with contextlib.closing(socket.socket()) as other:
         other.bind(("127.0.0.1", port))  # refused while any socket is bound there
-    assert caught.type in (DatabaseUnavailableError, DatabaseInUseError, SchemaError)
+    assert caught.type in (ConfigError, DatabaseInUseError, SchemaError)
 
 
 async def read_nothing(_: Control) -> None:

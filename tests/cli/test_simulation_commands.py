@@ -127,7 +127,7 @@ def test_simulate_names_what_cannot_be(arguments: tuple[str, ...], said: str) ->
 def test_reproduce(tmp_path: Path) -> None:
     ended = called("reproduce", "htraa-updates", "--quick", "--out", str(tmp_path), "--jobs", "1")
     assert ended.exit_code == 0, ended.output
-    assert "htraa-updates: 5 agrees" in ended.stdout
+    assert "htraa-updates: 5 agree " in ended.stdout
     report = (tmp_path / "htraa-updates" / "report.md").read_text()
     assert "| α = 0.3, β = 1.5 | Σp | 0.76 | 0.7572 |" in report
     assert "htraa-updates" in (tmp_path / "README.md").read_text()

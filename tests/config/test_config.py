@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pollerd.api import ApiSettings, hash_of
-from pollerd.config import Config, Options, client_defaults, load
+from pollerd.config import Config, Options, load
+from pollerd.environment import client_defaults
 from pollerd.errors import ConfigError, InvalidValueError
 
 Loading = Callable[..., Config]
@@ -60,10 +61,12 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(Options.model_fields))
 def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
-    samples = {"allow_private": "true", "sync": "1", "objective": "freshness", "listen": "127.0.0.1:99"}
+    samples = {"allow_private": "true", "sync": "1", "no_wait": "1", "objective": "freshness", "listen": "127.0.0.1:99"}
     samples |= {"log_format": "json", "log_level": "debug", "token": "t", "read_token": "r", "urls": "u.txt"}
     samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
+    samples |= {"min_yield": "2%", "respect_ttl": "yes"}
     samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
+    samples |= {"metrics_version": "yes"}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
     assert config.sources[name] == "environment"
     assert getattr(config.options, name) != getattr(Options(), name)
@@ -87,6 +90,37 @@ def test_durations_that_are_none(loading: Loading, text: str) -> None:
     assert error.field.startswith("min_interval")
     assert "second" in error.allowed
     assert "convert" not in str(error), "a person's words"
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [("5", 5.0), ("5/s", 5.0), ("20/min", 1 / 3), ("300/h", 1 / 12), ("5000/d", 5000 / 86_400), (" 1.5 / m ", 0.025)],
+)
+def test_budgets(loading: Loading, text: str, budget: float) -> None:
+    assert loading(POLLERD_BUDGET=text).daemon.budget == pytest.approx(budget)
+    assert loading(f'budget = "{text}"').daemon.budget == pytest.approx(budget)
+    assert loading(flags={"budget": text}).daemon.budget == pytest.approx(budget)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "5/w", "/h", "5//s", "nan", "1e999", "20 per min", "0/s", "-1", "1/d"])
+def test_budgets_that_are_none(loading: Loading, text: str) -> None:
+    with pytest.raises(InvalidValueError, match="budget: must be polls per second"):
+        loading(POLLERD_BUDGET=text)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"), [("1%", 0.01), ("0.01", 0.01), ("0", 0.0), (" 2.5 % ", 0.025), ("99%", 0.99)]
+)
+def test_shares(loading: Loading, text: str, share: float) -> None:
+    assert loading(POLLERD_MIN_YIELD=text).scheduling.min_yield == pytest.approx(share)
+    assert loading(f'min_yield = "{text}"').scheduling.min_yield == pytest.approx(share)
+    assert loading(flags={"min_yield": text}).scheduling.min_yield == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["", "%", "1 percent", "100%", "1", "-1%", "1.5", "nan", "inf"])
+def test_shares_that_are_none(loading: Loading, text: str) -> None:
+    with pytest.raises(InvalidValueError, match="min_yield: must be a"):
+        loading(POLLERD_MIN_YIELD=text)
 
 
 def test_unknown_names_are_errors_that_tell_the_known_ones(loading: Loading) -> None:
@@ -215,6 +249,8 @@ def test_bad_secrets_are_refused_without_being_shown(loading: Loading) -> None:
         ({"POLLERD_CONTACT": "\n"}, "contact", "\n"),
         ({"POLLERD_KEEP_CONTENTS": "1"}, "keep_contents", 1),
         ({"POLLERD_POLL_RETENTION": "0"}, "poll_retention", 0.0),
+        ({"POLLERD_CONTENT_RETENTION": "0"}, "content_retention", 0.0),
+        ({"POLLERD_CHANGE_RETENTION": "0"}, "change_retention", 0.0),
         ({"POLLERD_LISTEN": "somewhere"}, "listen", "somewhere"),
         ({"POLLERD_LISTEN": "127.0.0.1:70000"}, "listen", "127.0.0.1:70000"),
         ({"POLLERD_LOG_LEVEL": "loud"}, "log_level", "loud"),

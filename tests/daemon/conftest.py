@@ -18,7 +18,7 @@ from pollerd.discovery.topics import TopicSettings
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import StorageSettings, Store
+from pollerd.storage import Order, StorageSettings, Store
 from pollerd.telemetry import Instruments
 from pollerd.urls import normalise_url
 from tests.support.origin import Origin
@@ -46,11 +46,11 @@ class Running:
 
     async def polls(self, site_id: int) -> list[Poll]:
         """All polls of the site, oldest first."""
-        page = await self.store.list_polls(site_id, limit=1000)
-        return list(reversed(page.items))
+        return (await self.store.list_polls(site_id, limit=1000, order=Order.OLDEST)).items
 
     async def changes(self) -> list[Change]:
-        return list((await self.store.list_changes(limit=1000)).items)
+        """All changes, oldest first."""
+        return (await self.store.list_changes(limit=1000, order=Order.OLDEST)).items
 
     async def polled(self, site_id: int, times: int, seconds: float = 15.0) -> list[Poll]:
         """Waits until the site has that many committed polls."""

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from pollerd.model import Change
-from pollerd.storage import Store
+from pollerd.storage import Order, Store
 from tests.storage.samples import learned_of
 from tests.support.origin import Origin, Page, until
 from tests.support.process import command, daemon_process
@@ -93,7 +93,7 @@ async def test_killed_again_and_again(origin: Origin, any_database: str, tmp_pat
 
 
 async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versions: Versions) -> None:
-    page_of_changes = await store.list_changes(limit=1000)
+    page_of_changes = await store.list_changes(limit=1000, order=Order.OLDEST)
     assert page_of_changes.next_cursor is None
     changes = page_of_changes.items
     assert len(changes) >= PAGES // 2

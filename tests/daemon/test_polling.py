@@ -13,7 +13,8 @@ from aiohttp import web
 from pollerd.fetching import FetchSettings
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
-from tests.daemon.conftest import Start
+from tests.daemon.conftest import FAST, Start
+from tests.daemon.windows import assert_windows
 from tests.support.origin import Origin, Page, until
 
 LATE = "Wed, 01 Jan 2041 00:00:00 GMT"
@@ -180,7 +181,7 @@ async def test_a_temporary_redirect_proposes_nothing(origin: Origin, start: Star
 
 @pytest.mark.parametrize(
     ("retry_after", "least", "most"),
-    [("120", 119, 121), ("1000000000", 86_399, 86_401), ("-1", 0, 1), ("soon", 0, 1)],
+    [("120", 119, 121), ("1000000000", 86_399, 86_401), ("-1", 0, 1), ("soon", 0, 1), ("0", 1, 2)],
 )
 async def test_429_pauses_the_host(origin: Origin, start: Start, retry_after: str, least: float, most: float) -> None:
     origin.pages["/busy"] = Page(status=429, headers={"Retry-After": retry_after})
@@ -198,6 +199,23 @@ async def test_429_pauses_the_host(origin: Origin, start: Start, retry_after: st
             await asyncio.sleep(0.5)
             assert len(origin.hits()) == before
             assert explanation.why_not_now == "the host asked to be left alone"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize("retry_after", ["0", "0.001", "Sat, 21 Nov 2020 12:00:00 GMT", "soon", "-5", None], ids=str)
+async def test_refusals_in_a_row_grow_the_pause_whatever_the_header_says(
+    origin: Origin, start: Start, status: int, retry_after: str | None
+) -> None:
+    headers = {} if retry_after is None else {"Retry-After": retry_after}
+    page = origin.pages["/busy"] = Page(status=status, headers=headers)
+    async with start() as running:
+        (busy,) = await running.add(origin.url("/busy"))
+        polls = await running.polled(busy, 4)
+        for refusals, (a, b) in enumerate(itertools.pairwise(polls), start=1):
+            assert b.at - a.at >= 0.5 * FAST.backoff_base_seconds * 2 ** (refusals - 1)
+        page.status = 200
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 1)
+        assert (await running.site(busy)).failures == 0, "a success ends the row"
 
 
 async def test_a_pause_survives_a_restart(origin: Origin, start: Start) -> None:
@@ -355,6 +373,27 @@ async def test_when_we_are_offline_no_site_is_blamed(origin: Origin, start: Star
         for site_id in ids:
             assert (await running.site(site_id)).failures == 0
             assert all(p.outcome.informative for p in await running.polls(site_id))
+
+
+@pytest.mark.parametrize("outage", [1.5, 4.0])
+async def test_after_an_outage_polling_goes_on_at_the_full_rate_within_two_seconds(
+    origin: Origin, start: Start, outage: float
+) -> None:
+    budget, sites = 25.0, 60
+    for n in range(sites):
+        origin.pages[f"/{n}"] = Page(html("x"))
+    async with start(budget=budget) as running:
+        await running.add(*(origin.url(f"/{n}", host=n) for n in range(sites)))
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == sites)
+        await origin.stop()
+        await until(lambda: running.control.status().offline)
+        await asyncio.sleep(outage)
+        await origin.start()
+        back = time.monotonic()
+        await until(lambda: len([hit for hit in origin.hits() if hit.at > back]) > 3 * budget)
+    after = [hit.at - back for hit in origin.hits() if hit.at > back]
+    assert sum(at <= 4.0 for at in after) >= 0.7 * budget * 2.0, "two seconds later the full rate has come"
+    assert_windows(after, budget, slack=1)
 
 
 async def test_one_dead_site_among_live_ones_is_blamed(origin: Origin, start: Start) -> None:

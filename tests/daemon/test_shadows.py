@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.uniform import Uniform
 from pollerd.daemon import shadows as shadows_module
 from pollerd.daemon.views import ShadowView
-from pollerd.errors import InvalidValueError
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.storage import PollColumns
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
@@ -116,3 +118,37 @@ async def test_who_takes_charge_leaves_the_shadows(origin: Origin, start: Start)
         assert list(shown(running)) == ["htraa"]
         await following(running, "htraa")
         assert shown(running)["htraa"].expected_detections_per_hour is None, "uniform believes nothing of rates"
+
+
+async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was taught before the database went away counts once."""
+    async with start(allocator="whittle") as running:
+        ids = await running.add(*pages(origin))
+        await more_polls(running, 40)
+        await running.control.pause_site(ids[0], True)
+        read, cut = running.store.recent_polls, []
+
+        async def cut_off(*, through: int | None = None) -> AsyncIterator[PollColumns]:
+            async for polls in read(through=through):
+                yield polls
+                if len(cut) < 2:
+                    cut.append(1)
+                    raise DatabaseUnavailableError("connection was closed in the middle of operation")
+
+        monkeypatch.setattr(running.store, "recent_polls", cut_off)
+        await running.control.set_allocation(shadows=["htraa"])
+        await until(lambda: shown(running)["htraa"].state == "following", PATIENCE_SECONDS)
+        assert len(cut) == 2
+        for site_id in ids:
+            await running.control.pause_site(site_id, True)
+        await until(lambda: running.control.status().in_flight == 0, PATIENCE_SECONDS)
+        await running.daemon._journal.flush()
+        (shadow,) = running.control.shadows._shadows
+        await until(lambda: not shadow.events, PATIENCE_SECONDS)
+        await asyncio.sleep(0.3)
+        polls = [poll for site_id in ids for poll in await running.polls(site_id)]
+        slots = running.control._fleet.sites.slots_of(np.array(ids))
+        counted = shadow.allocator._tally.rows[slots]  # type: ignore[attr-defined]
+        assert counted[:, 0].sum() == len([p for p in polls if p.elapsed is not None and p.outcome.informative])

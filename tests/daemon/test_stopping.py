@@ -96,7 +96,7 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
 
 
 @pytest.mark.parametrize(
-    "part", ["journal.Journal.flush", "gauges.Gauges._look", "intake.Intake.put", "dispatcher.Dispatcher._round"]
+    "part", ["journal.Journal.flush", "gauges.Gauges._look_ahead", "intake.Intake.put", "dispatcher.Dispatcher._round"]
 )
 async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, part: str
@@ -106,6 +106,7 @@ async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
     def broken(*_: object) -> None:
         raise cause
 
+    monkeypatch.setattr("pollerd.daemon.gauges._OUTLOOK_SECONDS", 0.2)
     async with start() as running:
         monkeypatch.setattr(f"pollerd.daemon.{part}", broken)
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(5)))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.engine import make_url
 
-from pollerd.errors import DatabaseInUseError
-from pollerd.storage import StorageSettings, Store
+from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, DuplicateError, NotFoundError
+from pollerd.listing import read_list
+from pollerd.model import SiteSpec
+from pollerd.storage import SiteMemory, StorageSettings, Store
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 from tests.support.postgres import execute, postgres_database
@@ -150,7 +153,7 @@ def cut(url: str, *, but_lock: bool = False) -> None:
     """Ends the connections to the database, with or without the one that holds the daemon's lock."""
     sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
     if but_lock:
-        sql += " AND application_name <> 'pollerd lock'"
+        sql += " AND application_name <> 'pollerd writer'"
     execute(sql, make_url(url).database)
 
 
@@ -191,7 +194,90 @@ async def test_the_lock_lost_to_another_ends_the_daemon_with_its_cause(
 def cut_lock(url: str) -> None:
     execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = $1 AND application_name = 'pollerd lock'"
+        " WHERE datname = $1 AND application_name = 'pollerd writer'"
         " AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)",
         make_url(url).database,
     )
+
+
+async def test_a_list_read_while_the_database_is_locked_is_added_once_it_is_free(
+    origin: Origin, start: Start, file: Path, tmp_path: Path
+) -> None:
+    urls = tmp_path / "urls.txt"
+    urls.write_text("\n".join(origin.url(f"/{n}", host=n) for n in range(3)))
+    async with start(storage=IMPATIENT) as running:
+        async with locked(file):
+            reading = asyncio.create_task(read_list(urls, running.control, sync=True))
+            await asyncio.sleep(1.0)
+            assert not reading.done()
+        await asyncio.wait_for(reading, 30)
+        await until(lambda: len(origin.hits()) >= 3)
+
+
+async def test_sites_that_cannot_be_read_are_told_of_once(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with start() as running:
+        read = running.store.load_memories
+
+        async def refused(site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+            raise DatabaseUnavailableError("permission denied for table site")
+
+        monkeypatch.setattr(running.store, "load_memories", refused)
+        await running.add(origin.url("/a"))
+        assert await failing(running) == "permission denied for table site"
+        await asyncio.sleep(1.5)
+        assert running.control.alive()
+        assert origin.hits() == []
+        monkeypatch.setattr(running.store, "load_memories", read)
+        await until(lambda: len(origin.hits()) > 1)
+        assert running.control.status().storage_failure is None
+    assert capsys.readouterr().out.count("storage_failing") == 1
+
+
+async def test_the_last_word_that_does_not_get_through_is_no_error(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(now: float) -> None:
+        raise DatabaseUnavailableError("the database system is shutting down")
+
+    async with start() as running:
+        await watched(running, origin)
+        monkeypatch.setattr(running.store, "end_run", refused)
+    assert running.task.exception() is None
+
+
+async def test_whether_all_is_well_is_answered_though_the_database_never_answers(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start() as running:
+        monkeypatch.setattr("pollerd.daemon.control._CHECK_SECONDS", 0.2)
+        monkeypatch.setattr(running.store, "check", asyncio.Event().wait)
+        assert await running.control.not_ready() == "the database does not answer within 0.2 s"
+
+
+async def test_what_went_in_although_its_answer_was_lost_is_taken_in_when_it_is_repeated(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with start() as running:
+        add, delete = running.store.add_sites, running.store.delete_site
+
+        async def lost(*arguments: Any, **options: Any) -> None:
+            await (add if "respect_deleted" in options else delete)(*arguments, **options)
+            raise DatabaseUnavailableError("connection was closed in the middle of operation")
+
+        monkeypatch.setattr(running.store, "add_sites", lost)
+        monkeypatch.setattr(running.store, "delete_site", lost)
+        spec = SiteSpec(origin.url("/a"))
+        with pytest.raises(DatabaseUnavailableError):
+            await running.control.add_site(spec)
+        monkeypatch.setattr(running.store, "add_sites", add)
+        with pytest.raises(DuplicateError) as caught:
+            await running.control.add_site(spec)
+        await running.polled(caught.value.existing_id, 2)
+        with pytest.raises(DatabaseUnavailableError):
+            await running.control.delete_site(caught.value.existing_id)
+        monkeypatch.setattr(running.store, "delete_site", delete)
+        with pytest.raises(NotFoundError):
+            await running.control.delete_site(caught.value.existing_id)
+        assert running.control.status().sites == 0

@@ -94,6 +94,7 @@ def test_every_setting_is_one_that_pollerd_knows(compose: dict[str, Any], tmp_pa
     secret = tmp_path / "secret"
     samples = {"POLLERD_OBJECTIVE": "changes", "POLLERD_ALLOCATOR": "uniform", "POLLERD_CONTACT": "https://example.org"}
     samples |= {"POLLERD_ALLOW_PRIVATE": "true", "POLLERD_SYNC": "true", "POLLERD_LOG_FORMAT": "json"}
+    samples |= {"POLLERD_MIN_YIELD": "2%", "POLLERD_RESPECT_TTL": "true"}
     samples |= {"POLLERD_LOG_LEVEL": "info", "POLLERD_PROXY": "http://proxy.example.org:3128"}
     for name, value in environment.items():
         if name.endswith("_FILE"):

@@ -6,6 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollerd.detection import normalise, summarise
+from pollerd.detection.items import remember
+from pollerd.detection.normalise import Normalised
 from pollerd.model import Media
 
 
@@ -41,6 +43,38 @@ def values(text: str) -> bytes:
 )
 def test_one_line_for_a_person(before: bytes | None, after: bytes, media: Media, line: str) -> None:
     assert summarise(before, after, media) == line
+
+
+def window(titles: str) -> Normalised:
+    """A feed of entries with these ids, in this order."""
+    items = "".join(f"<item><guid>{title}</guid></item>" for title in titles)
+    return normalise(f"<rss version='2.0'><channel>{items}</channel></rss>".encode(), "text/xml")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line"),
+    [
+        ("CBA", "DCB", "1 new entry: D"),
+        ("CBA", "EDC", "2 new entries: D; E"),
+        ("CBA", "FED", "3 new entries: D; E; F"),
+        ("DCBA", "EDBA", "1 new entry: E, 1 gone"),
+        ("DCBA", "EDB", "1 new entry: E, 1 gone"),
+        ("DCBA", "ECB", "1 new entry: E, 1 gone"),
+        ("CBA", "BA", "1 gone"),
+        ("CBA", "CA", "1 gone"),
+        ("CBA", "CB", "1 old entry left at the end"),
+        ("DCBA", "DC", "2 old entries left at the end"),
+        ("DCBA", "DB", "1 gone"),
+        ("CBA", "", "3 gone"),
+        ("ABC", "BCD", "1 new entry: D"),
+        ("ABCD", "ACDE", "1 new entry: E, 1 gone"),
+        ("ABC", "DEF", "3 new entries: D; E; F"),
+    ],
+)
+def test_what_fell_off_the_end_of_a_feed_is_not_gone(before: str, after: str, line: str) -> None:
+    old, new = window(before), window(after)
+    items = remember(b"", old.entries)
+    assert summarise(old.content, new.content, Media.FEED, order=(items, remember(items, new.entries))) == line
 
 
 def test_deeply_nested_json_is_survived() -> None:

@@ -1,12 +1,53 @@
 import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pollerd.fetching import http_date, retry_after_seconds
-from pollerd.fetching.headers import clean_content_type, validators_of
+from pollerd.fetching.headers import clean_content_type, fresh_seconds, validators_of
 from pollerd.model import Validators
 
 NOVEMBER_1994 = 784_111_777.0
+
+
+@pytest.mark.parametrize(
+    ("control", "expires", "age", "seconds"),
+    [
+        ("max-age=600", None, None, 600.0),
+        ("public, Max-Age = 600 , immutable", None, None, 600.0),
+        ('max-age="600"', None, None, 600.0),
+        ("max-age=600, s-maxage=60", None, None, 600.0),
+        ("s-maxage=60", None, None, 60.0),
+        ("max-age=600", None, "200", 400.0),
+        ("max-age=600", None, "600", None),
+        ("max-age=600", "Thu, 01 Jan 1970 02:00:00 GMT", None, 600.0),
+        (None, "Thu, 01 Jan 1970 02:00:00 GMT", None, 3_600.0),
+        ("public", "Thu, 01 Jan 1970 02:00:00 GMT", "600", 3_000.0),
+        (None, "Thu, 01 Jan 1970 00:00:00 GMT", None, None),
+        (None, "0", None, None),
+        (None, "-1", None, None),
+        ("no-cache, max-age=600", None, None, None),
+        ("no-store", "Thu, 01 Jan 1970 02:00:00 GMT", None, None),
+        ("max-age=0", "Thu, 01 Jan 1970 02:00:00 GMT", None, None),
+        ("max-age=-5", None, None, None),
+        ("max-age=soon", None, None, None),
+        ("max-age", None, None, None),
+        ("max-age=" + "9" * 400, None, None, 999_999_999_999.0),
+        ("max-age=²", None, None, None),
+        ("", None, None, None),
+        (None, None, "7", None),
+    ],
+)
+def test_how_long_a_response_says_that_it_stays_fresh(
+    control: str | None, expires: str | None, age: str | None, seconds: float | None
+) -> None:
+    assert fresh_seconds(control, expires, age, date=3_600.0) == seconds
+
+
+@given(st.text(max_size=80), st.text(max_size=40), st.text(max_size=12))
+def test_no_freshness_makes_it_stumble(control: str, expires: str, age: str) -> None:
+    assert (fresh_seconds(control, expires, age, 1e9) or 1.0) > 0
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,10 @@ async def test_one_denied_address_of_a_name_is_enough(new_fetcher: NewFetcher, m
     async with proxied() as proxy:
         fetcher = await new_fetcher(allow_private=False, proxy=proxy.url())
         outcome = await fetcher.fetch(Request("http://both.invalid/"))
-    assert (outcome.kind, outcome.detail) == (OutcomeKind.BLOCKED_ADDRESS, "private address 10.0.0.1")
+    assert (outcome.kind, outcome.detail) == (
+        OutcomeKind.BLOCKED_ADDRESS,
+        "private address 10.0.0.1, not polled without --allow-private",
+    )
     assert proxy.asked == []
 
 

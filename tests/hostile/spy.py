@@ -10,7 +10,7 @@ import errno
 import json
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import Any
 
@@ -49,6 +49,19 @@ def spied_guard(real: Callable[..., socket.socket]) -> Callable[..., socket.sock
     return judge
 
 
+def spied_names(real: Callable[..., str | None]) -> Callable[..., str | None]:
+    """What names are refused for, before anything is dialled."""
+
+    def judge(self: guard.Guard, addresses: Iterable[str]) -> str | None:
+        known = list(addresses)
+        for address in known:
+            if self.denial(address) is not None:
+                note("refused", address)
+        return real(self, known)
+
+    return judge
+
+
 def told(real: Callable[..., Any]) -> Callable[..., Any]:
     """The lowest seam of look-ups: names of the test's, the rest as it is."""
 
@@ -70,6 +83,7 @@ def opened(real: Callable[..., str | None]) -> Callable[..., str | None]:
 
 if __name__ == "__main__":
     guard.Guard.__call__ = spied_guard(guard.Guard.__call__)  # type: ignore[method-assign]
+    guard.Guard.denial_of_any = spied_names(guard.Guard.denial_of_any)  # type: ignore[method-assign]
     if SETTING["loopback"]:
         guard.denial = opened(guard.denial)
     uvloop.Loop.getaddrinfo = told(uvloop.Loop.getaddrinfo)  # type: ignore[method-assign]

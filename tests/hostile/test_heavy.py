@@ -32,8 +32,8 @@ def telling_detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) 
     return replace(detect(outcome, baseline, elapsed), detail=place())
 
 
-def telling_summarise(before: bytes | None, after: bytes, media: Media, mask: bytes) -> str:
-    return f"{place()}: {summarise(before, after, media, mask)}"
+def telling_summarise(before: bytes | None, after: bytes, media: Media, mask: bytes, order: tuple[bytes, bytes]) -> str:
+    return f"{place()}: {summarise(before, after, media, mask, order)}"
 
 
 @pytest.fixture(autouse=True)

@@ -115,10 +115,10 @@ async def test_settings_that_follow_at_once(origin: Origin, served: Served) -> N
 
 async def test_settings_that_need_a_restart_are_named(served: Served) -> None:
     async def watch(_: Control) -> None:
-        served.toml.write_text(f'token = "{"x" * 40}"\nmax_inflight = 7\nbudget = 9\n')
+        served.toml.write_text('seeds = "seeds.txt"\nmax_inflight = 7\nbudget = 9\n')
         for _ in range(2):  # each time, for it is so until then
             await served.reload()
-        assert [said["settings"] for said in served.events("restart_needed")] == ["max_inflight, token"] * 2
+        assert [said["settings"] for said in served.events("restart_needed")] == ["max_inflight, seeds"] * 2
         assert [said["changed"] for said in served.events("reloaded")] == ["budget", "nothing"]
 
     await served.run(watch)

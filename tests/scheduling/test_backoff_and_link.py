@@ -49,10 +49,8 @@ def test_when_every_host_fails_nobody_is_blamed() -> None:
     assert watch.failed(6, "h6", 50) == ([], [f"h{h}" for h in range(7)])
     assert watch.state is LinkState.OFFLINE
     assert watch.failed(7, "h7", 50) == ([], ["h7"])
-    assert watch.probe_wait > 1
     assert watch.answered() == []
     assert watch.state is LinkState.ONLINE
-    assert watch.probe_wait == 1
 
 
 def test_the_same_dead_host_again_and_again_is_no_outage() -> None:

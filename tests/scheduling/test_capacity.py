@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity
+from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, reach
 
 
 def tables(settings: SchedulingSettings, hosts: list[int]) -> tuple[SiteTable, HostTable]:
@@ -22,22 +22,22 @@ def tables(settings: SchedulingSettings, hosts: list[int]) -> tuple[SiteTable, H
 def test_min_intervals_bound_a_short_list() -> None:
     settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
     sites, hosts = tables(settings, [0, 1, 2])
-    assert capacity(sites, hosts, settings) == pytest.approx(3 / 30)
+    assert reach(sites, hosts, settings).total == pytest.approx(3 / 30)
     sites.put("min_interval", 0, 10)
     sites.paused[1] = True
     sites.state[2] = STATE_CODE[SiteState.GONE]
-    assert capacity(sites, hosts, settings) == pytest.approx(1 / 10)
+    assert reach(sites, hosts, settings).total == pytest.approx(1 / 10)
 
 
 def test_one_host_bounds_a_long_list() -> None:
     settings = SchedulingSettings(min_interval_seconds=1, host_interval_seconds=2)
     sites, hosts = tables(settings, [0] * 100)
     sites.put("cost", slice(100), 3.0)
-    assert capacity(sites, hosts, settings) == pytest.approx(3 / 2)
+    assert reach(sites, hosts, settings).total == pytest.approx(3 / 2)
 
 
 def test_without_intervals_or_sites_there_is_no_bound() -> None:
     settings = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=0)
     sites, hosts = tables(settings, [0, 1])
-    assert capacity(sites, hosts, settings) == math.inf
-    assert capacity(SiteTable(), HostTable(settings), settings) == math.inf
+    assert reach(sites, hosts, settings).total == math.inf
+    assert reach(SiteTable(), HostTable(settings), settings).total == math.inf

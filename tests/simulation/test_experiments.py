@@ -252,7 +252,7 @@ def test_the_page_of_all_keeps_what_earlier_calls_made(tmp_path: Path) -> None:
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / "report.md").write_text("# older: of a time without entries\n")
     *_, dice, joint, older = write_summary(tmp_path).read_text().splitlines()
-    assert dice.startswith("| [dice](dice/report.md) | throws of a die | everybody knows | quick | 2 agrees, 1 claim")
+    assert dice.startswith("| [dice](dice/report.md) | throws of a die | everybody knows | quick | 2 agree, 1 claim")
     assert joint.startswith("| [joint](joint/report.md) | throws of a die | everybody knows | full | ")
     assert older == "| [older](older/report.md) |  |  |  | see its report |"
     (tmp_path / "dice" / ENTRY).write_text("[]")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import make_url
 
+from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
 from pollerd.storage import Batch, ChangeDraft, HostRow, PollRecord, ScheduleRows, SiteMemory, Store
+
+T = TypeVar("T")
 
 
 def fingerprint(content: bytes) -> bytes:
@@ -93,6 +97,16 @@ async def poll_all(
     batch = Batch([record(memories[s], at, content, changed=changed) for s in sites])
     await store.commit(batch)
     return batch
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """What it gives once the database takes it: a connection just cut may be noticed only when it is used."""
+    for _ in range(50):
+        try:
+            return await call()
+        except DatabaseUnavailableError:
+            await asyncio.sleep(0.1)
+    return await call()
 
 
 async def query(url: str, sql: str) -> list[tuple[Any, ...]]:

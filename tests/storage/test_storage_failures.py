@@ -17,7 +17,7 @@ from support.postgres import execute
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Batch, StorageSettings, Store
-from storage.samples import add, file_of, poll_all, query, record, schedule_of
+from storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
 
 
 async def some_batch(store: Store) -> Batch:
@@ -121,6 +121,7 @@ async def test_connections_that_the_server_ends(postgres_url: str, settings: Sto
     batch = await some_batch(store)
     name = make_url(postgres_url).database
     await asyncio.to_thread(execute, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+    await patiently(lambda: store.commit(batch))
     await assert_goes_in_once(store, batch)
     with pytest.raises(DatabaseInUseError):
         await Store.open(postgres_url, settings=settings)
@@ -136,10 +137,10 @@ async def test_another_daemon_took_over(postgres_url: str, settings: StorageSett
     second = await Store.open(postgres_url, settings=settings)
     await second.start_run("1", 2.0)
     with pytest.raises(DatabaseInUseError):
-        await first.commit(batch)
+        await patiently(lambda: first.commit(batch))
     await second.close()
     with pytest.raises(DatabaseInUseError, match="took over"):
-        await first.commit(batch)
+        await patiently(lambda: first.commit(batch))
     assert await query(postgres_url, "SELECT count(*) FROM poll") == [(0,)]
     await first.close()
 
@@ -184,6 +185,8 @@ async def test_in_memory(settings: StorageSettings) -> None:
         {"keep_contents": 1},
         {"content_cap_bytes": -1},
         {"poll_retention_seconds": 0.0},
+        {"content_retention_seconds": 0.0},
+        {"change_retention_seconds": -1.0},
         {"zstd_level": 0},
         {"busy_timeout_seconds": -1.0},
         {"connect_timeout_seconds": 0.0},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pollerd.model import Media
-from pollerd.storage import Batch, ChangeFilter, Store
+from pollerd.storage import Batch, ChangeFilter, Order, Store
 from storage.samples import add, poll_all, record
 
 
@@ -18,14 +18,14 @@ async def test_filters_hold_together(store: Store) -> None:
     for at in (10.0, 20.0):
         await changed(store, plain, at)
         await changed(store, tagged, at + 5)
-    found = await store.list_changes(tag="x")
+    found = await store.list_changes(tag="x", order=Order.OLDEST)
     assert [c.detected_at for c in found.items] == [15.0, 25.0]
     assert [c.detected_at for c in (await store.list_changes(tag="x", since=20.0, site_id=tagged)).items] == [25.0]
     assert (await store.list_changes(tag="x", site_id=plain)).items == []
     assert (await store.list_changes(tag="z")).items == []
-    newest = await store.newest_changes(ChangeFilter(tag="y"), limit=1)
-    assert newest == found.items[-1:]
-    assert [c.detected_at for c in await store.newest_changes(ChangeFilter())] == [25.0, 20.0, 15.0, 10.0]
+    newest = await store.list_changes(tag="y", limit=1)
+    assert newest.items == found.items[-1:]
+    assert [c.detected_at for c in (await store.list_changes()).items] == [25.0, 20.0, 15.0, 10.0]
 
 
 async def test_reading_on_passes_over_what_is_not_wanted(store: Store) -> None:

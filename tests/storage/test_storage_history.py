@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import OutcomeKind
-from pollerd.storage import Batch, PruneResult, StorageSettings, Store
+from pollerd.storage import Batch, Order, PruneResult, StorageSettings, Store
 from storage.samples import add, poll_all, query, record
 
 
@@ -27,13 +27,13 @@ async def test_polls_newest_first_in_pages(store: Store) -> None:
 
 async def test_changes_oldest_first_and_onwards(store: Store) -> None:
     sites = await add(store, 2)
-    page = await store.list_changes()
+    page = await store.list_changes(order=Order.OLDEST)
     assert page.items == []
     await poll_all(store, sites, 10.0, b"a", changed=True)
     await poll_all(store, sites, 20.0, b"b", changed=True)
     seen: list[tuple[int, float]] = []
     for more in (True, False):
-        page = await store.list_changes(limit=3, cursor=page.next_cursor)
+        page = await store.list_changes(limit=3, cursor=page.next_cursor, order=Order.OLDEST)
         seen += [(c.site_id, c.detected_at) for c in page.items]
         assert (page.next_cursor is not None) is more
     assert seen == [(s, at) for at in (10.0, 20.0) for s in sites]

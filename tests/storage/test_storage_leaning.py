@@ -66,14 +66,16 @@ async def test_a_large_change_is_kept_whole_and_leaned_on_from_then_on(store: St
 
 
 async def test_what_is_leaned_on_stays_as_long_as_anything_leans_on_it(url: str) -> None:
-    store = await Store.open(url, settings=StorageSettings(keep_contents=3))
+    store = await Store.open(url, settings=StorageSettings(keep_contents=3, content_retention_seconds=1.0))
     [site] = await add(store)
     ids = [await change(store, site, 10.0 * number, edition(number)) for number in range(1, 9)]
+    assert (await store.prune(1000.0)).contents == 4
     assert set(await rows(url)) == {ids[0], *ids[-3:]}
     assert (await store.load_contents(ids[-3:]))[ids[-3]] == edition(6)
     fresh = [
         await change(store, site, 100.0 + number, edition(number) * 2 + b"x" * 900 * number) for number in (1, 2, 3)
     ]
+    await store.prune(1000.0)
     assert set(await rows(url)) == set(fresh)
     await store.close()
 

@@ -89,7 +89,8 @@ def test_only_two_databases_are_known(text: str) -> None:
 def test_plain_urls_get_their_driver() -> None:
     for text in ("postgres://u@h/d", "postgresql://u@h/d", "postgresql+asyncpg://u@h/d"):
         assert database_url(text).drivername == "postgresql+asyncpg"
-    assert database_url("sqlite:///x.db").drivername == "sqlite+aiosqlite"
+    for text in ("sqlite:///x.db", "sqlite+aiosqlite:///x.db"):
+        assert database_url(text).drivername == "sqlite"
 
 
 async def test_a_reader_creates_nothing(tmp_path: Path) -> None:

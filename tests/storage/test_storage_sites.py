@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import SiteSpec, SiteState
-from pollerd.storage import SiteChanges, Store
+from pollerd.model import Access, SiteSpec, SiteState
+from pollerd.storage import SiteChanges, StorageSettings, Store
 from storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 
@@ -44,12 +46,38 @@ async def test_a_site_comes_back_as_it_was_given(store: Store) -> None:
     assert await store.find_site("http://h/e") is None
 
 
+async def test_sites_of_many_kinds_in_one_import_come_back_as_they_were_given(url: str) -> None:
+    store = await Store.open(url, settings=StorageSettings(secret_key=Fernet.generate_key().decode()))
+    rng = random.Random(7)
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"weight": 2.5, "paused": True},
+        {"min_interval": 0.0, "max_interval": 60.0, "tags": ("a",)},
+        {"respect_ttl": True, "min_yield": 0.0},
+        {"respect_ttl": False, "half_life": 1e-3},
+        {"access": Access(headers=(("X-A", "1"),))},
+        {"access": Access(proxy="http://p:1"), "cost": 3.0},
+    ]
+    specs = [SiteSpec(f'http://h/"é\\{i}', **rng.choice(kinds)) for i in range(60)]
+    result = await store.add_sites([*specs, specs[0]], ["h:80", "i:80"] * 30 + ["h:80"], 1.0, respect_deleted=True)
+    assert [i for _, i, _ in result.added] == list(range(60))
+    assert [i for _, i in result.existing] == [60]
+    ids = [site_id for site_id, _, _ in result.added]
+    assert ids == sorted(ids), "slots follow ids at a start: neighbours in the list stay neighbours"
+    for site_id, i, _ in result.added:
+        site = await store.get_site(site_id)
+        assert (site.spec, site.host, site.created_at) == (specs[i], ["h:80", "i:80"][i % 2], 1.0)
+    await store.close()
+
+
 @pytest.mark.parametrize(
     ("field", "values"),
     [
         ("weight", {"weight": float("nan")}),
         ("cost", {"cost": 0.0}),
         ("half_life", {"half_life": -1.0}),
+        ("min_yield", {"min_yield": 1.0}),
+        ("min_yield", {"min_yield": float("nan")}),
         ("max_interval", {"min_interval": 5.0, "max_interval": 4.0}),
         ("tags", {"tags": ("",)}),
         ("url", {"url": "http://h/\0"}),

@@ -63,6 +63,11 @@ class DaemonProcess:
         return self._log.read_text()
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Whether it has not ended."""
         return self._process.returncode is None

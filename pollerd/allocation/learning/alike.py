@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.learning.grid import CELLS, RATIO, SLOWEST_PER_CYCLE
+from pollerd.allocation.learning.grid import CELLS, Lattice
 
 DOUBT = 3.0
 """Logarithmic odds at the start against beliefs of single pages, where there are `MANY_SITES`."""
@@ -27,6 +27,7 @@ _TELLING_SITES = 1024
 _PER_CELL = 4
 """Rates looked at for each of the window: with a single one for all, a window's rate would often be far off."""
 _RATES = _PER_CELL * (CELLS - 1) + 1
+_CELLS = np.arange(_RATES) / _PER_CELL
 _START_WIDTH_EFOLDS = 1.5
 _SAME_WEIGHT = 0.05
 _CERTAIN = 0.999
@@ -41,17 +42,21 @@ class AllAlike:
     beliefs, and `cells` float64[CELLS], the posterior over the window's rates.
     """
 
-    def __init__(self) -> None:
-        x = np.linspace(0.0, RATIO * (CELLS - 1), _RATES) + math.log(SLOWEST_PER_CYCLE)
-        self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
+    def __init__(self, lattice: Lattice, cycle: float) -> None:
+        self.start(lattice, cycle)
         self.lead = 0.0
         self.weight = _weight(-DOUBT)
         self.polls = 0
+
+    def start(self, lattice: Lattice, cycle: float) -> None:
+        """Starts around one change per uniform cycle (s)."""
+        x = np.log(_rates(lattice) * cycle)
+        self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
         self.renew()
 
     def observe(
         self,
-        slowest: float,
+        lattice: Lattice,
         gap: NDArray[np.float64],
         changed: NDArray[np.bool_],
         unchanged: NDArray[np.float64],
@@ -60,7 +65,7 @@ class AllAlike:
     ) -> bool:
         """Takes in k polls in order; says whether `weight` moved.
 
-        slowest: the window's slowest rate (1/s); gap float64[k] s; changed bool[k]; unchanged float64[k], what the
+        lattice: the window's rates; gap float64[k] s; changed bool[k]; unchanged float64[k], what the
         pages' beliefs gave for no change; known bool[k]: polled before. Only those compare: of the others a belief is
         what all have in common. `sites`: how many there are.
         """
@@ -73,7 +78,7 @@ class AllAlike:
         if not some.size:
             return self.weight != before
         gap, changed, unchanged, known = gap[some], changed[some], unchanged[some], known[some]
-        mean = gap[:, None] * (slowest * np.exp(RATIO / _PER_CELL * np.arange(_RATES)))
+        mean = gap[:, None] * _rates(lattice)
         with np.errstate(divide="ignore"):
             like = np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
         like[gap <= 0] = 0.0
@@ -96,14 +101,12 @@ class AllAlike:
     def renew(self) -> None:
         """Brings `cells` up to date: each finer rate's share goes to its two neighbours in the window."""
         fine = np.exp(self.log_posterior - np.logaddexp.reduce(self.log_posterior))
-        place = np.arange(_RATES) / _PER_CELL
-        near = 1.0 - np.abs(place[:, None] - np.arange(CELLS))
+        near = 1.0 - np.abs(_CELLS[:, None] - np.arange(CELLS))
         self.cells = fine @ np.maximum(near, 0.0)
 
-    def slide(self, by: int) -> None:
-        """The window moved by so many cells: rates that enter continue the edge."""
-        at = np.clip(np.arange(_RATES) + _PER_CELL * by, 0, _RATES - 1)
-        self.log_posterior = self.log_posterior[at]
+    def move(self, old: Lattice, new: Lattice) -> None:
+        """Another window was laid: rates that enter continue the edge."""
+        self.log_posterior = np.interp(old.cell(old.place(new, new.between(_CELLS))), _CELLS, self.log_posterior)
         self.renew()
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -118,6 +121,10 @@ class AllAlike:
         self.log_posterior, self.cells = arrays["alike_posterior"], arrays["alike_cells"]
         self.lead, self.weight = (float(x) for x in arrays["alike"])
         self.polls = int(arrays["alike_polls"][0])
+
+
+def _rates(lattice: Lattice) -> NDArray[np.float64]:
+    return lattice.at(lattice.between(_CELLS))
 
 
 def _weight(odds: float) -> float:

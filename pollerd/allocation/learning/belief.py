@@ -6,6 +6,7 @@ without rewriting a row, a site without evidence is a row of ones, and stored ro
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,20 @@ from pollerd.allocation.learning.forgetting import FAST, SPEEDS, START_ODDS, Slo
 from pollerd.allocation.learning.likelihood import changes_of, score
 from pollerd.allocation.learning.likelihood import likelihood as likelihood_of
 from pollerd.allocation.learning.prior import learn, next_lesson, start_prior, with_trace
-from pollerd.allocation.learning.refinement import FARTHEST, MOST_INFORMATION, Refinement
+from pollerd.allocation.learning.refinement import FARTHEST, MOST_INFORMATION, Refinement, moved
 from pollerd.allocation.learning.relatives import Relatives
 from pollerd.allocation.learning.settings import LearningSettings
 from pollerd.allocation.state import all_sound, pack, same_form, unpack
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-VERSION = 9
+VERSION = 10
 ROW = np.dtype(
     [
         ("version", "u1"),
-        ("start", "<f8"),
+        ("start", "<f4"),
+        ("step", "<f2"),
+        ("wide", "<f2"),
         ("observed", "<f4"),
         ("likelihood", "<f2", (SPEEDS, grid.CELLS)),
         ("occupancy", "<u2", (grid.CELLS,)),
@@ -49,8 +52,16 @@ _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
 _MOST_OBSERVED = 2.0**24
 """Float32 counts no further."""
-_FARTHEST_CELLS = 2.0 * grid.FARTHEST_START / grid.RATIO + 2.0 * grid.CELLS
-"""No window was ever so far from another."""
+_FARTHEST_CELLS = 1e3
+"""No window was ever so many cells from another."""
+_ROUNDING = 1e-5
+"""Float32 keeps information no better."""
+_LONG_CYCLE_S = 3600.0
+"""In the time of cycles no shorter than this pages do drift: hazards per cycle were measured there."""
+_QUIET, _STILL_QUIET = 256.0, 128.0
+"""Sites are quiet where half of them change in more uniform cycles than this once, and remain so down to the second."""
+DRIFTS_PER_CHANGE = 16.0
+"""So many times the unit of drift goes into the time in which a page changes, where sites are quiet."""
 _LEAST = 2.0**-24
 """The least likelihood that float16 holds: nothing is ever ruled out."""
 
@@ -58,10 +69,10 @@ _LEAST = 2.0**-24
 class Belief:
     """Posterior rows over all slots; H hazards, K rates.
 
-    `rates` float64[K] the window, `prior` float64[K] over it, `odds` float64[H] over the hazards, `likelihood`
-    float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls taught each site,
-    `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535: 148 bytes a site,
-    beside what `refinement` and `relatives` keep.
+    `lattice` is the window, `rates` float64[K] its rates, `prior` float64[K] over them, `odds` float64[H] over the
+    hazards, `likelihood` float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls
+    taught each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535:
+    148 bytes a site, beside what `refinement` and `relatives` keep.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -69,8 +80,7 @@ class Belief:
         self.version = 0
         """Grows whenever the beliefs of all sites change at once."""
         self.cycle = cycle
-        self.start = grid.start_for(cycle)
-        self.rates = grid.rates_from(self.start)
+        self._lay(grid.lattice_for(cycle, 0))
         self._put_prior(self._start_prior())
         self.odds = START_ODDS.copy()
         self.likelihood = np.ones((0, SPEEDS, grid.CELLS), np.float16)
@@ -78,9 +88,11 @@ class Belief:
         self.observed = np.zeros(0, np.float32)
         self.slow = SlowHazard(settings.memory_polls)
         self.clock = CommonClock(settings.memory_polls)
-        self.alike = AllAlike()
+        self.alike = AllAlike(self.lattice, cycle)
         self.relatives = Relatives()
         self.refinement = Refinement()
+        self.quiet = False
+        """Whether cycles are short and most sites change in very many of them once."""
         self.now = 0.0
         self.polls = 0
         self._lesson_at = next_lesson(0, 1)
@@ -120,42 +132,48 @@ class Belief:
         self.refinement.forget(taught)
         self.slow.forget(taught)
 
-    def set_cycle(self, cycle: float) -> None:
-        """The uniform cycle in s; the window slides when it no longer fits, and an untaught one follows at once."""
+    def set_cycle(self, cycle: float, sites: int) -> None:
+        """The uniform cycle (s) of so many sites.
+
+        The window is laid anew when it no longer fits, and as long as no poll has taught anything.
+        """
         self.cycle = cycle
+        wanted = grid.lattice_for(cycle, sites)
         if not self.polls:
-            self.start = grid.start_for(cycle)
-            self.rates = grid.rates_from(self.start)
+            self._lay(wanted)
+            self.alike.start(wanted, cycle)
             self._put_prior(self._start_prior())
             self.version += 1
             return
-        by = grid.cells_between(self.start, grid.start_for(cycle))
-        if abs(by) > grid.SLACK:
-            self._slide(by)
+        if not self.lattice.fits(wanted):
+            self._move(wanted)
         self._put_prior(self.prior)
 
-    def _slide(self, by: int) -> None:
+    def _lay(self, lattice: grid.Lattice) -> None:
+        self.lattice, self.rates = lattice, lattice.rates
+
+    def _move(self, new: grid.Lattice) -> None:
+        """Lays the window anew: all that is believed is put in its rates."""
+        old, prior = self.lattice, self.prior
         taught = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
         for at in range(0, len(taught), _ROWS_AT_A_TIME):
             slots = taught[at : at + _ROWS_AT_A_TIME]
-            self.likelihood[slots] = self._slid(self.likelihood[slots], np.full(len(slots), by))
-            moved = grid.slide_mass(self.occupancy[slots].astype(np.float64), by)
-            self.occupancy[slots] = moved.clip(0, _WHOLE).astype(np.uint16)
-        self.refinement.slide(taught, by)
-        self.slow.slide(self.prior, by)
-        self.alike.slide(by)
-        moved = grid.slide_mass(self.prior[None], by)[0]
-        self.start += by * grid.RATIO
-        self.rates = grid.rates_from(self.start)
+            self.likelihood[slots] = _moved_likelihood(self.likelihood[slots], prior, old, new)
+            self.occupancy[slots] = _moved_occupancy(self.occupancy[slots], old, new)
+        self.refinement.move(taught, old, new)
+        self.slow.move(prior, old, new)
+        self.alike.move(old, new)
+        self._lay(new)
         # cells that enter must not start at 0: no evidence could ever raise them
-        self._put_prior(with_trace(moved, self._start_prior()))
-        self.relatives.slide(by, self._start_prior())
+        self._put_prior(with_trace(grid.move_mass(prior[None], old, new)[0], self._start_prior()))
+        self.relatives.move(old, new, self._start_prior())
+        self._settle(taught)
         self.version += 1
 
-    def _slid(self, rows: NDArray[np.float16], by: NDArray[np.int64]) -> NDArray[np.float16]:
-        """Rows float16[k, H, K] moved by as many cells, int64[k]."""
-        each = rows.reshape(-1, grid.CELLS).astype(np.float32)
-        return grid.slide(each, self.prior, np.repeat(by, SPEEDS)).reshape(rows.shape).astype(np.float16)
+    def _settle(self, slots: NDArray[np.int64]) -> None:
+        for at in range(0, len(slots), _ROWS_AT_A_TIME):
+            some = slots[at : at + _ROWS_AT_A_TIME]
+            self.refinement.settle(some, self.posterior(some), self.lattice)
 
     def _put_prior(self, prior: NDArray[np.float64]) -> None:
         """Sets the prior, and `population` float64[K]: what a rate is drawn from anew where not from the page's own.
@@ -167,7 +185,7 @@ class Belief:
         self.population = (1.0 - share) * prior + share * self._start_prior()
 
     def _start_prior(self) -> NDArray[np.float64]:
-        return start_prior(self.start, self.cycle, self._settings.start_width_efolds)
+        return start_prior(self.lattice, self.cycle, self._settings.start_width_efolds)
 
     # -- evidence
 
@@ -209,9 +227,9 @@ class Belief:
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
-        cycles = gap / self.cycle
+        cycles = self._cycles(slots, gap)
         self.slow.observe(slots, cycles, like, target, self.prior)
-        quiet = np.exp(-self.rates * (gap * self.refinement.factor(slots))[:, None])
+        quiet = np.exp(-self.rates * (gap * self.factor(slots))[:, None])
         changed = changes_of(evidence)
         # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
         joint = believed = faded(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
@@ -221,13 +239,17 @@ class Belief:
         first = np.flatnonzero(seen[:, 0] == 0)
         self.relatives.observe(slots[first], quiet[first], changed[first], self.prior)
         self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
-        self.version += self.alike.observe(self.rates[0], gap, changed, unchanged, seen[:, 0] > 0, sites)
+        self.version += self.alike.observe(self.lattice, gap, changed, unchanged, seen[:, 0] > 0, sites)
         keep = (joint.sum(2) * np.exp(-self.hazards * cycles[:, None])).sum(1)
         joint = joint * like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
         posterior = joint.sum(1)
         self.refinement.observe(
-            slots, keep, posterior, lambda position: score(self.rates_at(position), gap, changed, evidence)
+            slots,
+            keep,
+            posterior,
+            self.lattice,
+            lambda position: score(self.lattice.at(position), gap, changed, evidence),
         )
         pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
         self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
@@ -267,7 +289,7 @@ class Belief:
     ) -> NDArray[np.float32]:
         """`faded_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
         own = np.float32(self._settings.own_share)
-        keep = np.exp(-self.hazards * (gap / self.cycle)[:, None]).astype(np.float32)
+        keep = np.exp(-self.hazards * self._cycles(slots, gap)[:, None]).astype(np.float32)
         mass = self.likelihood.take(slots, 0).astype(np.float32)
         mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
         each: NDArray[np.float32] = np.einsum("khj->kh", mass)
@@ -282,9 +304,22 @@ class Belief:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
         return np.asarray(self._joint(slots).sum(1))
 
-    def rates_at(self, position: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rates (1/s) at positions on the lattice, in cells from the start of the window, of any shape."""
-        return np.asarray(np.exp(self.start + grid.RATIO * position))
+    def factor(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the window's rates are to be multiplied by for the k slots in `part`, float64[k]."""
+        return self.refinement.factor(part, self.lattice)
+
+    def _cycles(self, slots: NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Gaps float64[k] s of slots int64[k] in the unit of their drift, float64[k].
+
+        A uniform cycle. Where cycles are short and most sites change in very many of them once it is a part of the time
+        in which the page changes, if that is longer: of what happens once a month nothing is forgotten in minutes, for
+        the sake of a few sites that are polled as often, or a budget that would allow it.
+        """
+        if not self.quiet:
+            return gap / self.cycle
+        rate = self.lattice.at(self.refinement.position[slots].astype(np.float64))
+        rate[self.observed[slots] == 0] = np.inf
+        return gap * np.minimum(DRIFTS_PER_CHANGE * rate, 1.0 / self.cycle)
 
     def fast_share(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probability float64[k] that the rates of slots int64[k] drift fast."""
@@ -307,14 +342,23 @@ class Belief:
         self.relatives.learn(teachers, rows, self.odds, self.prior)
         self.slow.learn()
         self.alike.renew()
+        self.quiet = self._is_quiet(teachers)
         self.version += 1
+
+    def _is_quiet(self, slots: NDArray[np.int64]) -> bool:
+        """What `quiet` should be by the slots int64[k]."""
+        if not slots.size or self.cycle >= _LONG_CYCLE_S:
+            return False
+        middle = self.lattice.at(np.median(self.refinement.position[slots], keepdims=True))
+        return bool(middle[0] * self.cycle * (_STILL_QUIET if self.quiet else _QUIET) < 1.0)
 
     # -- storage
 
     def rows(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """uint8[k, ROW.itemsize] to be kept."""
         out = np.zeros(len(slots), ROW)
-        out["version"], out["start"] = VERSION, self.start
+        out["version"] = VERSION
+        out["start"], out["step"], out["wide"] = astuple(self.lattice)
         out["observed"] = self.observed[slots]
         out["likelihood"] = self.likelihood[slots]
         out["occupancy"] = self.occupancy[slots]
@@ -327,15 +371,20 @@ class Belief:
             raise InvalidValueError("site_state", f"uint8 of shape ({len(slots)}, {ROW.itemsize})", stored.shape)
         rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
         _check(rows)
-        by = np.rint((self.start - rows["start"]) / grid.RATIO).astype(np.int64)
-        self.likelihood[slots] = self._slid(rows["likelihood"], by)
-        occupancy = rows["occupancy"].copy()
-        for shift in np.unique(by[by != 0]):
-            moved = by == shift
-            occupancy[moved] = grid.slide_mass(occupancy[moved].astype(np.float64), int(shift)).clip(0, _WHOLE)
-        self.occupancy[slots] = occupancy
+        windows, which = np.unique(rows[["start", "step", "wide"]], return_inverse=True)
+        for number, window in enumerate(windows.tolist()):
+            of = np.flatnonzero(which == number)
+            self._put_rows(slots[of], rows[of], grid.Lattice(*window))
+
+    def _put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.void], window: grid.Lattice) -> None:
+        """Puts back sound rows that were kept over one window."""
+        here = self.lattice
+        self.likelihood[slots] = _moved_likelihood(rows["likelihood"], self.prior, window, here)
+        self.occupancy[slots] = _moved_occupancy(rows["occupancy"], window, here)
         self.observed[slots] = rows["observed"]
-        self.refinement.put(slots, rows["position"] - by, rows["information"], rows["offset"])
+        self.refinement.put(slots, *moved(rows["position"], rows["information"], rows["offset"], window, here))
+        if window != here:
+            self._settle(slots[rows["observed"] > 0])
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""
@@ -344,7 +393,9 @@ class Belief:
     def _arrays(self) -> dict[str, NDArray[Any]]:
         counters = np.array([self.polls, self._lesson_at], np.int64)
         parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.relatives.state()}
-        learned = {"counters": counters, "window": np.array([self.start]), "prior": self.prior}
+        window = np.array(astuple(self.lattice))
+        learned = {"counters": counters, "window": window, "prior": self.prior}
+        learned["quiet"] = np.array([self.quiet])
         return {**learned, "odds": self.odds, **parts}
 
     def put_shared(self, allocator: str, data: bytes, more: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -356,22 +407,37 @@ class Belief:
         same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.relatives.varying))
         self.clock.check(arrays)
         self.relatives.check(arrays)
-        start = float(arrays["window"][0])
-        by = grid.cells_between(self.start, start)
-        if by:
-            self._slide(by)
-        self.start = start
-        self.rates = grid.rates_from(start)
+        window = grid.window_of(arrays["window"])
+        if window != self.lattice:
+            self._move(window)
         self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
         self._put_prior(arrays["prior"])
         self.odds = arrays["odds"]
         self.slow.restore(arrays)
         self.clock.restore(arrays)
         self.alike.restore(arrays)
+        self.quiet = bool(arrays["quiet"][0])
         self.relatives.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays
+
+
+def _moved_likelihood(
+    rows: NDArray[np.float16], prior: NDArray[np.float64], old: grid.Lattice, new: grid.Lattice
+) -> NDArray[np.float16]:
+    """Rows float16[k, H, K] over one window as rows over another."""
+    if old == new:
+        return rows
+    each = grid.move_likelihood(rows.reshape(-1, grid.CELLS).astype(np.float32), prior, old, new)
+    return each.reshape(rows.shape).astype(np.float16)
+
+
+def _moved_occupancy(rows: NDArray[np.uint16], old: grid.Lattice, new: grid.Lattice) -> NDArray[np.uint16]:
+    """Rows uint16[k, K] over one window as rows over another."""
+    if old == new:
+        return rows
+    return grid.move_mass(rows.astype(np.float64), old, new).clip(0, _WHOLE).astype(np.uint16)
 
 
 def _check(rows: NDArray[np.void]) -> None:
@@ -380,16 +446,21 @@ def _check(rows: NDArray[np.void]) -> None:
     with np.errstate(invalid="ignore"):
         probable = np.asarray(((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2)))
         near, seen = np.abs(rows["start"]) <= grid.FARTHEST_START, _from_0_to(_MOST_OBSERVED, rows["observed"])
-        known = _from_0_to(MOST_INFORMATION, rows["information"])
+        step = (rows["step"] > 0) & (rows["step"] <= grid.LONGEST_STEP)
+        wide = (rows["wide"] >= 1) & (rows["wide"] <= grid.WIDEST)
+        most = MOST_INFORMATION * rows["step"].astype(np.float64) ** 2 * (1 + _ROUNDING)
+        known = (rows["information"] >= 0) & (rows["information"] <= most)
         within, beside = np.abs(rows["position"]) <= _FARTHEST_CELLS, np.abs(rows["offset"]) <= FARTHEST
     for field, what, good in (
         ("version", f"version {VERSION}", rows["version"] == VERSION),
         ("start", f"a window's start within {grid.FARTHEST_START:g}", near),
+        ("step", f"a window's step above 0 and within {grid.LONGEST_STEP:g}", step),
+        ("wide", f"a window that is wide by 1 to {grid.WIDEST:g}", wide),
         ("observed", f"from 0 to {_MOST_OBSERVED:g} polls", seen),
         ("likelihood", "likelihoods from 0 to 1, one above 0", probable),
-        ("position", f"a position within {_FARTHEST_CELLS:.0f} cells", within),
-        ("information", f"information from 0 to {MOST_INFORMATION:g}", known),
-        ("offset", f"an offset within {FARTHEST:g} cells", beside),
+        ("position", f"a position within {_FARTHEST_CELLS:.0f} places", within),
+        ("information", f"information from 0 to {MOST_INFORMATION:g} per e-fold²", known),
+        ("offset", f"an offset within {FARTHEST:g} places", beside),
     ):
         all_sound("the belief", what, good, rows[field])
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.learning.grid import CELLS, slide
+from pollerd.allocation.learning.grid import CELLS, Lattice, move_likelihood
 
 FAST = 0.3
 """The fast hazard, chances per uniform cycle."""
@@ -83,10 +83,10 @@ class SlowHazard:
         weights = np.exp(odds - odds.max())
         self.hazard = float(weights @ SLOW / weights.sum())
 
-    def slide(self, prior: NDArray[np.float64], by: int) -> None:
-        """Follows a slide of the rate window."""
+    def move(self, prior: NDArray[np.float64], old: Lattice, new: Lattice) -> None:
+        """Another window was laid."""
         flat = self.likelihood.reshape(-1, CELLS)
-        self.likelihood = slide(flat, prior, np.full(len(flat), by)).reshape(self.likelihood.shape)
+        self.likelihood = move_likelihood(flat, prior, old, new).reshape(self.likelihood.shape)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage."""

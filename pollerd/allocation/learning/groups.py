@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.learning.grid import CELLS, slide_mass
+from pollerd.allocation.learning.grid import CELLS, Lattice, move_mass
 from pollerd.allocation.learning.prior import with_trace
 from pollerd.errors import InvalidValueError
 
@@ -57,9 +57,9 @@ class Groups:
             total = np.add.reduceat(posterior[teachers], first) + PAGES_OF_ALL * prior
             self.priors[:] = total / (pages + PAGES_OF_ALL)[:, None]
 
-    def slide(self, by: int, start: NDArray[np.float64]) -> None:
-        """Follows a slide of the rate window; `start` [CELLS] is where priors start in the new one."""
-        moved = slide_mass(self.priors.astype(np.float64), by)
+    def move(self, old: Lattice, new: Lattice, start: NDArray[np.float64]) -> None:
+        """Another window was laid; `start` [CELLS] is where priors start in the new one."""
+        moved = move_mass(self.priors.astype(np.float64), old, new)
         self.priors = with_trace(moved, start).astype(np.float32)
 
     def state(self) -> dict[str, NDArray[Any]]:

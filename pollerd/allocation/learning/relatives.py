@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.learning.alike import MOST_AHEAD, MOST_BEHIND
+from pollerd.allocation.learning.grid import Lattice
 from pollerd.allocation.learning.groups import MOST_GROUPS, NONE, Groups, T
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
@@ -134,10 +135,10 @@ class Relatives:
             return np.full(part.stop - part.start if isinstance(part, slice) else len(part), NONE)
         return self.host[part].astype(np.int64)
 
-    def slide(self, by: int, start: NDArray[np.float64]) -> None:
-        """Follows a slide of the rate window; `start` [CELLS] is where priors start in the new one."""
+    def move(self, old: Lattice, new: Lattice, start: NDArray[np.float64]) -> None:
+        """Another window was laid; `start` [CELLS] is where priors start in the new one."""
         for groups in (*self._groups, self._whole):
-            groups.slide(by, start)
+            groups.move(old, new, start)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage; where the slots are is told anew after a restart."""

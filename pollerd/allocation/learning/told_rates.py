@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.learning import grid
 from pollerd.allocation.learning.belief import Belief
 
 _ROWS_AT_A_TIME = 16_384
@@ -16,7 +15,7 @@ def mean_rates(belief: Belief, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     out = np.empty(len(slots))
     for at in range(0, len(slots), _ROWS_AT_A_TIME):
         some = slots[at : at + _ROWS_AT_A_TIME]
-        out[at : at + len(some)] = (belief.posterior(some) * belief.rates).sum(1) * belief.refinement.factor(some)
+        out[at : at + len(some)] = (belief.posterior(some) * belief.rates).sum(1) * belief.factor(some)
     return out
 
 
@@ -24,29 +23,27 @@ def rate_interval(
     belief: Belief, slots: NDArray[np.int64], level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Central credible interval of the rates (1/s) of slots int64[k], (low, high), float64[k] each; 0 < level < 1."""
-    low, high = belief.refinement.interval(slots, belief.posterior(slots), level)
-    return belief.rates_at(low), belief.rates_at(high)
+    low, high = belief.refinement.interval(slots, belief.posterior(slots), level, belief.lattice)
+    return belief.lattice.at(low), belief.lattice.at(high)
 
 
 def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rates float64[1, J] (1/s), two for each of the lattice's, and probabilities float64[k, J] of slots int64[k].
+    """Rates float64[1, J] (1/s), the lattice's and those half way between, and what each of slots int64[k] is believed
+    to have, float64[k, J].
 
     As they were last polled. Mass that belongs between two rates is split so that its mean stays.
     """
-    posterior = belief.posterior(slots)
-    positions = np.arange(-0.5, grid.CELLS, 0.5)
-    halves = 2.0 * belief.refinement.offset[slots].astype(np.float64)
-    down = np.minimum(np.floor(halves), 0.0)
-    ratio = np.exp(grid.RATIO / 2.0)
-    upper = (ratio ** (halves - down) - 1.0) / (ratio - 1.0)
-    above = posterior * upper[:, None]
-    below = posterior - above
-    moved_down = (down < 0)[:, None]
-    out = np.zeros((len(slots), len(positions)))
-    out[:, 1::2] = np.where(moved_down, above, below)
-    out[:, 2::2] = np.where(moved_down, 0.0, above)
-    out[:, :-1:2] += np.where(moved_down, below, 0.0)
-    return belief.rates_at(positions)[None], out
+    posterior, lattice = belief.posterior(slots), belief.lattice
+    places = np.sort(np.r_[lattice.places, lattice.edges])
+    cells, halves = lattice.at(lattice.places), lattice.at(lattice.edges)
+    by = belief.factor(slots)[:, None]
+    up, down = (by - 1.0) / (halves[1:] / cells - 1.0), (1.0 - by) / (1.0 - halves[:-1] / cells)
+    above, below = posterior * np.clip(up, 0.0, 1.0), posterior * np.clip(down, 0.0, 1.0)
+    out = np.zeros((len(slots), len(places)))
+    out[:, 1::2] = posterior - above - below
+    out[:, 2::2] = above
+    out[:, :-1:2] += below
+    return lattice.at(places)[None], out
 
 
 def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -55,5 +52,5 @@ def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArra
     On the common clock as it stood at the last poll of any site.
     """
     gap = belief.clock.gap(elapsed, belief.now)
-    seen = -np.expm1(-(gap * belief.refinement.factor(slots))[:, None] * belief.rates)
+    seen = -np.expm1(-(gap * belief.factor(slots))[:, None] * belief.rates)
     return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))

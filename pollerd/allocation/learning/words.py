@@ -6,6 +6,7 @@ import numpy as np
 
 from pollerd.allocation.learning.belief import Belief
 from pollerd.allocation.learning.told_rates import mean_rates
+from pollerd.wording import counted
 
 _RECENT_CYCLES = 0.125
 """The pace of all sites is told for so long a time, in uniform cycles."""
@@ -24,7 +25,7 @@ def words(belief: Belief, slot: int) -> dict[str, str]:
 def _prior_source(belief: Belief, slot: int) -> str:
     if not belief.learned:
         return "the start: around one change per uniform cycle"
-    of_all = f"learned from {belief.polls:,} polls of all sites"
+    of_all = f"learned from {counted(belief.polls, 'poll')} of all sites"
     names = ("its host's", "its neighbours' in the list")
     more = [name for name, told in zip(names, belief.relatives.told_by(slot), strict=True) if told]
     return ", and from ".join([of_all, *more])

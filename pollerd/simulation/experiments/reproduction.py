@@ -15,6 +15,7 @@ from pollerd.simulation.experiments.figures import write_figures
 from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.report import REPORT, table, write
 from pollerd.simulation.experiments.runner import Told, conduct
+from pollerd.wording import counted
 
 SUMMARY, ENTRY = "README.md", "entry.json"
 
@@ -52,9 +53,19 @@ def reproduce(
     return verdicts
 
 
+_OF_SEVERAL = {
+    "agrees": "agree",
+    "differs": "differ",
+    "differs, unexplained": "differ, unexplained",
+    "claim came out": "claims came out",
+    "claim did not": "claims did not",
+}
+
+
 def in_words(verdicts: Mapping[str, int]) -> str:
-    """ "3 agrees, 1 differs"; what there is to say where nothing is printed."""
-    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())) or "no printed numbers"
+    """ "3 agree, 1 differs"; what there is to say where nothing is printed."""
+    told = (counted(count, verdict, _OF_SEVERAL.get(verdict, verdict)) for verdict, count in sorted(verdicts.items()))
+    return ", ".join(told) or "no printed numbers"
 
 
 def write_summary(out: Path) -> Path:

@@ -1,0 +1,197 @@
+"""What a daemon costs that has little to do: CPU, wake-ups and memory at a given rate of polls, all answered 304.
+
+The daemon is the real one (`pollerd run`, SQLite, metrics, politeness on), the origin a process of its own on
+loopback. CPU and switches are read from /proc. With `--against DIR` the code in that folder is measured, too, by turns.
+
+    python benchmarks/light_load.py [--rates 0.5 5 50 500 5000] [--sites 300] [--seconds 30] [--against DIR] [--turns 2]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parent.parent
+TICK = os.sysconf("SC_CLK_TCK")
+HOSTS_MOST = 50_000
+_PAGE = (
+    b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "1"\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n'
+    b"Content-Length: 12\r\n\r\n<p>hello</p>"
+)
+_SAME = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
+_NONE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+
+
+class _Origin(asyncio.Protocol):
+    """Answers one GET after the other."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A connection came."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """A request came, whole."""
+        if data.startswith(b"GET /robots.txt "):
+            self._transport.write(_NONE)
+        else:
+            self._transport.write(_SAME if b"If-None-Match" in data else _PAGE)
+
+
+def _serve(listener: socket.socket) -> None:
+    async def main() -> None:
+        await asyncio.get_running_loop().create_server(_Origin, sock=listener, backlog=4096)
+        await asyncio.Event().wait()
+
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main())
+
+
+@contextlib.contextmanager
+def origin() -> Iterator[int]:
+    """A server on every 127.x.y.z; its port."""
+    listener = socket.create_server(("0.0.0.0", 0), backlog=4096)
+    process = multiprocessing.get_context("fork").Process(target=_serve, args=(listener,))
+    process.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        process.kill()
+        process.join()
+        listener.close()
+
+
+class Sample(NamedTuple):
+    """The process at one moment."""
+
+    at: float
+    cpu: float
+    switches: int
+    polls: float
+
+
+class Row(NamedTuple):
+    """One measurement."""
+
+    polls: float
+    core: float
+    ms_a_poll: float
+    wakeups: float
+    pss_mb: float
+
+
+def _sample(pid: int, port: int) -> Sample:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    switches = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        status = (task / "status").read_text()
+        switches += int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+        lines = [line for line in reply.read().decode().splitlines() if line.startswith("pollerd_polls_total{")]
+    polls = sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+    return Sample(time.monotonic(), (int(fields[11]) + int(fields[12])) / TICK, switches, polls)
+
+
+def _pss_mb(pid: int) -> float:
+    """Of the process and its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    texts = [Path(f"/proc/{p}/smaps_rollup").read_text() for p in [str(pid), *children]]
+    return sum(int(text.split("\nPss:")[1].split()[0]) for text in texts) / 1024
+
+
+def measure(code: Path, port: int, rate: float, sites: int, seconds: float) -> Row:
+    """One run of the daemon of the code in that folder, after each page was polled once or 20 s have gone by."""
+    with tempfile.TemporaryDirectory() as folder:
+        urls = Path(folder) / "urls.txt"
+        hosts = min(sites, HOSTS_MOST)
+        urls.write_text(
+            "\n".join(f"http://127.1.{n % hosts // 250}.{n % hosts % 250 + 1}:{port}/{n}" for n in range(sites))
+        )
+        api = socket.create_server(("127.0.0.1", 0))
+        listen = api.getsockname()[1]
+        api.close()
+        arguments = ["--budget", str(rate), "--listen", f"127.0.0.1:{listen}", "--allow-private"]
+        arguments += ["--min-interval", str(min(30.0, 0.5 * sites / rate)), "--host-interval", "0"]
+        arguments += ["--database", f"sqlite+aiosqlite:///{folder}/poll.db"]
+        if "min_yield" in (code / "pollerd" / "config.py").read_text():  # nothing changes, and all is to be polled
+            arguments += ["--min-yield", "0"]
+        own = code / ".venv" / "bin" / "python"  # other code may need other libraries
+        python = str(own) if own.exists() else sys.executable
+        command = [python, "-m", "pollerd", "run", str(urls), *arguments]
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("POLLERD_")}
+        with open(Path(folder) / "log", "wb") as log:
+            process = subprocess.Popen(command, cwd=code, env=variables, stdout=log, stderr=log)
+        try:
+            _wait_until_listed(process, listen, sites)
+            time.sleep(min(20.0, 5.0 + sites / rate))
+            before = _sample(process.pid, listen)
+            time.sleep(seconds)
+            after, pss = _sample(process.pid, listen), _pss_mb(process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+    passed, polls = after.at - before.at, after.polls - before.polls
+    cpu = after.cpu - before.cpu
+    return Row(
+        polls / passed, cpu / passed, 1e3 * cpu / max(polls, 1), (after.switches - before.switches) / passed, pss
+    )
+
+
+def _wait_until_listed(process: subprocess.Popen[bytes], listen: int, sites: int) -> None:
+    for _ in range(12_000):
+        if process.poll() is not None:
+            raise RuntimeError(f"the daemon ended with {process.returncode}")
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{listen}/metrics") as reply:
+            counts = [line for line in reply.read().decode().splitlines() if line.startswith("pollerd_sites{")]
+            if sum(float(line.rsplit(" ", 1)[1]) for line in counts) >= sites:
+                return
+        time.sleep(0.1)
+    raise RuntimeError("the sites were not listed in time")
+
+
+def main() -> None:
+    """Prints a line a measurement, and their means."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", type=float, nargs="+", default=[0.5, 5.0, 50.0, 500.0, 5000.0])
+    parser.add_argument("--sites", type=int, default=300)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--against", type=Path)
+    parser.add_argument("--turns", type=int, default=2)
+    options = parser.parse_args()
+    codes = {"this": HERE} | ({"against": options.against} if options.against else {})
+    with origin() as port:
+        for rate in options.rates:
+            rows: dict[str, list[Row]] = {name: [] for name in codes}
+            for _ in range(options.turns):
+                for name, code in codes.items():
+                    row = measure(code, port, rate, options.sites, options.seconds)
+                    rows[name].append(row)
+                    print(f"  {name:8} {rate:7g}/s  {_shown(row)}", flush=True)
+            for name, measured in rows.items():
+                row = Row(*(mean(column) for column in zip(*measured, strict=True)))
+                print(f"{name:10} {rate:7g}/s  {_shown(row)}", flush=True)
+
+
+def _shown(row: Row) -> str:
+    return (
+        f"{row.polls:8.2f} polls/s  {row.core:7.2%} of a core  {row.ms_a_poll:7.2f} ms a poll"
+        f"  {row.wakeups:7.1f} wake-ups/s  {row.pss_mb:6.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""What other packages use of `pollerd.allocation`; they import it from there."""
+
+from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.registry import create, names, parameters
+
+__all__ = ["Allocator", "EvidenceBatch", "create", "names", "parameters"]

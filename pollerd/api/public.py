@@ -1,0 +1,34 @@
+"""What other packages use of `pollerd.api`; they import it from there."""
+
+from pollerd.api.application import create_api
+from pollerd.api.formats import CollectionFormat, CollectionPart, Format
+from pollerd.api.lists import Line, may_name_a_site, parse_entries, parse_file, parse_list, parse_text
+from pollerd.api.ports import ControlPort
+from pollerd.api.server import ApiServer
+from pollerd.api.settings import ApiSettings, Scope, Token, hash_of, is_hash
+from pollerd.api.specs import check_spec
+from pollerd.api.tokens import Tokens
+from pollerd.api.waiting import create_waiting_api
+
+__all__ = [
+    "ApiServer",
+    "ApiSettings",
+    "CollectionFormat",
+    "CollectionPart",
+    "ControlPort",
+    "Format",
+    "Line",
+    "Scope",
+    "Token",
+    "Tokens",
+    "check_spec",
+    "create_api",
+    "create_waiting_api",
+    "hash_of",
+    "is_hash",
+    "may_name_a_site",
+    "parse_entries",
+    "parse_file",
+    "parse_list",
+    "parse_text",
+]

@@ -1,0 +1,69 @@
+"""The section `allocation`: who decides, for what, with which budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pollerd import allocation
+from pollerd.api.ports import Ports
+from pollerd.api.transfer.document import Blocks, Record
+from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.vault import Vault
+from pollerd.errors import InvalidValueError
+
+_OBJECTIVES = ("changes", "freshness", "interest")
+_MIN_BUDGET, _MAX_BUDGET = 0.01, 10_000.0
+_FIELDS = ("allocator", "objective", "budget")
+
+
+class AllocationSection:
+    """One record."""
+
+    name = "allocation"
+
+    async def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+        """The allocation in force."""
+        if present := await _present(daemon):
+            yield [present]
+
+    def check(self, record: Record, vault: Vault | None) -> None:
+        """Raises `InvalidValueError`."""
+        if record.keys() != {"section", *_FIELDS}:
+            raise InvalidValueError("allocation", f"{', '.join(_FIELDS)} and nothing else", ", ".join(record)[:200])
+        _among("allocator", record["allocator"], allocation.names())
+        _among("objective", record["objective"], _OBJECTIVES)
+        budget = record["budget"]
+        number = isinstance(budget, int | float) and not isinstance(budget, bool) and math.isfinite(budget)
+        if not (number and _MIN_BUDGET <= budget <= _MAX_BUDGET):
+            raise InvalidValueError("budget", f"{_MIN_BUDGET:g} to {_MAX_BUDGET:g} polls per second", str(budget)[:100])
+
+    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+        """The last record counts."""
+        counts = await self.compare(daemon, blocks, vault)
+        if counts.changed or counts.added:
+            await daemon.control.set_allocation(**_wanted(blocks))
+        return counts
+
+    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+        """One thing, changed or not."""
+        wanted = _wanted(blocks)
+        if not wanted:
+            return Counts()
+        return Counts(unchanged=1) if await _present(daemon) == wanted else Counts(changed=1)
+
+
+async def _present(daemon: Ports) -> Record | None:
+    row = await daemon.store.load_allocation()
+    return None if row is None else {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}
+
+
+def _wanted(blocks: Blocks) -> dict[str, Any]:
+    records = [record for block in blocks() for _, record in block]
+    return {name: records[-1][name] for name in _FIELDS} if records else {}
+
+
+def _among(field: str, given: object, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise InvalidValueError(field, f"one of {', '.join(known)}", str(given)[:100])

@@ -1,0 +1,55 @@
+"""The section `deleted_urls`: what a user deleted stays deleted, whatever a list says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator
+
+from pollerd.api.ports import Ports
+from pollerd.api.transfer.document import BLOCK, Blocks, Record
+from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.vault import Vault
+from pollerd.errors import InvalidValueError
+from pollerd.urls import normalise_url
+
+
+class DeletedSection:
+    """A record a URL. A URL that is a site where it is put in force is passed over."""
+
+    name = "deleted_urls"
+
+    async def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+        """All of them, by URL."""
+        after = ""
+        while found := await daemon.store.deleted_urls(after, BLOCK):
+            yield [{"url": url, "deleted_at": at} for url, at in found]
+            after = found[-1][0]
+
+    def check(self, record: Record, vault: Vault | None) -> None:
+        """Raises `InvalidValueError`."""
+        if record.keys() != {"section", "url", "deleted_at"}:
+            raise InvalidValueError("deleted_urls", "url and deleted_at and nothing else", ", ".join(record)[:200])
+        url, at = record["url"], record["deleted_at"]
+        if not isinstance(url, str) or normalise_url(url) != url:
+            raise InvalidValueError("url", "a normalised URL", str(url)[:200])
+        if isinstance(at, bool) or not (isinstance(at, int | float) and math.isfinite(at)):
+            raise InvalidValueError("deleted_at", "epoch seconds", str(at)[:100])
+
+    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+        """Marks those that are neither sites nor marked."""
+        return Counts(*await daemon.store.mark_deleted(lambda: _pairs(blocks)))
+
+    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+        """What is new."""
+        counts = Counts()
+        for block in _pairs(blocks):
+            urls = [url for url, _ in block]
+            there = (await daemon.store.sites_at(urls)).keys() | await daemon.store.deleted_among(urls)
+            counts.added += len(set(urls) - there)
+            counts.unchanged += len(block) - len(set(urls) - there)
+        return counts
+
+
+def _pairs(blocks: Blocks) -> Iterator[list[tuple[str, float]]]:
+    for block in blocks():
+        yield [(record["url"], float(record["deleted_at"])) for _, record in block]

@@ -1,0 +1,158 @@
+"""The document itself: JSON lines, so that a million sites stream both ways. See docs/lists.md.
+
+The first line is the header, the last says how many records there are and what the digest of all lines before is.
+Between them stand the records, section after section, each naming its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, BinaryIO
+
+import orjson
+
+from pollerd.api.transfer.vault import WRONG, Vault
+from pollerd.errors import InvalidValueError
+
+VERSION = 1
+BLOCK = 500
+"""Records that are handled at once."""
+_MAX_LINE = 1024 * 1024
+
+Record = dict[str, Any]
+Blocks = Callable[[], Iterator[list[tuple[int, Record]]]]
+"""The records of one section with the numbers of their lines, some at a time; may be gone through again."""
+
+
+class Writer:
+    """Turns header and records into lines, and counts and digests them."""
+
+    def __init__(self, version: str, sections: Sequence[str], parameters: dict[str, Any] | None) -> None:
+        """version: the program's; parameters: how secrets are sealed, None: they are left out."""
+        header = {"pollerd_export": VERSION, "written_by": version, "sections": sections, "secrets": parameters}
+        self.header = orjson.dumps(header) + b"\n"
+        self._digest = hashlib.sha256(self.header)
+        self._counts = dict.fromkeys(sections, 0)
+
+    def lines(self, section: str, records: Sequence[Record]) -> bytes:
+        """The records as lines."""
+        self._counts[section] += len(records)
+        made = b"".join(orjson.dumps({"section": section, **one}) + b"\n" for one in records)
+        self._digest.update(made)
+        return made
+
+    def end(self, vault: Vault | None) -> bytes:
+        """The last line."""
+        digest = self._digest.digest()
+        signed = {} if vault is None else {"signature": vault.signature(digest)}
+        return orjson.dumps({"end": {"records": self._counts, "sha256": digest.hex(), **signed}}) + b"\n"
+
+
+@dataclass
+class Document:
+    """A document that was found whole: what it holds, and where."""
+
+    file: BinaryIO
+    header: bytes
+    parameters: dict[str, Any] | None
+    digest: bytes = b""
+    signature: str | None = None
+    places: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Section -> (offset of its first record, number of its line, how many there are)."""
+
+    def blocks(self, section: str) -> Iterator[list[tuple[int, Record]]]:
+        """The records of a section, `BLOCK` at a time."""
+        offset, line, count = self.places.get(section, (0, 0, 0))
+        while count > 0:
+            self.file.seek(offset)
+            block = [(line + i, orjson.loads(text)) for i, text in enumerate(islice(self.file, min(BLOCK, count)))]
+            offset, line, count = self.file.tell(), line + len(block), count - len(block)
+            yield block
+
+    def opened(self, passphrase: str | None) -> Vault | None:
+        """What opens its secrets; None where it holds none. Raises `InvalidValueError` for a wrong passphrase."""
+        if self.parameters is None:
+            return None
+        if passphrase is None:
+            raise InvalidValueError("passphrase", "given: the document holds sealed secrets", None)
+        vault = Vault(passphrase, self.parameters)
+        if not hmac.compare_digest(vault.signature(self.digest).encode(), str(self.signature).encode()):
+            raise InvalidValueError("passphrase", WRONG, "(not shown)")
+        vault.header = self.header
+        return vault
+
+
+def read_document(file: BinaryIO, sections: Sequence[str]) -> Document:
+    """Goes through the whole file once: is it one of ours, whole and undamaged? Takes time: for a thread.
+
+    Raises `InvalidValueError`, field `document`, naming the line.
+    """
+    file.seek(0)
+    header = file.readline(_MAX_LINE)
+    document = _begun(file, header, sections)
+    digest = hashlib.sha256(header)
+    offset, number, current = len(header), 1, ""
+    for line in iter(lambda: file.readline(_MAX_LINE), b""):
+        number += 1
+        found = _record(line, number)
+        if "end" in found:
+            if file.read(1):
+                raise InvalidValueError("document", "at its end after its last line", f"more after line {number}")
+            return _ended(document, found["end"], digest.digest())
+        section = found.get("section")
+        if section not in sections or (section != current and section in document.places):
+            allowed = f"records of {', '.join(sections)}, section after section"
+            raise InvalidValueError("document", allowed, f"{str(section)[:100]} in line {number}")
+        current = str(section)
+        start, first, count = document.places.get(current, (offset, number, 0))
+        document.places[current] = (start, first, count + 1)
+        digest.update(line)
+        offset += len(line)
+    raise InvalidValueError("document", "whole: its last line says how many records there are", "cut off")
+
+
+def _begun(file: BinaryIO, header: bytes, sections: Sequence[str]) -> Document:
+    found = _loaded(header)
+    if not isinstance(found, dict) or "pollerd_export" not in found:
+        raise InvalidValueError("document", "an export of pollerd", "something else")
+    if found["pollerd_export"] != VERSION:
+        raise InvalidValueError("document", f"of version {VERSION}", str(found["pollerd_export"])[:100])
+    named = found.get("sections")
+    unknown = [str(one) for one in named if one not in sections] if isinstance(named, list) else ["no sections"]
+    if unknown:
+        raise InvalidValueError("document", f"of sections among {', '.join(sections)}", ", ".join(unknown)[:200])
+    secrets = found.get("secrets")
+    if not (secrets is None or isinstance(secrets, dict)):
+        raise InvalidValueError("document", "an export of pollerd", "something else")
+    return Document(file, header, secrets)
+
+
+def _record(line: bytes, number: int) -> Record:
+    found = _loaded(line)
+    if not isinstance(found, dict) or not line.endswith(b"\n"):
+        # The line is not shown: it may hold secrets.
+        raise InvalidValueError("document", "lines of JSON objects", f"line {number}, which is none or cut off")
+    return found
+
+
+def _loaded(line: bytes) -> object:
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _ended(document: Document, end: object, digest: bytes) -> Document:
+    if not isinstance(end, dict):
+        raise InvalidValueError("document", "ended by counts and a digest", "something else")
+    counted = {section: count for section, (_, _, count) in document.places.items()}
+    told = end.get("records")
+    said = {s: n for s, n in told.items() if n} if isinstance(told, dict) else None
+    if said != counted or end.get("sha256") != digest.hex():
+        raise InvalidValueError("document", "what was written: it counts and digests its lines", "a damaged one")
+    document.digest, document.signature = digest, end.get("signature")
+    return document

@@ -1,0 +1,110 @@
+"""The section `sites`: what is polled and how, pauses too. Nothing that was learned, and none of the topic robot's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import orjson
+
+from pollerd.api.access import FIELDS as ACCESS_FIELDS
+from pollerd.api.access import access_of
+from pollerd.api.exports import settings
+from pollerd.api.lists import FIELDS, spec_of
+from pollerd.api.ports import Ports
+from pollerd.api.specs import check_spec
+from pollerd.api.transfer.document import BLOCK, Blocks, Record
+from pollerd.api.transfer.sections import Counts
+from pollerd.api.transfer.vault import Vault
+from pollerd.errors import InvalidValueError
+from pollerd.model import Access, Site
+from pollerd.storage import SiteRestore
+
+LEFT_OUT = "secrets_left_out"
+_SEALED = "secrets_sealed"
+
+
+class SitesSection:
+    """A record a site: the fields of lists that are set, and its secrets, sealed or named as left out."""
+
+    name = "sites"
+
+    async def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+        """All sites by id."""
+        after = 0
+        while found := await daemon.store.user_sites(after, BLOCK):
+            yield [_record(site, vault) for site in found]
+            after = found[-1].id
+
+    def check(self, record: Record, vault: Vault | None) -> None:
+        """Raises `InvalidValueError`."""
+        _restore(record, vault)
+
+    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+        """Sites that are there get the record's settings, all others stay as they are."""
+        result = await daemon.control.restore_sites(lambda: _restores(blocks, vault))
+        return Counts(result.added, result.changed, result.unchanged)
+
+    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+        """What is new, what differs."""
+        counts = Counts()
+        for block in _restores(blocks, vault):
+            there = await daemon.store.sites_at([one.spec.url for one in block])
+            for one in block:
+                site = there.get(one.spec.url)
+                if site is None:
+                    counts.added += 1
+                elif one.changes(site.spec):
+                    counts.changed += 1
+                else:
+                    counts.unchanged += 1
+        return counts
+
+
+def _record(site: Site, vault: Vault | None) -> Record:
+    spec = site.spec
+    record = settings(spec)
+    if not spec.access:
+        return record
+    secrets = _secrets(spec.access)
+    if vault is None:
+        return {**record, LEFT_OUT: list(secrets)}
+    return {**record, _SEALED: vault.seal(spec.url, orjson.dumps(secrets))}
+
+
+def _secrets(access: Access) -> dict[str, Any]:
+    """As lists spell them, those that are set."""
+    given = access.credentials
+    credentials = None if given is None else {k: getattr(given, k) for k in ("username", "password", "token")}
+    found = {
+        "headers": dict(access.headers),
+        "credentials": credentials and {k: v for k, v in credentials.items() if v is not None},
+        "proxy": access.proxy,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _restore(record: Record, vault: Vault | None) -> SiteRestore:
+    given = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, _SEALED)}
+    unknown = sorted(given.keys() - set(FIELDS))
+    if unknown:
+        raise InvalidValueError(unknown[0][:100], f"left out; known are {', '.join(FIELDS)}", "(not shown)")
+    left_out = record.get(LEFT_OUT, [])
+    if not (isinstance(left_out, list) and all(name in ACCESS_FIELDS for name in left_out)):
+        raise InvalidValueError(LEFT_OUT, f"a list of {', '.join(ACCESS_FIELDS)}", "(not shown)")
+    if _SEALED in record:
+        if vault is None:
+            raise InvalidValueError("document", "one that says how its secrets are sealed", "one that does not")
+        given |= _opened(vault.open(str(record.get("url")), record[_SEALED]))
+    return SiteRestore(check_spec(spec_of(given)), keeps_access=bool(left_out))
+
+
+def _opened(data: bytes) -> dict[str, Any]:
+    found = orjson.loads(data)
+    access_of(found)  # of the right kinds
+    return dict(found)
+
+
+def _restores(blocks: Blocks, vault: Vault | None) -> Iterator[list[SiteRestore]]:
+    for block in blocks():
+        yield [_restore(record, vault) for _, record in block]

@@ -1,0 +1,54 @@
+"""What is answered while the daemon waits for its database: that it lives, is not ready, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import APIRouter, FastAPI, Response
+from prometheus_client import CollectorRegistry
+
+from pollerd.api import health, problems
+from pollerd.api.application import Application
+from pollerd.api.events import Streams
+from pollerd.api.gatekeeper import Gatekeeper
+from pollerd.api.settings import ApiSettings
+from pollerd.api.shapes import Health, Readiness
+from pollerd.api.tokens import Tokens
+from pollerd.errors import DatabaseUnavailableError
+
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def create_waiting_api(
+    reason: Callable[[], str], registry: CollectorRegistry, settings: ApiSettings, version: str
+) -> FastAPI:
+    """Health, readiness and metrics as the daemon itself has them; everything else is 503 for `reason`."""
+    app = Application(title="pollerd", version=version, openapi_url=None, redirect_slashes=False)
+    app.state.registry = registry
+    app.state.streams = Streams()
+    app.include_router(_answers(reason))
+    app.state.tokens = Tokens(settings)
+    app.add_middleware(Gatekeeper, tokens=app.state.tokens)
+    problems.install(app)
+    return app
+
+
+def _answers(reason: Callable[[], str]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/healthz")
+    async def healthz() -> Health:
+        return Health(status="ok")
+
+    @router.get("/readyz", status_code=HTTPStatus.SERVICE_UNAVAILABLE)
+    async def readyz() -> Readiness:
+        return Readiness(status="not_ready", reason=reason())
+
+    router.add_api_route("/metrics", health.metrics, response_class=Response)
+
+    @router.api_route("/{path:path}", methods=_METHODS)
+    async def others(path: str) -> None:
+        raise DatabaseUnavailableError(f"waiting for the database: {reason()}")
+
+    return router

@@ -1,0 +1,104 @@
+"""`pollerd changes` and `pollerd diff`: what a running daemon has found."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from pollerd import quantities
+from pollerd.cli.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.connection import daemon_at
+from pollerd.cli.following import followed
+from pollerd.cli.named_sites import id_of
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_items, show_json
+from pollerd.cli.text import clean, clean_line
+
+_COLUMNS = ("id", "detected_at", "site_id", "url", "kind", "summary")
+
+
+def changes(
+    site: Annotated[str | None, typer.Option(help="Only of this site: id or URL.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only of sites with this tag.")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only later ones: as 2h ago, or a moment as in 2026-01-31T12:00:00Z.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Then show each as it is found, until Ctrl-C.")] = (
+        False
+    ),
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Lists the changes found, newest first. With --follow oldest first, and then those to come.
+
+    With --json one document; with --follow --json one on each line.
+    """
+    with daemon_at(url, token, timeout) as daemon:
+        query = {"since": _moment(since), "tag": tag, "site": None if site is None else str(id_of(daemon, site))}
+        newest = daemon.pages("/changes", {**query, "order": "newest"}, limit)
+        if follow:
+            known = list(newest)[::-1]
+            _follow(daemon, query, known, 0 if limit else None, as_json)
+        elif as_json:
+            show_json(newest)
+        else:
+            show_items(_COLUMNS, newest)
+
+
+def diff(
+    change: Annotated[int, typer.Argument(metavar="CHANGE", help="The change's id, as `pollerd changes` lists.")],
+    context: Annotated[int, typer.Option(help="Equal lines around what differs.", min=0)] = 3,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows what a change changed, line by line; in colour on a terminal."""
+    with daemon_at(url, token, timeout) as daemon:
+        path = f"/changes/{change}/diff?context={context}"
+        media = "application/json" if as_json else "text/plain"
+        found = b"".join(daemon.download(path, headers={"Accept": media}))
+    if as_json:
+        show_json(json.loads(found))
+        return
+    for line in found.decode("utf-8", "replace").removesuffix("\n").split("\n"):
+        typer.secho(clean_line(line), fg=_colour(line))
+
+
+def _colour(line: str) -> str | None:
+    if line.startswith("@@"):
+        return "cyan"
+    return {"+": "green", "-": "red"}.get(line[:1])
+
+
+def _moment(text: str | None) -> str | None:
+    """A moment as the API takes it: `2h` is two hours ago, all else goes as it is."""
+    if text is None:
+        return None
+    try:
+        ago = quantities.seconds(text.removesuffix("ago"))
+    except ValueError:
+        return text
+    return repr(datetime.now(UTC).timestamp() - ago)
+
+
+def _follow(
+    daemon: Client, query: dict[str, str | None], known: list[dict[str, Any]], start: int | None, as_json: bool
+) -> None:
+    """Shows `known`, then what comes after it; after the id `start` where nothing is known (None: from now on)."""
+    if not as_json:
+        typer.echo("\t".join(_COLUMNS))
+    for change in known:
+        typer.echo(_line(change, as_json))
+    for change in followed(daemon, query, known[-1]["id"] if known else start):
+        typer.echo(_line(change, as_json))
+
+
+def _line(change: dict[str, Any], as_json: bool) -> str:
+    return json.dumps(change) if as_json else "\t".join(clean(str(change[name])) for name in _COLUMNS)

@@ -1,0 +1,41 @@
+"""Options that commands have in common, and how durations are given to them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pollerd import quantities
+
+DURATION = "DURATION"
+"""What help shows in place of a duration: 30s, 5m, 1.5h, 2d."""
+
+
+def duration(text: str | float) -> float:
+    """Seconds, of what a user gave as a duration. Raises BadParameter."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return quantities.seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"must be {quantities.DURATION}; given: {text!r}") from error
+
+
+def _silence(text: str | float) -> float:
+    seconds = duration(text)
+    if not 0 < seconds < math.inf:
+        raise typer.BadParameter(f"must be above 0; given: {text!r}")
+    return seconds
+
+
+Url = Annotated[str | None, typer.Option("--url", help="The daemon; also POLLERD_URL.", show_default=False)]
+Token = Annotated[str | None, typer.Option(help="Better given as POLLERD_TOKEN or POLLERD_TOKEN_FILE.")]
+Timeout = Annotated[
+    float,
+    typer.Option(help="How long the daemon may be silent.", parser=_silence, metavar=DURATION, show_default="10s"),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON, as the API has it.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="TOML file; also POLLERD_CONFIG.")]

@@ -1,0 +1,33 @@
+"""What `pollerd run` does with its flags: settings, logs, the daemon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pollerd import app as application
+from pollerd.cli.status import watch_status
+from pollerd.config import load
+from pollerd.listing import check_list
+from pollerd.telemetry import set_up_logs
+from pollerd.telemetry.terminal import StatusTerminal, redraws
+from pollerd.topic_file import read_mission
+
+
+def serve(flags: Mapping[str, Any], config: Path | None) -> None:
+    """Runs the daemon until it is told to end. Raises PollerdError where settings or list cannot be used."""
+    again = partial(load, flags, file=config)
+    settings = again()
+    set_up_logs(settings.options.log_format, settings.options.log_level)
+    if settings.options.urls is not None:
+        check_list(settings.options.urls)
+    read_mission(settings.options.topic, settings.options.seeds)
+    if not redraws(sys.stderr):
+        application.run(settings, None, again)
+        return
+    with StatusTerminal(sys.stderr).as_stream() as terminal:
+        set_up_logs(settings.options.log_format, settings.options.log_level)
+        application.run(settings, partial(watch_status, terminal=terminal), again)

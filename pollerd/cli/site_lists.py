@@ -1,0 +1,71 @@
+"""`pollerd sites import` and `export`: lists of sites in and out of a running daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.api.formats import SUFFIXES, Format
+from pollerd.cli.client import TIMEOUT_SECONDS
+from pollerd.cli.connection import WRONG, daemon_at
+from pollerd.cli.files import by_suffix
+from pollerd.cli.importing import REJECTED_ENOUGH, send_list
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_json, write
+from pollerd.cli.text import clean
+
+_REJECTED_SHOWN = 20
+FormatOption = Annotated[Format | None, typer.Option("--format", help="By the file's name where left out, else text.")]
+
+
+def import_(
+    file: Annotated[typer.FileBinaryRead, typer.Argument(help="- for standard input.")],
+    format_: FormatOption = None,
+    max_rejected: Annotated[int, typer.Option(help="Stop after so many bad lines.", min=1)] = REJECTED_ENOUGH,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Adds the sites of a file. One URL a line, CSV with a header, JSON lines, or OPML.
+
+    Exit code 1 where a line was rejected; the others are added all the same.
+    """
+    with daemon_at(url, token, timeout) as daemon:
+        chosen = format_ or by_suffix(_name(file), SUFFIXES, Format.TEXT)
+        result = send_list(daemon, file.read(), chosen, max_rejected)
+    if as_json:
+        show_json(result)
+    else:
+        _say(result)
+    raise typer.Exit(WRONG if result["rejected_count"] else 0)
+
+
+def export(
+    file: Annotated[Path | None, typer.Argument(help="Standard output where left out.")] = None,
+    format_: FormatOption = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+) -> None:
+    """Writes all sites with their settings, as `import` reads them. Plain text keeps the URLs only."""
+    with daemon_at(url, token, timeout) as daemon:
+        chosen = format_ or by_suffix(file, SUFFIXES, Format.TEXT)
+        write(daemon.download(f"/sites/export?format={chosen}"), file)
+
+
+def _name(file: typer.FileBinaryRead) -> str | None:
+    """The file's name; None for standard input, which has none."""
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) and not name.startswith("<") else None
+
+
+def _say(result: dict[str, Any]) -> None:
+    for line in result["rejected"][:_REJECTED_SHOWN]:
+        typer.echo(f"line {line['line']}: {clean(line['reason'])}", err=True)
+    count = result["rejected_count"]
+    typer.echo(f"{result['added']} added, {result['existing']} existed already, {count} rejected")
+    if result["stopped"] is not None:
+        typer.echo(f"pollerd: stopped: {clean(result['stopped'])}", err=True)

@@ -1,0 +1,168 @@
+"""`pollerd export` and `pollerd import`: all that a user set, out of a running daemon and into another."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from pollerd.cli.client import TIMEOUT_SECONDS, CallError, Client
+from pollerd.cli.connection import daemon_at
+from pollerd.cli.importing import patience_for
+from pollerd.cli.options import Json, Timeout, Token, Url
+from pollerd.cli.output import show_json, show_rows
+from pollerd.cli.text import clean
+
+_OCTETS = "application/octet-stream"
+_MISSING_SHOWN = 20
+_SECTION_COLUMNS = ("section", "status", "added", "changed", "unchanged", "reason")
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+PassphraseFile = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="Holds the passphrase; asked for on a terminal if left out.")
+]
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="- for standard output.")],
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Also headers, credentials and proxies, sealed under a passphrase.")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+) -> None:
+    """Writes all that was set. Sites, pauses, the allocation, what was deleted by hand.
+
+    Secrets of sites are left out, and named, unless --with-secrets: then they are sealed under a passphrase.
+    """
+    with daemon_at(url, token, timeout) as daemon:
+        if with_secrets:
+            headers = _spelled(_passphrase(passphrase_file, confirm=True))
+            pieces = daemon.download("/export", "POST", headers)
+        elif passphrase_file is not None:
+            raise CallError("--passphrase-file seals secrets: it needs --with-secrets")
+        else:
+            pieces = daemon.download("/export")
+        _name_missing(_kept(pieces, file))
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(help="What export wrote.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")] = False,
+    passphrase_file: PassphraseFile = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Puts an export in force. What it holds is set, what it does not hold stays as it is.
+
+    A file that is damaged, cut off or of another passphrase changes nothing. Exit code 1 where it was refused.
+    """
+    with daemon_at(url, token, timeout) as daemon:
+        report = _sent(daemon, file, dry_run, passphrase_file)
+    if as_json:
+        show_json(report)
+    else:
+        show_rows(_SECTION_COLUMNS, ([one[name] for name in _SECTION_COLUMNS] for one in report["sections"]))
+        _show_missing(report["secrets_missing"], report["secrets_missing_count"], "set them by hand")
+    raise typer.Exit(0 if report["complete"] else 1)
+
+
+def _sent(daemon: Client, file: Path, dry_run: bool, passphrase_file: Path | None) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            headers = {"Content-Length": str(os.fstat(opened.fileno()).st_size)}
+            if passphrase_file is not None or _is_sealed(opened):
+                headers |= _spelled(_passphrase(passphrase_file, confirm=False))
+            opened.seek(0)
+            patience = patience_for(daemon, int(headers["Content-Length"]))
+            report: dict[str, Any] = daemon.upload(
+                f"/import?dry_run={str(dry_run).lower()}", opened, _OCTETS, headers, timeout=patience
+            )
+    except OSError as error:
+        raise CallError(f"{file} cannot be read: {error.strerror}") from error
+    return report
+
+
+def _is_sealed(opened: IO[bytes]) -> bool:
+    """Whether the first line says that there are secrets; what is no export is for the daemon to refuse."""
+    try:
+        header = json.loads(opened.readline(65_536))
+    except ValueError:
+        return False
+    return isinstance(header, dict) and header.get("secrets") is not None
+
+
+def _passphrase(file: Path | None, *, confirm: bool) -> str:
+    if file is None:
+        if not sys.stdin.isatty():
+            raise CallError("a passphrase is needed: name a file that holds it with --passphrase-file")
+        return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm, err=True))
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CallError(f"passphrase file {file} cannot be read: {reason}") from error
+
+
+def _spelled(passphrase: str) -> dict[str, str]:
+    """Headers hold no more than ASCII. Never in a URL or an argument: those are logged and listed."""
+    return {"Pollerd-Passphrase": base64.b64encode(passphrase.encode()).decode()}
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _kept(pieces: Iterable[bytes], file: Path) -> list[dict[str, Any]]:
+    """Writes the document, whole or not at all; returns the records whose secrets are left out."""
+    if str(file) == "-":
+        missing = _written(pieces, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return missing
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(partial, _NEW, 0o600), "wb") as out:
+            missing = _written(pieces, out)
+        partial.replace(file)
+    except OSError as error:
+        raise CallError(f"{file} cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return missing
+
+
+def _written(pieces: Iterable[bytes], out: IO[bytes]) -> list[dict[str, Any]]:
+    missing: list[dict[str, Any]] = []
+    rest, ended = b"", False
+    for piece in pieces:
+        out.write(piece)
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if b'"secrets_left_out":' in line:
+                missing.append(json.loads(line))
+            ended = line.startswith(b'{"end":')
+    if not ended:
+        raise CallError("the export broke off")
+    return missing
+
+
+def _name_missing(records: list[dict[str, Any]]) -> None:
+    found = [{"url": one["url"], "kinds": one["secrets_left_out"]} for one in records if "secrets_left_out" in one]
+    _show_missing(found, len(found), "--with-secrets takes them along")
+
+
+def _show_missing(found: list[dict[str, Any]], count: int, advice: str) -> None:
+    if count:
+        typer.echo(f"secrets of {count} site{'' if count == 1 else 's'} are missing; {advice}:", err=True)
+        for one in found[:_MISSING_SHOWN]:
+            typer.echo(f"  {clean(one['url'])}: {', '.join(one['kinds'])}", err=True)
+        if count > _MISSING_SHOWN:
+            typer.echo(f"  and {count - _MISSING_SHOWN} more", err=True)

@@ -1,0 +1,164 @@
+"""What is known of hosts, and what an operator may do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pollerd.daemon.dispatcher import Dispatcher
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.journal import Journal
+from pollerd.daemon.storage_health import StorageHealth
+from pollerd.daemon.views import HostView, RobotsView
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
+from pollerd.model import HostOverride
+from pollerd.storage import KnownHost, Store
+
+LATEST_MOMENT = 253_402_300_799.0
+"""The end of the year 9999, epoch s."""
+_PIECE = 1_000_000
+"""Sites looked at before the loop gets its turn."""
+
+
+class HostControl:
+    """Shows hosts as they stand, pauses them by hand, and ends their pauses."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        health: StorageHealth,
+        fleet: Fleet,
+        journal: Journal,
+        dispatcher: Dispatcher,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store, self._health, self._fleet, self._journal = store, health, fleet, journal
+        self._dispatcher, self._clock = dispatcher, clock
+        self._log = structlog.get_logger("pollerd.hosts")
+
+    async def views(self, known: Sequence[KnownHost]) -> list[HostView]:
+        """The hosts as they stand."""
+        slots = self._fleet.hosts.slots_of_ids(np.array([host.id for host in known], np.int64))
+        sites, last_poll = await self._sites_on(slots)
+        rows = zip(known, slots.tolist(), sites.tolist(), last_poll.tolist(), strict=True)
+        return [self._view(host, slot, *counted) for host, slot, *counted in rows if slot >= 0]
+
+    def ids(self, *, paused: bool | None, unreachable: bool | None) -> NDArray[np.int64] | None:
+        """Ids, int64[k], of the stored hosts that are, or are not, paused, or without a robots.txt that could be read.
+
+        None: no such thing is asked for.
+        """
+        hosts = self._fleet.hosts
+        if paused is None and unreachable is None:
+            return None
+        ours = hosts.host_id[: hosts.size] >= 0
+        if paused is not None:
+            ours &= hosts.paused(self._clock()) == paused
+        if unreachable is not None:
+            ours &= hosts.unreachable() == unreachable
+        return np.asarray(hosts.host_id[: hosts.size][ours])
+
+    async def override(self, name: str, *, paused: bool, until: float | None, by: str) -> HostView:
+        """Pauses the host by hand, until a moment (epoch s) or until somebody ends it; or ends all its pauses.
+
+        With the pauses end the backoffs of its sites that were refused by status 429 or 503.
+        Raises NotFoundError, InvalidValueError for a moment that is not to come.
+        """
+        now = self._clock()
+        if until is not None and not now < until <= LATEST_MOMENT:
+            raise InvalidValueError("paused_until", "a moment to come, up to the year 9999", until)
+        if self._health.failure is not None:
+            raise DatabaseUnavailableError(self._health.failure)
+        known = await self._store.get_host(name)
+        # A batch on its way would write the pause that ends here once more.
+        async with self._journal.still():
+            slot = self._slot(known)
+            override = HostOverride(self._clock(), by, paused, until)
+            waiting = [] if paused else self._fleet.backing_off_on(slot, now).tolist()
+            freed = await self._store.override_host(known.id, override, waiting)
+            self._fleet.hosts.override(slot, override)
+            self._fleet.end_backoffs(freed)
+        event = "host_paused" if paused else "host_resumed"
+        self._log.warning(event, host=name, until=until, by=by, backoffs_ended=len(freed))
+        self._dispatcher.wake()
+        return (await self.views([known]))[0]
+
+    def _slot(self, known: KnownHost) -> int:
+        slot = self._fleet.hosts.slot_of(known.name)
+        if slot is None:
+            raise NotFoundError("host", known.name)
+        return slot
+
+    def _view(self, known: KnownHost, slot: int, sites: int, last_poll: float) -> HostView:
+        hosts = self._fleet.hosts
+        asked = max(hosts.last_request_of(slot) or -math.inf, last_poll)
+        until, by, reason = self._pause(slot)
+        earliest = max(hosts.ready_at_of(slot), self._clock())
+        return HostView(
+            name=known.name,
+            sites=sites,
+            spacing=hosts.interval_of(slot),
+            crawl_delay=float(hosts.crawl_delay[slot]) or None,
+            robots=self._robots(known, slot),
+            paused=until is not None,
+            paused_until=_moment(until),
+            paused_by=by,
+            pause_reason=reason,
+            refusals=int(hosts.throttles[slot]),
+            last_request_at=_moment(asked),
+            next_request_at=_moment(earliest),
+            busy=bool(hosts.busy[slot]),
+            override=hosts.overrides.get(slot),
+        )
+
+    def _pause(self, slot: int) -> tuple[float | None, str | None, str | None]:
+        """Until when the host is paused (inf: until somebody ends it), by whom and why; None where it is not."""
+        hosts, now = self._fleet.hosts, self._clock()
+        own, held = float(hosts.paused_until[slot]), float(hosts.held_until[slot])
+        if max(own, held) <= now:
+            return None, None, None
+        if held >= own:
+            return held, "operator", f"paused by hand, by {hosts.overrides[slot].by}"
+        refusals = int(hosts.throttles[slot])
+        return (
+            own,
+            "host",
+            f"it asked to be left alone: {refusals} {'refusal' if refusals == 1 else 'refusals'} in a row",
+        )
+
+    def _robots(self, known: KnownHost, slot: int) -> RobotsView:
+        hosts = self._fleet.hosts
+        fetched_at = _moment(float(hosts.robots_at[slot]))
+        failures, retry_at = int(hosts.robots_failures[slot]), float(hosts.robots_retry_at[slot])
+        if fetched_at is None:
+            state = "unreachable" if failures else "unknown"
+        else:
+            state = "absent" if hosts.robots_text(slot) is None else "found"
+        waiting = retry_at if retry_at > self._clock() else None
+        return RobotsView(state, fetched_at, waiting, failures, known.robots_detail)
+
+    async def _sites_on(self, slots: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """How many sites each of the host slots [k] has, int64[k], and when one was last polled, float64[k], -inf."""
+        table = self._fleet.sites
+        count, last = np.zeros(len(slots), np.int64), np.full(len(slots), -math.inf)
+        place = np.full(self._fleet.hosts.size + 1, -1, np.int64)
+        place[slots] = np.arange(len(slots))
+        place[-1] = -1  # where slots that are not known were written
+        for start in range(0, table.size, _PIECE):
+            part = slice(start, min(start + _PIECE, table.size))
+            at = np.where(table.site_id[part] >= 0, place[table.host[part]], -1)
+            ours = np.flatnonzero(at >= 0)
+            count += np.bincount(at[ours], minlength=len(slots))
+            np.maximum.at(last, at[ours], table.last_poll[part][ours])
+            await asyncio.sleep(0)
+        return count, last
+
+
+def _moment(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

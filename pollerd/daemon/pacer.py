@@ -1,0 +1,138 @@
+"""The write pacer: when the request of a poll goes out, whatever time its connection took."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+WRITTEN_SHARE = 0.97
+"""Share of the budget that may be written. With tolerance t, share s and travel to the server that varies by j, the
+server sees at most s·budget·(T + t + j) + 1 requests in a window of T seconds: within budget·T + 1 as long as
+s·(1 + (t + j) / T) <= 1, so for j up to 20 ms in a window of one second, and up to 20 ms times T in longer ones."""
+_TOLERANCE_SECONDS = 0.01
+"""How late a write may be without being lost."""
+_SHARED_TURN_SECONDS = 0.003
+"""Shortest wait: at high rates several writes share one turn of the loop, within the tolerance."""
+_BACKLOG_SECONDS = 0.25
+_BACKLOG_LEAST = 2.0
+
+Write = Callable[[], bool]
+"""Writes a request at once; False where its connection has meanwhile been closed, and nothing was written."""
+
+
+class _Waiting(NamedTuple):
+    cost: float
+    write: Write
+    written: asyncio.Future[bool]
+
+
+class WritePacer:
+    """Writes the requests of polls one after the other, spaced by the budget.
+
+    The gate spaces dispatches, but from there to the server name lookup, TCP and TLS take a time of their own, so
+    that polls let through one by one may be ready all at once. Here each is written, synchronously, when its turn has
+    come (the generic cell rate algorithm on the times of writing). In any window of T >= max(1, 1/budget) seconds at
+    most budget·T + 1 requests (of cost 1) are written.
+    """
+
+    def __init__(self, budget: float, *, last_write: float = -math.inf) -> None:
+        """`last_write` (monotonic s): of the run before. To be made inside the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_cost = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._budget = budget
+        self._due, self._cost = last_write, 1.0
+        self._turn_due: float | None = None
+        self._turn_cost = 0.0
+        self.keeps_up = asyncio.Event()
+        """Cleared while so many polls wait to be written that no more are to be dispatched."""
+        self.keeps_up.set()
+
+    @property
+    def budget(self) -> float:
+        """Cost per second that may be spent."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        self._budget = value
+        self._watch_backlog()
+        self._set_timer()
+
+    def send(self, cost: float, write: Write) -> bool | Awaitable[bool]:
+        """Calls `write` when the turn of a poll of this cost has come; where that is now, returns what it returned.
+
+        Nothing is spent where it wrote nothing. What it raises is raised.
+        """
+        if not self._waiting and (now := time.monotonic()) >= self._next():
+            return self._write(cost, write, now)
+        waiting = _Waiting(cost, write, self._loop.create_future())
+        self._waiting.append(waiting)
+        self._waiting_cost += cost
+        self._watch_backlog()
+        if self._timer is None:
+            self._set_timer()
+        return waiting.written
+
+    def _next(self) -> float:
+        """When the next write is due (monotonic s)."""
+        return self._due + self._seconds(self._cost)
+
+    def _seconds(self, cost: float) -> float:
+        return cost / (self._budget * WRITTEN_SHARE)
+
+    def _write(self, cost: float, write: Write, now: float) -> bool:
+        if not write():
+            return False
+        if self._turn_due is None:
+            self._turn_due, self._turn_cost = self._next(), 0.0
+            self._loop.call_soon(self._end_turn)
+        else:
+            self._turn_cost += self._cost
+        self._due, self._cost = max(self._next(), now - _TOLERANCE_SECONDS), cost
+        return True
+
+    def _end_turn(self) -> None:
+        """The loop sends what is written at the end of its turn: a long one has held up all that was written in it."""
+        assert self._turn_due is not None
+        first = max(self._turn_due, time.monotonic() - _TOLERANCE_SECONDS)
+        self._due = max(self._due, first + self._seconds(self._turn_cost))
+        self._turn_due = None
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            wait = max(self._next() - time.monotonic(), _SHARED_TURN_SECONDS)
+            # By way of the ready queue: what a timer itself writes is sent at an end of turn that is not its own.
+            self._timer = self._loop.call_later(wait, self._loop.call_soon, self._write_due)
+
+    def _write_due(self) -> None:
+        self._timer = None
+        while self._waiting:
+            waiting = self._waiting[0]
+            if not waiting.written.done():
+                if (now := time.monotonic()) < self._next():
+                    break
+                try:
+                    waiting.written.set_result(self._write(waiting.cost, waiting.write, now))
+                except Exception as error:  # noqa: BLE001
+                    waiting.written.set_exception(error)
+            self._waiting.popleft()
+            self._waiting_cost -= waiting.cost
+        self._watch_backlog()
+        self._set_timer()
+
+    def _watch_backlog(self) -> None:
+        if not self._waiting:
+            self._waiting_cost = 0.0
+        if self._waiting_cost <= max(_BACKLOG_LEAST, self._budget * _BACKLOG_SECONDS):
+            self.keeps_up.set()
+        else:
+            self.keeps_up.clear()

@@ -1,0 +1,225 @@
+"""Lists of sites as TOML or YAML documents: the bytes in, what is said of each site out, defaults filled in.
+
+    [defaults]                         defaults: {weight: 2, min_interval: 5m}
+    weight = 2                         sites:
+    min_interval = "5m"                  - https://example.org/news
+    [[sites]]                            - url: https://example.org/members
+    url = "https://example.org/"           credentials: {username: reader, password_file: members.pw}
+
+`defaults` hold for every site of the file that does not say otherwise; null takes a default away. Secrets may stand in
+files of their own: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. What the fields may be
+is checked where all lists are.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pollerd.errors import ConfigError, InvalidValueError
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Such documents are held whole while they are read; longer lists are CSV or JSON lines."""
+MAX_DEPTH = 20
+DOCUMENTS = frozenset({"toml", "yaml"})
+FORMATS = {
+    "": "text",
+    ".txt": "text",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".opml": "opml",
+    ".xml": "opml",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
+"""How a list is written, by what its file's name ends with. `DOCUMENTS` are read here, the others where calls are."""
+_MAX_SECRET_BYTES = 64 * 1024
+_KNOWN = ("defaults", "sites")
+_SECRETS = frozenset({"headers", "credentials"})
+NOT_SHOWN = "(not shown)"
+
+Entry = tuple[int, dict[str, Any] | InvalidValueError]
+"""Number of the site in the file from 1, and its fields, or why it cannot be used."""
+
+
+def format_of(file: Path) -> str:
+    """How the list is written; a name without a suffix says text. Raises `ConfigError` for an unknown one."""
+    form = FORMATS.get(file.suffix.lower())
+    if form is None:
+        known = ", ".join(suffix for suffix in FORMATS if suffix)
+        raise ConfigError(f"unknown format {file.suffix}; known are {known}, and text without any")
+    return form
+
+
+def read_entries(data: bytes, form: str, folder: Path) -> Iterator[Entry]:
+    """The sites of a document that is written as `form` (toml, yaml) says.
+
+    folder: what names of secret files are relative to. A site that cannot be used comes as a refusal. Raises
+    `ConfigError` where the document as a whole cannot be read.
+    """
+    if len(data) > MAX_BYTES:
+        raise ConfigError(
+            f"a list in {form.upper()} may have at most {MAX_BYTES} bytes; longer ones are .csv or .jsonl"
+        )
+    return _entries(_toml(data) if form == "toml" else _yaml(data), folder)
+
+
+def _entries(document: object, folder: Path) -> Iterator[Entry]:
+    if document is None:
+        return iter(())
+    if not isinstance(document, dict):
+        raise ConfigError(f"a list must be a table with {' and '.join(_KNOWN)}; given: a {_kind(document)}")
+    unknown = sorted(str(name) for name in document.keys() - set(_KNOWN))
+    if unknown:
+        raise ConfigError(f"unknown {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
+    sites = document.get("sites") or []
+    if not isinstance(sites, list):
+        raise ConfigError(f"sites must be a list of tables; given: a {_kind(sites)}")
+    return _filled(_defaults(document.get("defaults")), sites, folder)
+
+
+def _defaults(given: object) -> dict[str, Any]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise ConfigError(f"defaults must be a table; given: a {_kind(given)}")
+    if "url" in given:
+        raise ConfigError("defaults: url belongs to a site")
+    secret = sorted(_SECRETS & given.keys())
+    if secret:
+        raise ConfigError(f"defaults: {secret[0]} belong to a site: here they would be sent to every host of the list")
+    return given
+
+
+def _filled(defaults: Mapping[str, Any], sites: Iterable[object], folder: Path) -> Iterator[Entry]:
+    for number, given in enumerate(sites, 1):
+        try:
+            yield number, _entry(defaults, {"url": given} if isinstance(given, str) else given, folder)
+        except InvalidValueError as error:
+            yield number, error
+
+
+def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise InvalidValueError("site", "a URL, or a table with a url", _kind(given))
+    named = {str(name): value for name, value in {**defaults, **given}.items() if value is not None}
+    if "proxy" in given:
+        named = {name: value for name, value in named.items() if name != "proxy_file" or name in given}
+    elif "proxy_file" in given:
+        named.pop("proxy", None)
+    fields = _with_files_read(named, "", ("proxy",), folder)
+    if isinstance(fields.get("credentials"), dict):
+        credentials = {str(name): value for name, value in fields["credentials"].items()}
+        fields["credentials"] = _with_files_read(credentials, "credentials.", ("password", "token"), folder)
+    if isinstance(fields.get("headers"), dict):
+        fields["headers"] = {str(name): _header(str(name), value, folder) for name, value in fields["headers"].items()}
+    return fields
+
+
+# --- secrets in files of their own -----------------------------------------------------------------------------------
+
+
+def _with_files_read(given: dict[str, Any], within: str, names: Iterable[str], folder: Path) -> dict[str, Any]:
+    """The fields with what the files hold in place of the files' names."""
+    found = dict(given)
+    for name in names:
+        if f"{name}_file" in found:
+            file = found.pop(f"{name}_file")
+            if name in found:
+                raise InvalidValueError(f"{within}{name}", f"left out where {name}_file is given", NOT_SHOWN)
+            found[name] = _secret(f"{within}{name}_file", file, folder)
+    return found
+
+
+def _header(name: str, value: object, folder: Path) -> object:
+    if not isinstance(value, dict):
+        return value
+    if value.keys() != {"file"}:
+        raise InvalidValueError(f"headers.{name}", "a text, or a table that holds file and nothing else", NOT_SHOWN)
+    return _secret(f"headers.{name}.file", value["file"], folder)
+
+
+def _secret(field: str, file: object, folder: Path) -> str:
+    """The text of a file without white space around it. Errors name the file, never what it holds."""
+    if not isinstance(file, str):
+        raise InvalidValueError(field, "the name of a file", _kind(file))
+    try:
+        with (folder / file).open("rb") as opened:
+            data = opened.read(_MAX_SECRET_BYTES + 1)
+        text = data.decode("utf-8").strip()
+    except OSError as error:
+        raise InvalidValueError(field, f"a file that can be read ({error.strerror})", file) from error
+    except ValueError as error:
+        raise InvalidValueError(field, "a file of UTF-8 text", file) from error
+    if len(data) > _MAX_SECRET_BYTES:
+        raise InvalidValueError(field, f"a file of at most {_MAX_SECRET_BYTES} bytes", file)
+    return text
+
+
+def _kind(value: object) -> str:
+    return {dict: "table", list: "list", str: "text", bool: "boolean", type(None): "null"}.get(type(value), "value")
+
+
+# --- TOML and YAML ---------------------------------------------------------------------------------------------------
+
+
+def _toml(data: bytes) -> object:
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"no TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"no TOML that is nested at most {MAX_DEPTH} deep") from error
+
+
+def _yaml(data: bytes) -> object:
+    """The document by the safe loader, without aliases: they are what makes a small document a huge one."""
+    import yaml
+
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc, valid-type]
+        """Refuses a key that is given twice: the last would win unseen."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                if key.value in seen:
+                    raise ConfigError(f"line {key.start_mark.line + 1}: {key.value[:100]} is given twice")
+                seen.add(key.value)
+            return dict(super().construct_mapping(node, deep))
+
+    try:
+        _check_events(yaml, yaml.parse(data, Loader=base))
+        return yaml.load(data, Loader=Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(_told(error)) from error
+    except ValueError as error:
+        raise ConfigError("no YAML: it holds a number or a date that is none; texts like it need quotes") from error
+
+
+def _told(error: Any) -> str:
+    """What is wrong and where. What PyYAML shows of the document itself may be a secret."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    return f"{'' if mark is None else f'line {mark.line + 1}: '}no YAML: {problem or 'bytes that are no text'}"
+
+
+def _check_events(yaml: Any, events: Iterable[Any]) -> None:
+    """Before anything is built: nothing is referred to, nothing nested too deep."""
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise ConfigError(
+                f"line {event.start_mark.line + 1}: alias *{event.anchor[:100]} must be written out; "
+                "what all sites have in common belongs under defaults"
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise ConfigError(f"line {event.start_mark.line + 1}: nested deeper than {MAX_DEPTH}")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1

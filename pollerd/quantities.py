@@ -1,0 +1,50 @@
+"""How users write durations, paces and shares: `90`, `1.5h`; `20/min`, `5000/d`; `1%`. One place for all ways in."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_NUMBER = r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DURATION = re.compile(_NUMBER + r"\s*(s|min|m|h|d|)")
+_PACE = re.compile(_NUMBER + r"\s*(?:/\s*(s|min|m|h|d))?")
+_SHARE = re.compile(_NUMBER + r"\s*(%?)")
+
+DURATION = "seconds, or a number with s, m, h or d behind it"
+PACE = "polls per second, or a number with /s, /min, /h or /d behind it"
+SHARE = "a share like 0.01 or 1%"
+
+
+def seconds(text: str) -> float:
+    """Seconds from "90", "1.5h", "2d". Raises ValueError, whose text says what is allowed."""
+    match = _DURATION.fullmatch(text.strip())
+    return _finite(math.nan if match is None else float(match[1]) * _SECONDS[match[2]], DURATION)
+
+
+def per_second(text: str) -> float:
+    """Polls per second from "5", "5/s", "20/min", "300/h", "5000/d". Raises ValueError as `seconds` does."""
+    match = _PACE.fullmatch(text.strip())
+    return _finite(math.nan if match is None else float(match[1]) / _SECONDS[match[2] or "s"], PACE)
+
+
+def share(text: str) -> float:
+    """A part of one from "1%" or "0.01". Raises ValueError as `seconds` does."""
+    match = _SHARE.fullmatch(text.strip())
+    return _finite(math.nan if match is None else float(match[1]) / (100.0 if match[2] else 1.0), SHARE)
+
+
+def _finite(value: float, allowed: str) -> float:
+    if not math.isfinite(value):
+        raise ValueError(allowed)
+    return value
+
+
+def duration(value: float) -> str:
+    """A finite number of seconds as `seconds` reads it, in the largest unit in which it is 1 or more: 30s, 1.5h, 2d.
+
+    Three digits are kept; what is shorter than a second stays in seconds.
+    """
+    unit = next((u for u in ("d", "h", "m") if float(f"{abs(value):.3g}") >= _SECONDS[u]), "s")
+    rounded = float(f"{value / _SECONDS[unit]:.3g}")
+    return f"{rounded:.0f}{unit}" if abs(rounded) >= 100 else f"{rounded:g}{unit}"

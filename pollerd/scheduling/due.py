@@ -1,0 +1,40 @@
+"""When something may be polled next, so that nobody need look before."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.columns import stretches
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.noise import SUSPECT_AFTER
+from pollerd.scheduling.sites import SiteTable
+
+_COMMIT_SECONDS = 0.25
+"""A poll under way is not over and committed sooner."""
+_SUSPECT_SECONDS = 5.0
+"""Sites that change at nearly every poll may be asked twice in a row: they are looked at so often."""
+
+
+def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float) -> float:
+    """Seconds until a site may be polled, 0 or more, inf where none ever may unless something happens.
+
+    Never too late, as long as nothing happens meanwhile; too early where a rule of choosing that is not looked at here
+    makes a site wait, or where a poll under way takes long. Polls that end by a failure make none wait shorter.
+    """
+    n = sites.size
+    if not n:
+        return np.inf
+    host_at = hosts.ready_at()
+    host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
+    first = min(_first_due(sites, part, host_at, now, min_interval) for part in stretches(n))
+    wait = max(first - now, 0.0)
+    return min(wait, _SUSPECT_SECONDS) if sites.changes_always(after=SUSPECT_AFTER).any() else wait
+
+
+def _first_due(sites: SiteTable, part: slice, host_at: NDArray[np.float64], now: float, min_interval: float) -> float:
+    """When the first site of those rows may be polled, epoch s; host_at float64[hosts]: when each host may be asked."""
+    spaced = np.where(sites.asap[part], sites.not_before[part], sites.next_allowed(min_interval, part))
+    ended = now + np.maximum(sites.interval(min_interval, part), _COMMIT_SECONDS)
+    at = np.maximum(np.where(sites.in_flight[part], ended, spaced), host_at[sites.host[part]])
+    return float(at[sites.in_force(part)].min(initial=np.inf))

@@ -1,0 +1,41 @@
+"""What other packages use of `pollerd.scheduling`; they import it from there."""
+
+from pollerd.scheduling.backoff import backoff_seconds, clamp_retry_after, lengthened
+from pollerd.scheduling.capacity import Crowding, Limit, Reach, reach
+from pollerd.scheduling.choice import Choice, Chooser
+from pollerd.scheduling.due import next_due
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.link import PROBE_SECONDS, LinkState, LinkWatch, hosts_that_must_fail
+from pollerd.scheduling.min_yield import Bounds, first_waits, waits
+from pollerd.scheduling.noise import NoiseCap
+from pollerd.scheduling.robots import RobotsText, rules_allow, rules_delay
+from pollerd.scheduling.settings import LONGEST_TTL_SECONDS, SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+
+__all__ = [
+    "LONGEST_TTL_SECONDS",
+    "PROBE_SECONDS",
+    "Bounds",
+    "Choice",
+    "Chooser",
+    "Crowding",
+    "HostTable",
+    "Limit",
+    "LinkState",
+    "LinkWatch",
+    "NoiseCap",
+    "Reach",
+    "RobotsText",
+    "SchedulingSettings",
+    "SiteTable",
+    "backoff_seconds",
+    "clamp_retry_after",
+    "first_waits",
+    "hosts_that_must_fail",
+    "lengthened",
+    "next_due",
+    "reach",
+    "rules_allow",
+    "rules_delay",
+    "waits",
+]

@@ -1,0 +1,98 @@
+"""What keeps sites from being polled more often: how many wait for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.model import STATE_CODE, SiteState
+from pollerd.scheduling.capacity import reach
+from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.settings import SchedulingSettings
+from pollerd.scheduling.sites import SiteTable
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Sites by what holds them back; each is counted once, at the first of these that holds, in this order."""
+
+    paused: int = 0
+    gone: int = 0
+    private: int = 0
+    """Their addresses are private, and the daemon runs without allow_private."""
+    blocked: int = 0
+    """robots.txt forbids them, or their addresses are never polled."""
+    backing_off: int = 0
+    unreachable: int = 0
+    """The robots.txt of their host was never had, and failed lately."""
+    unanswered: int = 0
+    """Never polled yet."""
+    host: int = 0
+    """Their host's interval binds: its sites could be polled more often, one after the other it cannot be."""
+    belief: int = 0
+    """Their min_yield binds: they are believed unchanged for longer than their min_interval."""
+    interval: int = 0
+    """Their min_interval binds."""
+    hosts: int = 0
+    """How many hosts those counted under `host` stand on."""
+    crawl_delay: bool = False
+    """Whether most of those hosts ask for a longer interval than ours."""
+    own_interval: bool = False
+    """Whether most of those counted under `interval` have a min_interval of their own."""
+
+    @property
+    def sites(self) -> int:
+        """All of them."""
+        held = (self.paused, self.gone, self.private, self.blocked, self.backing_off)
+        return sum(held) + self.unreachable + self.unanswered + self.host + self.belief + self.interval
+
+
+def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, now: float) -> Waiting:
+    """Counts the sites by what holds them back; `now` epoch s."""
+    n = sites.size
+    left = sites.occupied()
+    state, host, later = sites.state[:n], sites.host[:n], sites.not_before[:n] > now
+    unknown = np.isneginf(hosts.robots_at[: hosts.size]) & (hosts.robots_retry_at[: hosts.size] > now)
+    counts = {}
+    for name, holds in (
+        ("paused", sites.paused[:n]),
+        ("gone", state == STATE_CODE[SiteState.GONE]),
+        ("private", at_private_addresses(sites)),
+        ("blocked", state == STATE_CODE[SiteState.BLOCKED]),
+        ("backing_off", later),
+        ("unreachable", unknown[host] if hosts.size else later),
+        ("unanswered", np.isneginf(sites.last_poll[:n])),
+    ):
+        counts[name] = int(np.count_nonzero(left & holds))
+        left &= ~holds
+    allowed = reach(sites, hosts, settings)
+    active = left[allowed.slots]
+    by_host = active & (allowed.stretch > 1.0)
+    by_belief = active & allowed.quiet & ~by_host
+    by_interval = active & ~by_host & ~by_belief
+    crowded = np.unique(host[allowed.slots[by_host]])
+    return Waiting(
+        **counts,
+        host=int(np.count_nonzero(by_host)),
+        belief=int(np.count_nonzero(by_belief)),
+        interval=int(np.count_nonzero(by_interval)),
+        hosts=len(crowded),
+        crawl_delay=_most(hosts.interval()[crowded] > settings.host_interval_seconds),
+        own_interval=_most(~np.isnan(sites.min_interval[allowed.slots[by_interval]])),
+    )
+
+
+def at_private_addresses(sites: SiteTable) -> NDArray[np.bool_]:
+    """bool[size]: sites refused for a private address, and those of the same hosts that were not tried yet."""
+    n = sites.size
+    refused = sites.private[:n]
+    if not refused.any():
+        return refused
+    hosts = np.bincount(sites.host[:n][refused], minlength=int(sites.host[:n].max()) + 1) > 0
+    return refused | (hosts[sites.host[:n]] & np.isneginf(sites.last_poll[:n]) & sites.occupied())
+
+
+def _most(holds: NDArray[np.bool_]) -> bool:
+    return bool(holds.size and holds.mean() > 0.5)

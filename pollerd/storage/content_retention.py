@@ -1,0 +1,257 @@
+"""How long contents are kept: by age, and the busiest sites first where there is no room for all.
+
+A site's contents stand in the order in which they were found last. A content is half of two differences: to what came
+before it, and to what came after it. So the oldest goes first, once the one after it is old enough, too.
+
+What each site keeps is looked up in `content_use`. Every function is one short transaction: a piece of the work, to be
+repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, func, select, update
+
+from pollerd.storage.schema import content, content_total, content_use, site_state
+from pollerd.storage.statements import Statements
+
+PIECE = 5_000
+"""Contents that go in one transaction at most, or little more."""
+SITES = 100
+"""Sites that are looked at in one transaction at most."""
+_OLDEST = (
+    "SELECT * FROM (SELECT site_id, last_seen_at, id, size FROM content "
+    "WHERE site_id = {} ORDER BY last_seen_at, id LIMIT {}) AS oldest"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What one piece of the work came to."""
+
+    sites: int = 0
+    """Sites that were looked at; 0: nothing is left to do."""
+    contents: int = 0
+    bytes: int = 0
+
+
+class _Row(NamedTuple):
+    """A content."""
+
+    last_seen_at: float
+    id: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How much of a site is to go."""
+
+    contents: int
+    """What it keeps."""
+    most: int
+    """So many may go, not counting those that others lean on."""
+    stay: int
+    """The newest so many stay."""
+    before: float = math.inf
+    """Only where the one after it was found before this moment, epoch s."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """What of a site goes."""
+
+    ids: list[int]
+    bytes: int
+    through: float
+    """Differences of changes found up to this moment cannot be read any more, epoch s."""
+    due_at: float | None
+    """When the content that is the oldest then was current last; None: there is none to go by age."""
+
+
+def expire(connection: Connection, sql: Statements, before: float, keep: int) -> Dropped:
+    """Drops contents that were current last before this moment (epoch s), but for the newest `keep` of each site."""
+    u = content_use.c
+    due = select(u.site_id, u.contents).where(u.due_at < before).order_by(u.due_at).limit(SITES)
+    rows = connection.execute(due).all()
+    rows = rows[: _worth_one(rows)]
+    wishes = {site_id: _Wish(contents, -(-PIECE // len(rows)), keep, before) for site_id, contents in rows}
+    return _note(connection, _NOTE_EXPIRED, _lose(connection, sql, wishes))
+
+
+def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
+    """Drops contents of the sites that keep most, oldest first, evenly down to what other sites keep.
+
+    So the newest of every site go last, and the current one never does. Ends at `excess` bytes.
+    """
+    u = content_use.c
+    busiest = select(u.site_id, u.rank, u.bytes).where(u.rank > 1).order_by(u.rank.desc()).limit(SITES + 1)
+    rows = connection.execute(busiest).all()
+    first = rows[: min(_worth_one(rows), SITES)]
+    least = rows[len(first)].rank if len(rows) > len(first) else 1
+    level = _level(first, least, excess)
+    wishes = {r.site_id: _Wish(r.rank, r.rank - level, 1) for r in first if r.rank > level}
+    return _note(connection, _NOTE_CAPPED, _lose(connection, sql, wishes, excess))
+
+
+def _level(rows: Sequence[Any], least: int, excess: int) -> int:
+    """How many contents each of the sites (id, contents, bytes), most first, may keep so that about enough goes.
+
+    At least `least`, unless all have no more, and so many that hardly more than a piece goes. The last content of each
+    is left to the next piece, so that where only some have to give it the others have no more than they.
+    """
+    if not rows:
+        return least
+    contents = np.array([row.rank for row in rows], np.float64)
+    each = np.array([row.bytes for row in rows], np.float64) / contents
+    low, high = min(least, rows[0].rank - 1), rows[0].rank - 1
+    least = low
+    while low < high:  # the highest level at which enough goes
+        middle = (low + high + 1) // 2
+        over = np.maximum(contents - middle, 0.0)
+        if over @ each >= excess or over.sum() >= PIECE:
+            low = middle
+        else:
+            high = middle - 1
+    return int(low + 1 if least < low < rows[0].rank - 1 else low)
+
+
+def _worth_one(rows: Sequence[Any]) -> int:
+    """How many of the rows (site, contents) one transaction is for: what leans on what is looked up of all theirs."""
+    total = np.cumsum([row[1] for row in rows])
+    return int(np.searchsorted(total, 20 * PIECE)) + 1
+
+
+def _lose(
+    connection: Connection, sql: Statements, wishes: Mapping[int, _Wish], excess: float = math.inf
+) -> dict[int, _Loss]:
+    """What goes of each site, by its id, as far as a piece and `excess` bytes; sites beyond that are left out."""
+    if not wishes:
+        return {}
+    sites = {"sites": sql.many(wishes)}
+    kept, leaning = _current(connection, sql, sites), _leaning(connection, sql, sites)
+    oldest = _oldest(connection, sql, {site_id: w.most + len(leaning[site_id]) + 3 for site_id, w in wishes.items()})
+    losses: dict[int, _Loss] = {}
+    freed, gone = 0, list[int]()
+    for site_id, wish in wishes.items():
+        if freed >= excess:
+            break
+        loss = losses[site_id] = _loss(oldest[site_id], kept, leaning[site_id], wish, excess - freed)
+        freed += loss.bytes
+        gone += loss.ids
+    if gone:
+        connection.exec_driver_sql(sql.delete_contents, (sql.many(gone),))
+    return losses
+
+
+def _loss(
+    rows: Sequence[_Row], kept: Collection[int | None], leaning: Mapping[int, float], wish: _Wish, excess: float
+) -> _Loss:
+    """What goes of a site whose oldest contents are these rows.
+
+    kept: ids that stay; leaning: when what leans on a content was found last, by that content's id.
+    """
+    last = min(len(rows) - 1, wish.contents - wish.stay)
+    end = taken = size = 0
+    while end < last and taken < wish.most and size < excess and rows[end + 1].last_seen_at < wish.before:
+        row = rows[end]
+        if row.id not in kept and row.id not in leaning:
+            taken, size = taken + 1, size + row.size
+        end += 1
+    if not rows:
+        return _Loss([], 0, 0.0, None)
+    through = rows[end].last_seen_at
+    gone = [row for row in rows[:end] if row.id not in kept and leaning.get(row.id, -math.inf) < through]
+    due_at = rows[end + 1].last_seen_at if end < last else None
+    return _Loss([row.id for row in gone], sum(row.size for row in gone), through, due_at)
+
+
+def _oldest(connection: Connection, sql: Statements, wanted: Mapping[int, int]) -> dict[int, list[_Row]]:
+    """So many of the oldest contents of each site, oldest first.
+
+    In one statement, for each costs a turn of the loop; as text, for compiling it would hold the loop.
+    """
+    of_each = (_OLDEST.format(*(("?", "?") if sql.is_sqlite else (f"${n}", f"${n + 1}"))) for n in _odd(len(wanted)))
+    found: dict[int, list[_Row]] = {site_id: [] for site_id in wanted}
+    parameters = tuple(number for pair in wanted.items() for number in pair)
+    for site_id, *row in connection.exec_driver_sql(" UNION ALL ".join(of_each), parameters):
+        found[site_id].append(_Row(*row))
+    for rows in found.values():
+        rows.sort()
+    return found
+
+
+def _odd(count: int) -> range:
+    return range(1, 2 * count, 2)
+
+
+def _current(connection: Connection, sql: Statements, sites: dict[str, Any]) -> set[int | None]:
+    """The current content of each site, and what it leans on."""
+    s = site_state.c
+    statement = (
+        select(s.content_id, content.c.base_id)
+        .outerjoin_from(site_state, content, content.c.id == s.content_id)
+        .where(sql.among(s.site_id, "sites"))
+    )
+    return {content_id for row in connection.execute(statement, sites) for content_id in row}
+
+
+def _leaning(connection: Connection, sql: Statements, sites: dict[str, Any]) -> defaultdict[int, dict[int, float]]:
+    """By site, when what leans on a content was found last, by that content's id."""
+    c = content.c
+    statement = (
+        select(c.site_id, c.base_id, func.max(c.last_seen_at))
+        .where(sql.among(c.site_id, "sites"), c.base_id.is_not(None))
+        .group_by(c.site_id, c.base_id)
+    )
+    found: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    for site_id, base_id, last in connection.execute(statement, sites):
+        found[site_id][base_id] = last
+    return found
+
+
+def _noting(**more: Any) -> Update:
+    """Takes what went off what a site keeps."""
+    u = content_use.c
+    left = u.contents - bindparam("count", type_=Integer)
+    size = u.bytes - bindparam("size", type_=BigInteger)
+    # What has nothing to give is not asked again before something new comes.
+    rank = left * bindparam("gives", type_=Integer)
+    return (
+        update(content_use)
+        .where(u.site_id == bindparam("key", type_=BigInteger))
+        .values(contents=left, bytes=size, rank=rank, **more)
+    )
+
+
+_THROUGH, _DUE_AT = bindparam("through", type_=Double), bindparam("due", type_=Double)
+_NOTE_EXPIRED = _noting(due_at=_DUE_AT, expired_through=func.coalesce(_THROUGH, content_use.c.expired_through))
+_NOTE_CAPPED = _noting(capped_through=func.coalesce(_THROUGH, content_use.c.capped_through))
+
+
+def _note(connection: Connection, statement: Update, losses: Mapping[int, _Loss]) -> Dropped:
+    """Writes down what went, with one of the statements above."""
+    expired = statement is _NOTE_EXPIRED
+    rows: list[dict[str, Any]] = [
+        {
+            "key": site_id,
+            "count": len(loss.ids),
+            "size": loss.bytes,
+            "gives": 1 if loss.ids or expired else 0,
+            "through": loss.through if loss.ids else None,
+            **({"due": loss.due_at} if expired else {}),
+        }
+        for site_id, loss in losses.items()
+    ]
+    if not rows:
+        return Dropped()
+    connection.execute(statement, rows)
+    freed = sum(row["size"] for row in rows)
+    connection.execute(update(content_total).values(bytes=content_total.c.bytes - freed))
+    return Dropped(len(rows), sum(row["count"] for row in rows), freed)

@@ -1,0 +1,73 @@
+"""What each site keeps of contents, counted after the fact: from contents that are new since the last time.
+
+So commits cost nothing more for it, and no round of pruning looks at all contents.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, case, func, select, update
+
+from pollerd.model import Change
+from pollerd.storage.schema import content, content_total, content_use
+from pollerd.storage.statements import Statements
+
+PIECE = 5_000
+"""Contents that are counted in one transaction at most."""
+
+
+def count_new(connection: Connection, sql: Statements, keep: int) -> bool:
+    """Counts some contents that are new since the last time; whether there may be more.
+
+    Sites that keep more than `keep` with them are to be looked at.
+    """
+    after = connection.execute(select(content_total.c.counted_through)).scalar_one()
+    ids = select(content.c.id).where(content.c.id > after).order_by(content.c.id).limit(PIECE).subquery()
+    through, new = connection.execute(select(func.max(ids.c.id), func.count())).one()
+    if through is None:
+        return False
+    c, u = content.c, content_use.c
+    of_sites = (
+        select(c.site_id, func.count(), func.sum(c.size), func.count(), case((func.count() > keep, 0.0)))
+        .where(c.id > after, c.id <= through)
+        .group_by(c.site_id)
+    )
+    insert = sql.insert_for(content_use).from_select(["site_id", "contents", "bytes", "rank", "due_at"], of_sites)
+    together = u.contents + insert.excluded.contents
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=["site_id"],
+            set_={
+                "contents": together,
+                "bytes": u.bytes + insert.excluded.bytes,
+                "rank": together,
+                "due_at": case((together > keep, func.coalesce(u.due_at, 0.0)), else_=u.due_at),
+            },
+        )
+    )
+    added = select(func.coalesce(func.sum(c.size), 0)).where(c.id > after, c.id <= through).scalar_subquery()
+    connection.execute(update(content_total).values(counted_through=through, bytes=content_total.c.bytes + added))
+    return bool(new == PIECE)
+
+
+def bytes_at_most(connection: Connection) -> int:
+    """All counted contents together, compressed; sites that went since `sum_up` count, too."""
+    return int(connection.execute(select(content_total.c.bytes)).scalar_one())
+
+
+def sum_up(connection: Connection) -> int:
+    """`bytes_at_most`, to the byte: summed anew, from one short row a site."""
+    total = select(func.coalesce(func.sum(content_use.c.bytes), 0)).scalar_subquery()
+    connection.execute(update(content_total).values(bytes=total))
+    return bytes_at_most(connection)
+
+
+def limit_passed(connection: Connection, change: Change) -> str:
+    """The setting because of which a content of this change is not kept any more."""
+    u = content_use.c
+    statement = select(u.expired_through, u.capped_through).where(u.site_id == change.site_id)
+    expired, capped = connection.execute(statement).one_or_none() or (None, None)
+    if expired is not None and change.detected_at <= expired:
+        return "content_retention"
+    if capped is not None and change.detected_at <= capped:
+        return "content_cap_bytes"
+    return "keep_contents"  # of versions that kept so many contents of a site and no more

@@ -1,0 +1,83 @@
+"""A round of pruning, and when the next is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from sqlalchemy import Connection
+
+from pollerd.storage import content_retention, content_use, retention
+from pollerd.storage.content_retention import Dropped
+from pollerd.storage.engine import Database
+from pollerd.storage.settings import StorageSettings
+from pollerd.storage.statements import Statements
+from pollerd.storage.values import PruneResult
+
+_SPARE = 64
+"""The cap is pruned to with such a part of it to spare, and looked at again once so much has come."""
+_GROWTH_BYTES = 4 * 1024**2
+"""Less than this is not worth a round."""
+
+
+class Pruning:
+    """Deletes what is past its retention, and contents over the cap, in short transactions."""
+
+    def __init__(self, *, database: Database, sql: Statements) -> None:
+        self._database, self._sql = database, sql
+        self._grown, self._crowded = 0, asyncio.Event()
+
+    def note_growth(self, settings: StorageSettings, size: int) -> None:
+        """So many bytes of contents were committed."""
+        self._grown += size
+        if self._grown > max(settings.content_cap_bytes // _SPARE, _GROWTH_BYTES):
+            self._crowded.set()
+
+    async def crowded(self) -> None:
+        """Returns once so much was committed since the last round that another is wanted."""
+        await self._crowded.wait()
+
+    async def prune(self, settings: StorageSettings, now: float) -> PruneResult:
+        """One round."""
+        self._grown = 0
+        self._crowded.clear()
+        polls = await self._rows(retention.prune_polls, now - settings.poll_retention_seconds)
+        changes = 0
+        if settings.change_retention_seconds is not None:
+            changes = await self._rows(retention.prune_changes, now - settings.change_retention_seconds)
+        contents, freed = await self._contents(settings, now)
+        return PruneResult(polls, contents, freed, changes)
+
+    async def _rows(self, prune: Callable[[Connection, float], int], before: float) -> int:
+        gone = 0
+        while deleted := await self._database.write(lambda c: prune(c, before)):
+            gone += deleted
+        return gone
+
+    async def _contents(self, settings: StorageSettings, now: float) -> tuple[int, int]:
+        """How many contents went, and how many bytes."""
+        sql, keep, before = self._sql, settings.keep_contents, now - settings.content_retention_seconds
+        while await self._database.write(lambda c: content_use.count_new(c, sql, keep)):
+            pass
+        old, old_bytes = await self._drop(lambda c, _: content_retention.expire(c, sql, before, keep))
+        excess = await self._excess_bytes(settings.content_cap_bytes)
+        more, more_bytes = await self._drop(lambda c, left: content_retention.give_way(c, sql, left), excess)
+        return old + more, old_bytes + more_bytes
+
+    async def _drop(self, work: Callable[[Connection, int], Dropped], most: int | None = None) -> tuple[int, int]:
+        """Repeats a piece of work until nothing is left of it, or so many bytes are gone; contents and bytes."""
+        contents = freed = 0
+        while most is None or freed < most:
+            left = 0 if most is None else most - freed
+            dropped = await self._database.write(lambda c, left=left: work(c, left))  # type: ignore[misc]
+            if not dropped.sites:
+                break
+            contents, freed = contents + dropped.contents, freed + dropped.bytes
+        return contents, freed
+
+    async def _excess_bytes(self, cap: int) -> int:
+        """How much is to go under the cap: with some to spare, so that it need not be summed anew each time."""
+        if await self._database.read(content_use.bytes_at_most) <= cap:
+            return 0
+        used = await self._database.write(content_use.sum_up)
+        return used - cap + cap // _SPARE if used > cap else 0

@@ -1,0 +1,122 @@
+"""What every answer tells browsers, and who is told which program this is."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.responses import HTMLResponse
+from starlette.types import Receive, Scope, Send
+
+from pollerd.api import ApiSettings, create_api
+from pollerd.api.answer_headers import AnswerHeaders
+from pollerd.api.gatekeeper import MAX_BODY_BYTES
+
+from .conftest import Api, NewApi, Reply, served
+
+TOKEN = {"headers": {"Authorization": "Bearer full-token"}}
+
+
+def assert_inert(reply: Reply) -> None:
+    assert reply.headers.getall("X-Content-Type-Options") == ["nosniff"]
+    assert reply.headers.getall("Content-Security-Policy") == ["default-src 'none'"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/sites", 200),
+        ("GET", "/sites/export", 200),
+        ("GET", "/sites/export?format=text", 200),
+        ("GET", "/changes.atom", 200),
+        ("GET", "/allocation", 200),
+        ("GET", "//openapi.json", 200),
+        ("GET", "//metrics", 200),
+        ("HEAD", "//metrics", 405),
+        ("GET", "//readyz", 200),
+        ("GET", "//nowhere", 404),
+        ("GET", "/sites/7", 404),
+        ("GET", "/sites?limit=0", 422),
+        ("POST", "/sites", 415),
+        ("PUT", "/sites", 405),
+        ("OPTIONS", "/sites", 405),
+    ],
+)
+async def test_every_answer_is_taken_for_what_it_says(api: Api, method: str, path: str, status: int) -> None:
+    reply = await api(method, path)
+    assert reply.status == status
+    assert_inert(reply)
+
+
+async def test_refusals_too(api: Api, new_api: NewApi) -> None:
+    assert_inert(await api("GET", "//healthz"))
+    foreign = await api("GET", "/sites", headers={"Host": "evil.example"})
+    large = await api("POST", "/sites", data=b" " * (MAX_BODY_BYTES + 1))
+    assert (foreign.status, large.status) == (403, 413)
+    assert_inert(foreign)
+    assert_inert(large)
+    guarded = await new_api(ApiSettings.listening("127.0.0.1:0", token="full-token"))
+    unknown = await guarded("GET", "/sites")
+    assert unknown.status == 401
+    assert_inert(unknown)
+
+
+async def test_streams_too(api: Api) -> None:
+    async with api.session.get(f"{api.root}/api/v1/events") as response:
+        assert_inert(Reply(response.status, response.headers, b""))
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_faults_too(api: Api) -> None:
+    class Nothing:
+        def __getattr__(self, name: str) -> None:
+            raise ZeroDivisionError(name)
+
+    app = create_api(Nothing(), api.store, CollectorRegistry(), ApiSettings(), "1.2.3")  # type: ignore[arg-type]
+    async with served(app) as root, api.session.get(f"{root}/api/v1/allocation") as response:
+        assert response.status == 500
+        assert_inert(Reply(response.status, response.headers, b""))
+
+
+async def test_a_page_brings_a_policy_of_its_own() -> None:
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {"Content-Security-Policy": "default-src 'self'"}
+        await HTMLResponse("<p>hello", headers=headers)(scope, receive, send)
+
+    sent = []
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    async def receive():
+        return {"type": "http.request"}
+
+    await AnswerHeaders(page)({"type": "http", "method": "GET", "headers": []}, receive, send)
+    headers = sent[0]["headers"]
+    assert [v for k, v in headers if k == b"content-security-policy"] == [b"default-src 'self'"]
+    assert [v for k, v in headers if k == b"x-content-type-options"] == [b"nosniff"]
+
+
+def build_info(reply: Reply) -> bytes:
+    return next(line for line in reply.body.splitlines() if line.startswith(b"pollerd_build_info{"))
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/openmetrics-text; version=1.0.0"])
+async def test_the_version_is_for_who_shows_a_token(new_api: NewApi, kind: str) -> None:
+    guarded = await new_api(ApiSettings.listening("127.0.0.1:0", token="full-token", read_token="reader"))
+    for token, version in [(None, b""), ("wrong", b""), ("full-token", b"1.2.3"), ("reader", b"1.2.3")]:
+        headers = {"Accept": kind, **({} if token is None else {"Authorization": f"Bearer {token}"})}
+        reply = await guarded("GET", "//metrics", headers=headers)
+        assert (reply.status, build_info(reply)) == (200, b'pollerd_build_info{version="' + version + b'"} 1.0')
+
+
+async def test_without_tokens_nobody_is_known_unless_the_user_says_so(api: Api, new_api: NewApi) -> None:
+    assert b'version=""' in build_info(await api("GET", "//metrics"))
+    assert b'version=""' in build_info(await api("GET", "//metrics", **TOKEN))
+    telling = await new_api(ApiSettings.listening("127.0.0.1:0", metrics_version=True))
+    assert b'version="1.2.3"' in build_info(await telling("GET", "//metrics"))
+
+
+def test_the_application_is_what_others_may_serve(api: Api) -> None:
+    app = create_api(api.control, api.store, CollectorRegistry(), ApiSettings(), "1.2.3")
+    assert isinstance(app, FastAPI)

@@ -1,0 +1,98 @@
+"""What commands that call a daemon load: little, so that they answer at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pkgutil
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from pollerd import allocation
+from pollerd.allocation.registered import NAMES
+from pollerd.cli.commands import COMMANDS
+from pollerd.cli.site_commands import COMMANDS as SITES
+from tests.support.process import environment
+
+HEAVY = frozenset({"aiohttp", "alembic", "asyncio", "fastapi", "numpy", "sqlalchemy", "structlog", "uvicorn", "uvloop"})
+LISTS_MODULES = """
+import atexit, json, sys
+atexit.register(lambda: print("\\nMODULES" + json.dumps(sorted(sys.modules)), file=sys.stderr))
+sys.argv[0] = "pollerd"
+from pollerd.cli import main
+main()
+"""
+NOBODY = "http://127.0.0.1:9"
+"""The discard port of loopback: nobody answers, and the command ends after it has loaded all it calls with."""
+TO_A_DAEMON = ("--url", NOBODY)
+
+
+async def modules_of(*arguments: str, cwd: Path) -> set[str]:
+    """The modules that were loaded when the command ended."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", LISTS_MODULES, *arguments),
+        env=environment(),
+        cwd=cwd,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, err = await process.communicate()
+    said, _, listed = err.decode().rpartition("\nMODULES")
+    assert "Traceback" not in said, said
+    return set(json.loads(listed))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [
+        (("--version",), 180),
+        (("--help",), 380),
+        (("run", "--help"), 490),
+        (("sites", "--help"), 450),
+        (("sites", "list", *TO_A_DAEMON), 390),
+        (("sites", "edit", "1", "--weight", "2", *TO_A_DAEMON), 390),
+        (("changes", *TO_A_DAEMON), 370),
+        (("changes", "--follow", *TO_A_DAEMON), 370),
+        (("diff", "1", *TO_A_DAEMON), 370),
+        (("collection", "status", *TO_A_DAEMON), 360),
+        (("doctor", *TO_A_DAEMON), 380),
+        (("tokens",), 340),
+        (("config", "check"), 410),
+        (("config", "show"), 410),
+        (("config", "key"), 410),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else None,
+)
+async def test_a_command_loads_little(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
+    """`most`: an eighth above the modules counted when this was written, of which Python and Typer load 300."""
+    loaded = await modules_of(*arguments, cwd=tmp_path)
+    assert not HEAVY & loaded
+    assert not {name for name in loaded if name.startswith("pollerd.") and name.endswith(".public")}
+    assert len(loaded) <= most
+
+
+def test_the_names_of_allocators_are_those_registered() -> None:
+    assert allocation.names() == NAMES
+
+
+@pytest.mark.parametrize("package", ["allocation", "api", "daemon", "fetching", "scheduling", "storage"])
+def test_a_package_hands_out_its_public_names(package: str) -> None:
+    """None may be called like a submodule: the import system would put the module in its place."""
+    module, public = import_module(f"pollerd.{package}"), import_module(f"pollerd.{package}.public")
+    assert not {found.name for found in pkgutil.iter_modules(module.__path__)} & set(public.__all__)
+    for name in public.__all__:
+        assert getattr(module, name) is getattr(public, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = module.nothing
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *(f"sites {name}" for name in SITES)])
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
+    where, told = SITES[name.removeprefix("sites ")] if name.startswith("sites ") else COMMANDS[name]
+    module, attribute = where.split(":")
+    found = getattr(import_module(f"pollerd.cli.{module}"), attribute)
+    own = found.info.help if hasattr(found, "info") else found.__doc__
+    assert own.startswith(told.removesuffix("."))

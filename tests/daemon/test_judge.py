@@ -1,0 +1,66 @@
+"""What follows from a refusal: the pause grows with every one in a row, and Retry-After can only lengthen it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pollerd.daemon.finding import Finding
+from pollerd.daemon.judge import Judgement, Standing, judge
+from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect
+from pollerd.scheduling import SchedulingSettings
+from pollerd.storage import SiteMemory
+
+SETTINGS = SchedulingSettings(backoff_base_seconds=60.0, backoff_cap_seconds=86_400.0)
+
+
+def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> Judgement:
+    """`in_a_row`: refusals of the host and failures of the site before this one."""
+    standing = Standing(failures=in_a_row, last_seen_at=None, host_throttles=in_a_row)
+    finding = Finding(0, SiteMemory(1, "http://a.example/", baseline=Baseline()), outcome)
+    return judge(finding, standing, "", SETTINGS, np.random.default_rng(seed))
+
+
+def refusal(status: int, retry_after: float | None) -> Outcome:
+    return Outcome(OutcomeKind.THROTTLED, started_at=1000.0, duration=0.0, status=status, retry_after=retry_after)
+
+
+@given(
+    st.sampled_from([429, 503]),
+    st.one_of(st.none(), st.floats(allow_nan=True)),
+    st.integers(2, 12),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_pause_is_never_shorter_than_the_backoff(
+    status: int, retry_after: float | None, in_a_row: int, seed: int
+) -> None:
+    judgement = judged(refusal(status, retry_after), in_a_row=in_a_row, seed=seed)
+    least = min(SETTINGS.backoff_cap_seconds, 60.0 * 2.0**in_a_row) / 2
+    assert judgement.host_pause_seconds is not None
+    assert least <= judgement.host_pause_seconds <= SETTINGS.backoff_cap_seconds
+    assert judgement.record.not_before is not None
+    assert least <= judgement.record.not_before - 1000.0 <= SETTINGS.backoff_cap_seconds
+    assert judgement.host_throttles == in_a_row + 1
+
+
+def test_retry_after_lengthens_the_pause() -> None:
+    assert judged(refusal(429, 3000.0)).host_pause_seconds == 3000.0
+    assert judged(refusal(429, 1e9)).host_pause_seconds == 86_400.0
+
+
+@pytest.mark.parametrize(("status", "row"), [(500, 3), (502, 3), (404, 0), (None, 3)])
+def test_only_an_answer_ends_the_row(status: int | None, row: int) -> None:
+    kind = OutcomeKind.TIMEOUT if status is None else OutcomeKind.SERVER_ERROR
+    judgement = judged(Outcome(kind, started_at=0.0, duration=0.0, status=status), in_a_row=3)
+    assert judgement.host_throttles == row
+    assert judgement.host_pause_seconds is None
+
+
+def test_a_redirect_whose_host_was_busy_waits_for_that_host_and_no_longer() -> None:
+    hop = (Redirect(302, "http://b.example/"),)
+    outcome = Outcome(OutcomeKind.THROTTLED, 1000.0, 0.0, status=302, retry_after=7.0, redirects=hop)
+    judgement = judged(outcome, in_a_row=9)
+    assert judgement.record.not_before == 1007.0
+    assert judgement.host_pause_seconds is None

@@ -1,0 +1,130 @@
+"""The list of `pollerd run`: every format, and what --sync sets back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from pollerd.errors import ConfigError
+from pollerd.listing import check_list, list_at_once, read_list
+from pollerd.model import Access, Credentials, Site, SiteSpec
+from pollerd.storage import StorageSettings, Store, new_key
+from tests.daemon.conftest import Running, Start
+
+A, B, C = "https://a.invalid/", "https://b.invalid/", "https://c.invalid/"
+LISTS = {
+    "txt": f"{A}\n# none\n{B}\n",
+    "csv": f"url,weight,tags\n{A},2,x;y\n{B},,\n",
+    "jsonl": f'{{"url": "{A}", "weight": 2, "tags": ["x", "y"]}}\n{{"url": "{B}"}}\n',
+    "opml": f'<opml version="2.0"><body><outline text="x" xmlUrl="{A}"/><outline xmlUrl="{B}"/></body></opml>',
+    "toml": f'[[sites]]\nurl = "{A}"\nweight = 2\ntags = ["x", "y"]\n[[sites]]\nurl = "{B}"\n',
+    "yaml": f"sites:\n- {{url: '{A}', weight: 2, tags: [x, y]}}\n- {B}\n",
+}
+
+
+@pytest.fixture
+def said() -> Iterator[CapturingLogger]:
+    logger, before = CapturingLogger(), structlog.get_config()
+    structlog.configure(processors=[structlog.processors.add_log_level], logger_factory=lambda *_: logger)
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield logger
+    structlog.configure(**before)
+    root.handlers[:], root.level = handlers, level
+
+
+async def sites_of(store: Store) -> dict[str, Site]:
+    return {site.spec.url: site async for site in store.iter_sites()}
+
+
+def events(said: CapturingLogger, name: str) -> list[dict[str, Any]]:
+    return [call.kwargs for call in said.calls if call.kwargs.get("event") == name]
+
+
+@pytest.mark.parametrize("suffix", LISTS)
+async def test_every_format(start: Start, tmp_path: Path, said: CapturingLogger, suffix: str) -> None:
+    file = tmp_path / f"sites.{suffix}"
+    file.write_text(LISTS[suffix])
+    check_list(file)
+    assert list_at_once(file).getvalue() == file.read_bytes()
+    async with start() as running:
+        await read_list(file, running.control, sync=False)
+        found = await sites_of(running.store)
+    assert list(found) == [A, B]
+    if suffix not in ("txt", "opml"):
+        assert (found[A].spec.weight, found[A].spec.tags) == (2.0, ("x", "y"))
+    assert events(said, "list_read")[0]["added"] == 2
+
+
+@pytest.mark.parametrize("name", ["sites.json", "sites.xlsx", "list.conf"])
+def test_an_unknown_format_names_the_known(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text(A)
+    with pytest.raises(ConfigError, match=r"unknown format \.\w+; known are \.txt, \.csv, .*\.yml"):
+        check_list(file)
+
+
+def test_what_is_broken_as_a_whole_is_told_at_the_start(tmp_path: Path) -> None:
+    file = tmp_path / "sites.toml"
+    file.write_text("[[sites]\n")
+    with pytest.raises(ConfigError, match=r"urls: .*sites\.toml: no TOML"):
+        check_list(file)
+
+
+async def settled(running: Running, file: Path, text: str) -> dict[str, Site]:
+    file.write_text(text)
+    await read_list(file, running.control, sync=True)
+    return await sites_of(running.store)
+
+
+async def test_sync_makes_the_file_the_whole_truth(
+    start: Start, any_database: str, tmp_path: Path, said: CapturingLogger
+) -> None:
+    """Settings, tags, pauses and secrets come to be the file's; what it leaves out goes back to its default."""
+    secret = Access((("Cookie", "id=7"),), Credentials("reader", "hush"), "http://proxy.invalid:3128")
+    async with start(url=any_database, storage=StorageSettings(secret_key=new_key())) as running:
+        drifted = SiteSpec(A, 9.0, 2.0, ("hand",), 5.0, 50.0, 500.0, secret, True)
+        await running.control.add_sites([drifted, SiteSpec(B, tags=("x",)), SiteSpec(C)])
+        gone = (await running.store.find_site(C)).id  # type: ignore[union-attr]
+        file = tmp_path / "sites.yaml"
+        text = f"defaults: {{weight: 3}}\nsites:\n- {{url: '{A}', max_interval: 1h, tags: [file]}}\n- {B}\n- {A}\n"
+        found = await settled(running, file, text)
+        assert found.keys() == {A, B}
+        assert found[A].spec == SiteSpec(A, 3.0, tags=("file",), max_interval=3600.0)
+        assert found[B].spec == SiteSpec(B, 3.0)
+        table = running.daemon._fleet.sites
+        slot = table.slot_of(found[A].id)
+        assert (table.weight[slot], table.max_interval[slot], bool(table.paused[slot])) == (3.0, 3600.0, False)
+        assert table.slot_of(gone) is None
+        read = events(said, "list_read")[-1]
+        assert (read["changed"], read["existing"], read["removed"], read["rejected"]) == (2, 2, 1, 1)
+        assert "stands in the list before" in events(said, "line_rejected")[-1]["reason"]
+        again = await settled(running, file, text)
+        assert events(said, "list_read")[-1]["changed"] == 0
+        assert {url: site.spec for url, site in again.items()} == {url: site.spec for url, site in found.items()}
+
+
+async def test_without_sync_what_is_there_stays_as_it_is(start: Start, tmp_path: Path) -> None:
+    file = tmp_path / "sites.csv"
+    file.write_text(f"url,weight\n{A},7\n{B},7\n")
+    async with start() as running:
+        await running.control.add_sites([SiteSpec(A, 2.0), SiteSpec(C)])
+        await read_list(file, running.control, sync=False)
+        assert {url: site.spec.weight for url, site in (await sites_of(running.store)).items()} == {A: 2, B: 7, C: 1}
+
+
+async def test_a_slip_of_the_pen_removes_no_site(start: Start, tmp_path: Path, said: CapturingLogger) -> None:
+    """A site whose line cannot be used is not gone from the list; what is no URL was never a site."""
+    file = tmp_path / "sites.jsonl"
+    async with start() as running:
+        await running.control.add_sites([SiteSpec(A), SiteSpec(B), SiteSpec(C)])
+        for broken in (f'{{"url": "{A}", "weight": -1}}', f'{{"url": "{A}", "wieght": 1}}', f'{{"url": "{A}"'):
+            assert (await settled(running, file, f'{broken}\n{{"url": "{B}"}}\n')).keys() == {A, B, C}
+            assert "nothing is removed" in events(said, "sync_refused")[-1]["reason"]
+        assert (await settled(running, file, f'{{"url": "nonsense"}}\n{{"url": "{B}"}}\n')).keys() == {B}

@@ -1,0 +1,164 @@
+"""How long sites are believed unchanged, and that choosing lets them be for so long."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pollerd import allocation
+from pollerd.allocation import EvidenceBatch
+from pollerd.errors import InvalidValueError
+from pollerd.model import STATE_CODE, SiteState
+from pollerd.scheduling import Bounds, Chooser, Limit, SchedulingSettings, first_waits, reach, waits
+from tests.scheduling.test_capacity import tables as spaced
+from tests.scheduling.test_choice import NOW, SETTINGS, ByElapsed, chosen, tables
+
+DAY = 86_400.0
+
+
+class Known:
+    """Believes in given rates, float64[n] 1/s; nan: in nothing."""
+
+    def __init__(self, *rates: float) -> None:
+        self.rates = np.array(rates)
+
+    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(-np.expm1(-self.rates[slots] * elapsed))
+
+
+def wait(believer: object, slots: int, min_yield: float = 0.01, longest: float = DAY) -> NDArray[np.float64]:
+    bounds = Bounds(np.full(slots, min_yield), np.full(slots, longest))
+    return waits(believer, np.arange(slots), bounds)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("min_yield", [0.001, 0.01, 0.1, 0.5])
+def test_the_chance_of_a_change_is_the_yield_when_the_wait_ends(min_yield: float) -> None:
+    rates = np.geomspace(1e-3, 1e-5, 30)
+    found = wait(Known(*rates), 30, min_yield, longest=1e9)
+    np.testing.assert_allclose(-np.expm1(-rates * found), min_yield, rtol=0.02)
+
+
+def test_a_wait_below_a_second_is_told_too() -> None:
+    assert wait(Known(1.0), 1)[0] == pytest.approx(0.01, rel=0.02)
+
+
+def test_waits_end_at_the_longest_whatever_is_believed() -> None:
+    assert wait(Known(1e-12, 0.0), 2, longest=5_000.0).tolist() == [5_000.0, 5_000.0]
+
+
+def test_nothing_believed_and_no_yield_wanted_are_no_reason_to_wait() -> None:
+    assert wait(Known(math.nan, math.nan), 2).tolist() == [0.0, 0.0]
+    assert wait(Known(1e-9), 1, min_yield=0.0).tolist() == [0.0]
+    mixed = Bounds(np.array([0.0, 0.01]), np.array([DAY, DAY]))
+    assert waits(Known(1e-9, 1e-9), np.arange(2), mixed).tolist() == [0.0, DAY]
+
+
+def test_a_page_never_seen_to_change_is_asked_more_and_more_rarely() -> None:
+    """The chance is an expectation over what is believed: no rate is ruled out at once, all get less likely."""
+    n, gap, now, gaps = 50, 30.0, 0.0, []
+    whittle = allocation.create("whittle", budget=n / gap, rng=np.random.default_rng(0))
+    all_of_them = np.arange(n)
+    whittle.add(all_of_them, np.ones(n), np.ones(n))
+    for _ in range(40):
+        now += gap
+        whittle.observe(all_of_them, np.full(n, gap), EvidenceBatch(np.zeros(n, np.bool_)), now)
+        gap = max(30.0, float(wait(whittle, n).mean()))
+        whittle.budget = n / gap  # as the daemon tells what can be spent
+        gaps.append(gap)
+    assert gaps[0] == 30.0, "the second poll found nothing new: the page is not given up for that"
+    assert gaps[-1] > 1.5 * gaps[0]
+    assert max(np.divide(gaps[1:], gaps[:-1])) < 2.0, "rarer little by little"
+
+
+def test_first_waits_double() -> None:
+    found = first_waits(np.array([0, 1, 2, 3, 13, 2_000_000_000], np.int32))
+    assert found[:4].tolist() == [30.0, 30.0, 60.0, 120.0]
+    assert found[4] > DAY
+    assert np.isfinite(found).all()
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_site_believed_unchanged_is_left_alone_until_then() -> None:
+    sites, hosts = tables(3, 3)
+    sites.put("quiet_until", 2, NOW + 0.1)
+    sites.put("quiet_until", 1, NOW)
+    assert chosen(sites, hosts, 3) == [1, 0]
+
+
+def test_what_was_asked_for_comes_at_once() -> None:
+    sites, hosts = tables(3, 3)
+    sites.put("quiet_until", slice(0, 3), NOW + 1e6)
+    assert chosen(sites, hosts, 3) == []
+    sites.asap[1] = True
+    assert chosen(sites, hosts, 3) == [1]
+
+
+def test_a_site_never_polled_waits_for_no_yield() -> None:
+    sites, hosts = tables(2, 2, known=False)
+    assert sorted(chosen(sites, hosts, 2)) == [0, 1]
+
+
+def test_a_twin_comes_though_its_site_is_believed_unchanged() -> None:
+    sites, hosts = tables(1, 1)
+    sites.last_poll[0] = sites.last_seen[0] = NOW - 2
+    sites.history[0], sites.history_length[0] = 0b11, 2
+    sites.put("quiet_until", 0, NOW + 1e6)
+    chooser = Chooser(sites, hosts, SETTINGS)
+    chooser.noise.earn(1_000)
+    assert chooser.choose(ByElapsed(), NOW, 3, 100.0, 8).polls == [0]
+
+
+def test_a_reused_slot_is_not_believed_unchanged() -> None:
+    sites, _ = tables(2, 2)
+    sites.put("quiet_until", 1, NOW + 1e6)
+    sites.remove(1)
+    assert sites.add([9]).tolist() == [1]
+    assert sites.quiet_until[1] == -math.inf
+
+
+def test_without_min_yields_the_column_takes_no_room() -> None:
+    sites, _ = tables(4, 4)
+    sites.put("quiet_until", np.arange(4), np.full(4, -math.inf))
+    assert sites.is_as_ever("quiet_until")
+
+
+# --- what can be spent -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_believed_unchanged_needs_no_budget() -> None:
+    settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
+    sites, hosts = spaced(settings, [0, 1, 2])
+    sites.last_seen[:3] = NOW
+    sites.put("quiet_until", np.arange(3), NOW + np.array([10.0, 300.0, -math.inf]))
+    assert reach(sites, hosts, settings).total == pytest.approx(1 / 30 + 1 / 300 + 1 / 30)
+    assert reach(sites, hosts, settings, whatever_is_believed=True).total == pytest.approx(3 / 30)
+
+
+def test_what_binds() -> None:
+    settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
+    sites, hosts = spaced(settings, [0, 1, 2])
+    assert reach(sites, hosts, settings).binding(0.05) is Limit.BUDGET
+    assert reach(sites, hosts, settings).binding(5.0) is Limit.MIN_INTERVAL
+    sites.last_seen[:3] = NOW
+    sites.put("quiet_until", np.arange(3), NOW + np.array([40.0, 300.0, -math.inf]))
+    assert reach(sites, hosts, settings).binding(5.0) is Limit.MIN_YIELD
+    sites.put("told_ttl", np.arange(3), np.array([40.0, 300.0, 0.0]))
+    assert reach(sites, hosts, settings).binding(5.0) is Limit.TTL
+    crowd, host = spaced(settings, [0] * 60)
+    assert reach(crowd, host, settings).binding(5.0) is Limit.HOST_INTERVAL
+    np.testing.assert_allclose(reach(crowd, host, settings).stretch, 2.0)
+    crowd.state[:60] = STATE_CODE[SiteState.GONE]
+    assert reach(crowd, host, settings).binding(5.0) is Limit.NO_SITES
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0, math.nan])
+def test_settings_that_cannot_be(value: float) -> None:
+    with pytest.raises(InvalidValueError, match="min_yield"):
+        SchedulingSettings(min_yield=value)
+    with pytest.raises(InvalidValueError, match="max_silence_seconds"):
+        SchedulingSettings(max_silence_seconds=0.0)
