@@ -27,11 +27,15 @@ class Turns:
         return host == self._own or host in self._held
 
     async def wait(self, host: int, deadline: float) -> bool:
-        """Waits until another host slot may be asked; False where that is not before the deadline (epoch s)."""
-        while not self._hosts.may_start(host, now := self._clock()):
-            if max(self._hosts.ready_at_of(host), now) > deadline:
-                return False
-            await asyncio.sleep(_RETRY_SECONDS)
+        """Waits in line until another host slot may be asked; False where that is not before the deadline (epoch s)."""
+        self._hosts.line_up(host, self)
+        try:
+            while not self._hosts.may_start(host, now := self._clock(), self):
+                if max(self._hosts.ready_at_of(host), now) > deadline:
+                    return False
+                await asyncio.sleep(_RETRY_SECONDS)
+        finally:
+            self._hosts.leave_line(host, self)
         return True
 
     def take(self, host: int, now: float) -> None:

@@ -72,6 +72,7 @@ class HostTable(Columns):
         """Slot -> what an operator last did to the host; of most nobody ever did anything."""
         self._shelf = RobotsShelf()
         self._passing: dict[int, int] = {}
+        self._lines: dict[int, list[object]] = {}
         self._slot_by_name: dict[str, int] = {}
         self._slot_by_id: NDArray[np.int32] = np.full(0, -1, np.int32)
         self.begun_at = -math.inf
@@ -146,6 +147,7 @@ class HostTable(Columns):
         out = np.empty(self.size, np.bool_)
         for part in stretches(self.size):
             np.logical_and(~self.busy[part], self.ready_at(part) <= now, out=out[part])
+        out[list(self._lines)] = False
         return out
 
     def ready_at_of(self, slot: int) -> float:
@@ -160,9 +162,29 @@ class HostTable(Columns):
             return max(spaced, float(self.robots_retry_at[slot]))
         return spaced
 
-    def may_start(self, slot: int, now: float) -> bool:
-        """Whether a request to this host may start now."""
+    def may_start(self, slot: int, now: float, waiter: object = None) -> bool:
+        """Whether a request to this host may start now.
+
+        Those that wait in line go first, in its order; `waiter`: one of them, None: who is in no line.
+        """
+        line = self._lines.get(slot)
+        if line is not None and line[0] is not waiter:
+            return False
         return not self.busy[slot] and self.ready_at_of(slot) <= now
+
+    def line_up(self, slot: int, waiter: object) -> None:
+        """`waiter` is to ask the host when it may be; polls wait behind it, as they can be of any other host.
+
+        At a host that is polled again as soon as it may be, its turn would never come otherwise.
+        """
+        self._lines.setdefault(slot, []).append(waiter)
+
+    def leave_line(self, slot: int, waiter: object) -> None:
+        """`waiter` asks now, or has given up."""
+        line = self._lines[slot]
+        line.remove(waiter)
+        if not line:
+            del self._lines[slot]
 
     def start(self, slot: int, now: float) -> None:
         """A request to the host starts."""
