@@ -190,7 +190,7 @@ class Fleet:
             return
         slots = self.sites.add(site_ids)
         table = self.sites
-        table.host[slots] = [self.hosts.add(*host) for host in hosts]
+        table.host[slots] = self.hosts.add_many(hosts)
         for name in ("weight", "cost", *_OPTIONAL):
             table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]

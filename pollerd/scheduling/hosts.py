@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,13 @@ class HostTable(Columns):
         self._slot_by_name[name] = slot
         self._take_id(slot, host_id)
         return slot
+
+    def add_many(self, hosts: Sequence[tuple[int, str]]) -> NDArray[np.int32]:
+        """`add` of each of the stored hosts (id, name): int32[k]. Most of a list's are known by their ids."""
+        slots = self.slots_of_ids(np.array([host_id for host_id, _ in hosts], np.int64))
+        for place in np.flatnonzero(slots < 0).tolist():
+            slots[place] = self.add(*hosts[place])
+        return slots
 
     def _take_id(self, slot: int, host_id: int) -> None:
         self.host_id[slot] = host_id

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
@@ -160,7 +160,7 @@ class Sites:
         if unknown or ("url" in changes) != ("host" in changes):
             allowed = "among " + ", ".join(SiteChanges.__annotations__) + "; url and host together"
             raise InvalidValueError("changes", allowed, sorted(changes))
-        given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__dataclass_fields__}
+        given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
         spec = replace(before.spec, **given)
         check_spec(spec)
         values: dict[str, Any] = {name: getattr(spec, name) for name in _SETTINGS}
