@@ -17,6 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.allocation.since import Since
 from pollerd.allocation.ties import GOLDEN_SECTION
 from pollerd.columns import lengthen, rows_of
 
@@ -106,7 +107,7 @@ class Shortlist:
         return eligible > _MOST * _places(eligible, k)
 
     def to_look_at(
-        self, free: NDArray[np.bool_], elapsed: NDArray[np.float64], progress: float, latest: float, k: int
+        self, free: NDArray[np.bool_], elapsed: NDArray[np.float64] | Since, progress: float, latest: float, k: int
     ) -> NDArray[np.bool_]:
         """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n].
 

@@ -27,6 +27,7 @@ from pollerd.allocation.learning.words import words
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
+from pollerd.allocation.since import Since
 from pollerd.allocation.ties import tie_breaks
 from pollerd.allocation.validation import host_numbers, positive
 from pollerd.columns import rows_of
@@ -140,17 +141,26 @@ class Whittle(Allocator):
         Above 65,536 slots the first look, a lesson or a change of the cycle reaches all of them over several choices,
         one for each 32,768 of them.
         """
+        return self._select(self._roster.check_elapsed(elapsed)[: self._roster.n], now, eligible, k)
+
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """The same choice; what has elapsed is worked out stretch by stretch, as it is looked at."""
+        return self._select(Since(self._roster.check_elapsed(last_seen), now), now, eligible, k)
+
+    def _select(
+        self, elapsed: NDArray[np.float64] | Since, now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
         n = self._roster.n
-        elapsed = self._roster.check_elapsed(elapsed)[:n]
         free = eligible[:n] & self._roster.used[:n]
         number = int(np.count_nonzero(free))
         if k <= 0 or not number:
             return np.empty(0, np.int64)
-        never = _never_polled(free, elapsed, k)
+        latest = self._settings.starvation_cycles * self._belief.cycle
+        never, late = _pressing(free, elapsed, latest, k)
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
-        latest = self._settings.starvation_cycles * self._belief.cycle
-        late = _late(free, elapsed, latest)
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
         self._sweep_where_all_has_changed()
@@ -336,22 +346,26 @@ class Whittle(Allocator):
         self._shortlist.clear()
 
 
-def _never_polled(free: NDArray[np.bool_], elapsed: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The first of the free slots that were never polled, int64[<= k]."""
-    found: list[NDArray[np.int64]] = []
+def _pressing(
+    free: NDArray[np.bool_], elapsed: NDArray[np.float64] | Since, latest: float, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
+    polled longer ago than `latest` s, int64[m]."""
+    never: list[NDArray[np.int64]] = []
+    late: list[NDArray[np.int64]] = []
     for part in rows_of(free):
-        found.append(_named(part, free[part] & (elapsed[part] == np.inf)))
-        k -= len(found[-1])
+        gap = elapsed[part]
+        chosen = free[part] & (gap > latest)
+        if not chosen.any():
+            continue
+        never.append(_named(part, chosen & (gap == np.inf)))
+        late.append(_named(part, chosen & (gap < np.inf)))
+        k -= len(never[-1])
         if k <= 0:
-            found[-1] = found[-1][: len(found[-1]) + k]
+            never[-1] = never[-1][: len(never[-1]) + k]
             break
-    return np.concatenate(found)
-
-
-def _late(free: NDArray[np.bool_], elapsed: NDArray[np.float64], latest: float) -> NDArray[np.int64]:
-    """The free slots that were polled, but longer ago than `latest` s, int64[k]."""
-    found = [_named(part, free[part] & (elapsed[part] > latest) & (elapsed[part] < np.inf)) for part in rows_of(free)]
-    return np.concatenate(found)
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *never]), np.concatenate([none, *late])
 
 
 def _named(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -212,6 +212,8 @@ class Outlook:
 
     def _maximum_intervals_feasible(self) -> bool:
         sites, n = self._fleet.sites, self._fleet.sites.size
+        if self._fleet.settings.max_interval_seconds == math.inf and sites.is_as_ever("max_interval"):
+            return True
         own = sites.max_interval[:n]
         maximum = np.where(np.isnan(own), self._fleet.settings.max_interval_seconds, own)
         load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from pollerd.columns import stretches
 from pollerd.scheduling.hosts import HostTable
-from pollerd.scheduling.noise import SUSPECT_AFTER
 from pollerd.scheduling.sites import SiteTable
+from pollerd.scheduling.standing import SUSPECT_AFTER
 
 _COMMIT_SECONDS = 0.25
 """A poll under way is not over and committed sooner."""
