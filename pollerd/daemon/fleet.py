@@ -83,8 +83,9 @@ class Fleet:
 
     def load_hosts(self, hosts: Sequence[HostRow]) -> None:
         """Takes over hosts that storage kept, some at a time, before their sites."""
-        for row in hosts:
-            self._load_host(row)
+        slots = self.hosts.add_many([(row.id, row.name) for row in hosts])
+        for slot, row in zip(slots.tolist(), hosts, strict=True):
+            self._load_host(slot, row)
 
     def expect(self, sites: int) -> None:
         """Makes room for so many sites at once: growing bit by bit with them copies all columns again and again."""
@@ -143,11 +144,12 @@ class Fleet:
             self.unusable |= {site_id: f"host_id: must be a host's; given: {host_id}" for site_id, host_id in ids}
         return hosts
 
-    def _load_host(self, row: HostRow) -> None:
-        slot = self.hosts.add(row.id, row.name)
-        self.hosts.last_start[slot] = -math.inf if row.last_start_at is None else row.last_start_at
-        self.hosts.paused_until[slot] = row.paused_until or 0.0
-        self.hosts.throttles[slot] = row.throttles
+    def _load_host(self, slot: int, row: HostRow) -> None:
+        if row.last_start_at is not None:
+            self.hosts.last_start[slot] = row.last_start_at
+        if row.paused_until or row.throttles:
+            self.hosts.paused_until[slot] = row.paused_until or 0.0
+            self.hosts.throttles[slot] = row.throttles
         if row.override is not None:
             self.hosts.load_override(slot, row.override)
         robots = row.robots

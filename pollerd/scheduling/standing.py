@@ -106,6 +106,13 @@ class Standing(Columns):
         self._look_at_pending()
         return self.code[: self._sites.size] < _GONE
 
+    def next_look(self) -> float:
+        """When a row is to be looked at next unless something happens, epoch s, inf: never; only where it is kept.
+
+        No site that waits becomes ready before; whoever is in flight is touched when that is over.
+        """
+        return float(self._seconds[0]) if self._seconds else np.inf
+
     def _rebuild(self, now: float, min_interval: float) -> None:
         self.touch_all()
         self._now, self._min_interval = now, min_interval

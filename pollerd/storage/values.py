@@ -146,8 +146,7 @@ class HostUpdate:
     robots: HostRobots | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(Struct, frozen=True, gc=False):
     """A host as kept. `name` is "host:port"."""
 
     id: int
