@@ -158,17 +158,18 @@ class Whittle(Allocator):
         if k <= 0 or not number:
             return np.empty(0, np.int64)
         latest = self._settings.starvation_cycles * self._belief.cycle
-        never, late = _pressing(free, elapsed, latest, k)
+        looking = self._shortlist if self._shortlist.worth_it(number, k) else None
+        progress = self._progress(now)
+        never, late, mask = _gone_through(free, elapsed, latest, k, looking, progress)
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
         self._sweep_where_all_has_changed()
-        if not self._shortlist.worth_it(number, k):
+        if looking is None:
             slots = np.flatnonzero(free)
             return _first(slots, self._urgency(slots, elapsed[slots], now), k)
-        progress = self._progress(now)
-        mask = self._shortlist.to_look_at(free, elapsed, progress, latest, k)
+        mask = self._shortlist.or_a_piece(mask, free, k)
         slots = np.flatnonzero(mask)
         value = self._urgency(slots, elapsed[slots], now)
         if len(slots) < number and not self._shortlist.enough(value, k):
@@ -346,16 +347,28 @@ class Whittle(Allocator):
         self._shortlist.clear()
 
 
-def _pressing(
-    free: NDArray[np.bool_], elapsed: NDArray[np.float64] | Since, latest: float, k: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _gone_through(
+    free: NDArray[np.bool_],
+    elapsed: NDArray[np.float64] | Since,
+    latest: float,
+    k: int,
+    shortlist: Shortlist | None,
+    progress: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
-    polled longer ago than `latest` s, int64[m]."""
+    polled longer ago than `latest` s, int64[m], and which may stand high by the `shortlist`, where one is given, bool[n].
+
+    In one pass: to bring millions of moments from memory takes longer than what is done with them.
+    """
     never: list[NDArray[np.int64]] = []
     late: list[NDArray[np.int64]] = []
+    mask = np.zeros(len(free), np.bool_)
+    reached = np.float32(0.0) if shortlist is None else shortlist.reached(progress)
     for part in rows_of(free):
-        gap = elapsed[part]
-        chosen = free[part] & (gap > latest)
+        gap, there = elapsed[part], free[part]
+        if shortlist is not None:
+            mask[part] = there & shortlist.may_stand(part, gap, reached, latest)
+        chosen = there & (gap > latest)
         if not chosen.any():
             continue
         never.append(_named(part, chosen & (gap == np.inf)))
@@ -365,7 +378,7 @@ def _pressing(
             never[-1] = never[-1][: len(never[-1]) + k]
             break
     none = np.empty(0, np.int64)
-    return np.concatenate([none, *never]), np.concatenate([none, *late])
+    return np.concatenate([none, *never]), np.concatenate([none, *late]), mask
 
 
 def _named(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
