@@ -173,7 +173,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @contextlib.asynccontextmanager
 async def databases(work: Path, server: str | None, *, kept: bool) -> AsyncIterator[list[str]]:
-    """URLs of two databases: SQLite files, empty unless they were kept, or on a PostgreSQL server, dropped at the end."""
+    """URLs of two databases: SQLite files, empty unless kept, or on a PostgreSQL server, where they go in the end."""
     names = [f"pollerd_scale_{'kept' if kept else os.getpid()}_{n}" for n in range(2)]
     if server is None:
         yield [f"sqlite+aiosqlite:///{work}/{name}.db" for name in names]

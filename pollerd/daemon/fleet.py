@@ -370,7 +370,7 @@ class Fleet:
         self._tell(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
 
     async def fit_budget_by_and_by(self) -> None:
-        """`fit_budget`; of a long list so that the loop turns meanwhile. One who comes while it is done waits for it."""
+        """`fit_budget`; of a long list so that the loop turns meanwhile. Whoever comes while it is done waits."""
         if self.sites.size <= _LONG:
             self.fit_budget()
             return

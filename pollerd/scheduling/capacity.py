@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +155,7 @@ def _pieces(rows: int) -> Iterator[slice]:
     return (slice(at, min(at + _PIECE, rows)) for at in range(0, rows, _PIECE))
 
 
-def _added(sums: NDArray[np.float64], more: NDArray[np.float64]) -> NDArray[np.float64]:
+def _added(sums: NDArray[np.float64], more: NDArray[Any]) -> NDArray[np.float64]:
     """The sum of both, as long as the longer: hosts may come meanwhile."""
     if len(more) > len(sums):
         sums, more = more.copy(), sums

@@ -38,7 +38,7 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
 
 
 def _due_of_many(sites: SiteTable, now: float) -> float:
-    """`next_due` of a long list: a look at all of it, and at all hosts, costs more than to choose in vain once a second.
+    """`next_due` of a long list: a look at all of it and all hosts costs more than to choose in vain once a second.
 
     While sites wait for their hosts alone, it is when choosing would be looked at next anyway.
     """

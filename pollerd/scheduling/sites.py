@@ -309,7 +309,9 @@ class SiteTable(Columns):
         self.twin_at[slot] = -math.inf
         self.touch([slot])
 
-    def changes_always(self, slots: NDArray[np.int64] | slice | None = None, after: int = _HISTORY_KNOWN) -> NDArray[np.bool_]:
+    def changes_always(
+        self, slots: NDArray[np.int64] | slice | None = None, after: int = _HISTORY_KNOWN
+    ) -> NDArray[np.bool_]:
         """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
 
         At most one in 16 did not. after: so many informative polls at least there must have been; after fewer than 4

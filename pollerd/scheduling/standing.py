@@ -32,8 +32,8 @@ class Standing(Columns):
     """What `SiteTable` says of each row, as of the last `update`, and how many sites stand where.
 
     Columns, each [capacity], meaningful up to the table's size:
-        ready bool: as `SiteTable.pollable` · known bool: it was polled · suspect bool: as `changes_always` after 2 polls ·
-        code uint8: its state, `PAUSED` or `EMPTY`
+        ready bool: as `SiteTable.pollable` · known bool: it was polled · suspect bool: as `changes_always` after 2
+        polls · code uint8: its state, `PAUSED` or `EMPTY`
 
     Whoever writes into the table's columns says so by `SiteTable.touch`. What becomes true by the clock alone is looked
     at when its moment comes: sites that wait stand in a calendar, by the second, those that wait long by the hour and

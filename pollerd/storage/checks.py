@@ -8,7 +8,6 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.texts import storable
 
-
 _USUAL = (1.0, 1.0, None, None, None, None)
 
 
