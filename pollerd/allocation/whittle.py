@@ -356,7 +356,7 @@ def _gone_through(
     progress: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
-    polled longer ago than `latest` s, int64[m]; and by the `shortlist`, where one is given, which may stand high, bool[n].
+    polled longer ago than `latest` s, int64[m]; which may stand high by the `shortlist`, where one is given, bool[n].
 
     In one pass: to bring millions of moments from memory takes longer than what is done with them.
     """
