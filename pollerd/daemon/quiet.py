@@ -31,8 +31,9 @@ def note_quiet(fleet: Fleet, slots: NDArray[np.int64]) -> None:
     if some.size:
         wait = np.maximum(_believed(fleet, some), told_waits(fleet, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
+    others = slots[sites.quiet_until[slots] != until]  # of millions never polled none is
     sites.put("quiet_until", slots, until)
-    sites.touch(slots)
+    sites.touch(others)
 
 
 def _believed(fleet: Fleet, slots: NDArray[np.int64]) -> NDArray[np.float64]:

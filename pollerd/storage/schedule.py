@@ -117,6 +117,9 @@ def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> di
 def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
     """Some hosts with ids above `after`, ordered by id; none: there are no more."""
     c = host.c
+    plain = _piece(connection, select(c.id, c.name), c.id, after)
+    if not plain:
+        return []
     statement = select(
         c.id,
         c.name,
@@ -133,7 +136,12 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
         host_override.c.paused,
         host_override.c.until,
     ).outerjoin_from(host, host_override, host_override.c.host_id == c.id)
-    return [_host(*row) for row in _piece(connection, statement, c.id, after)]
+    known = (c.last_start_at, c.paused_until, c.robots_kind, c.robots_at, host_override.c.host_id)
+    told = or_(c.throttles.is_distinct_from(0), *(column.is_not(None) for column in known))
+    statement = statement.where(c.id.between(plain[0][0], plain[-1][0]), told)
+    with connection.execute(statement) as result:  # of a new list's hosts nothing is known but their names
+        rows = {row[0]: _host(*row) for row in result.cursor.fetchall()}
+    return [rows.get(host_id) or HostRow(host_id, name) for host_id, name in plain]
 
 
 def _host(
