@@ -210,9 +210,9 @@ class _Turn:
 
     def take_from(self, wants: _Wants, group: NDArray[np.bool_], limit: int) -> None:
         """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
-        enough = limit * _ENOUGH_SHARE
+        enough, free = limit * _ENOUGH_SHARE, self.mask & group
         for _ in range(_ROUNDS):
-            free = self._free(group)
+            self._narrow(free)
             if limit <= 0 or not free.any():
                 return
             slots = wants.first(free, limit)
@@ -240,11 +240,19 @@ class _Turn:
 
     def _free(self, group: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """bool[size]: sites of the group whose host is not taken yet, and has, or may be asked for, its robots.txt."""
-        closed, free = self.claimed, self.mask & group
+        free = self.mask & group
+        self._narrow(free)
+        return free
+
+    def _narrow(self, free: NDArray[np.bool_]) -> None:
+        """Leaves in free, bool[size], sites whose host is not taken yet, and has, or may be asked for, its robots.txt.
+
+        Who is left out once is so for the rest of the turn: where few are left, only those are looked at again.
+        """
+        closed = self.claimed
         if len(self.choice.robots) >= self.robots_room:
             closed = closed | self.robots_wanted
         if closed.any():
             open_hosts = ~closed
             for part in rows_of(free):
                 free[part] &= open_hosts.take(self.host[part])
-        return free
