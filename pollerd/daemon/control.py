@@ -11,7 +11,6 @@ import numpy as np
 import structlog
 
 from pollerd import allocation
-from pollerd.daemon.binding import binding
 from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.collection import CollectionOutlook, CollectionView
 from pollerd.daemon.dispatcher import Dispatcher
@@ -36,7 +35,6 @@ from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.model import Site, SiteSpec, differing
-from pollerd.scheduling.waiting import waiting
 from pollerd.storage import (
     AddResult,
     AllocationRow,
@@ -448,10 +446,8 @@ class Control:
         )
 
     def binding(self) -> str | None:
-        """What keeps the budget from being used, in words; None: nothing, it is used. Takes time with many sites."""
-        fleet = self._fleet
-        held = waiting(fleet.sites, fleet.hosts, fleet.settings, self._clock())
-        return binding(held, fleet.settings, self._meter.rate() / self._gate.budget)
+        """What keeps the budget from being used, in words; None: nothing, it is used."""
+        return self.outlook.binding.now().in_short()
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

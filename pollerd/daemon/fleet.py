@@ -19,7 +19,6 @@ from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
 from pollerd.scheduling import (
     Crowding,
     HostTable,
-    Limit,
     NoiseCap,
     Reach,
     RobotsText,
@@ -65,8 +64,6 @@ class Fleet:
         """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
         self._fitted_sites = 0
         self._crowding: Crowding | None = None
-        self.binding = Limit.BUDGET
-        """What keeps most sites from being polled more often; looked at when the budget is fitted."""
         self.listeners: list[Callable[[Event], None]] = []
         """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
@@ -347,7 +344,6 @@ class Fleet:
         self._fitted_sites = len(self.sites)
         reach = self.reach()
         self._crowding = Crowding(reach.total, reach.by_host)
-        self.binding = reach.binding(self.budget)
         told = self.budget if reach.total >= self.budget else self.allocator_budget(self.budget)
         if abs(told - self.allocator.budget) > _NOTICEABLE * told:
             self._do(partial(_set_budget, told))
