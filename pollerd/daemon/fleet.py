@@ -15,7 +15,7 @@ from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
-from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
+from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
 from pollerd.scheduling import (
     Crowding,
     HostTable,
@@ -41,10 +41,6 @@ _HOSTS_ENOUGH = 100
 """With so many hosts it makes no difference how many more there are: see `hosts_that_must_fail`."""
 _NOTICEABLE = 0.01
 _NOTICEABLE_GROWTH = 0.1
-
-
-_OPTIONAL = ("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
-"""The columns that hold what a user may set of a site; nan where that is the default."""
 
 
 def _optional(value: float | None) -> float:
@@ -96,7 +92,7 @@ class Fleet:
         table.host[slots] = self._hosts_of(rows)
         table.state[slots] = rows.state
         table.paused[slots] = rows.paused
-        for name in ("weight", "cost", *_OPTIONAL, "failures", "polls", "changes"):
+        for name in (*NUMERIC_SETTINGS, "failures", "polls", "changes"):
             table.put(name, slots, getattr(rows, name))
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
@@ -188,7 +184,7 @@ class Fleet:
         slots = self.sites.add(site_ids)
         table = self.sites
         table.host[slots] = [self.hosts.add(*host) for host in hosts]
-        for name in ("weight", "cost", *_OPTIONAL):
+        for name in NUMERIC_SETTINGS:
             table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]
         self._do(self.taking_in(slots))

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState
 from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
 from pollerd.storage.collection import forget_site
@@ -21,16 +21,6 @@ from pollerd.storage.statements import Statements
 from pollerd.storage.values import NewSettings, Page, SiteChanges
 
 PIECE = 5_000
-_SETTINGS = {
-    "weight": 1.0,
-    "cost": 1.0,
-    "min_interval": None,
-    "max_interval": None,
-    "min_yield": None,
-    "respect_ttl": None,
-    "half_life": None,
-}
-"""Name -> what a new site has."""
 _STATES = {state.value: state for state in SiteState}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 # To resume a site is to start it again, whatever it met before.
@@ -163,7 +153,7 @@ class Sites:
         given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__dataclass_fields__}
         spec = replace(before.spec, **given)
         check_spec(spec)
-        values: dict[str, Any] = {name: getattr(spec, name) for name in _SETTINGS}
+        values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         values["settings_changed_at"] = now
         if "access" in changes:
             values["access"] = self._seal.close(spec.access) if spec.access else None
@@ -221,7 +211,7 @@ class Sites:
 
     def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
         sealed = self._seal.close(spec.access) if spec.access else None
-        values = {name: getattr(spec, name) for name in _SETTINGS}
+        values = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         return {**values, "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
     @staticmethod
@@ -286,7 +276,7 @@ def _sites() -> Select[Any]:
             host.c.name.label("host"),
             s.created_at,
             s.paused,
-            *(s[name] for name in _SETTINGS),
+            *(s[name] for name in NUMERIC_SETTINGS),
             s.access,
             t.state,
             t.last_poll_at,
@@ -307,7 +297,7 @@ def _sites() -> Select[Any]:
 def _site(row: Any, tags: tuple[str, ...], seal: Seal) -> Site:
     """The site of a row; values that somebody spoiled by hand are shown as those of a new site."""
     access = NO_ACCESS if row.access is None else seal.open(row.access)
-    numbers = {name: number(getattr(row, name), instead) for name, instead in _SETTINGS.items()}
+    numbers = {name: number(getattr(row, name), instead) for name, instead in NUMERIC_SETTINGS.items()}
     return Site(
         id=row.id,
         spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **numbers),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import Access, SiteSpec, SiteState
-from pollerd.storage import SiteChanges, StorageSettings, Store
+from pollerd.model import NUMERIC_SETTINGS, Access, SiteSpec, SiteState
+from pollerd.scheduling import SiteTable
+from pollerd.storage import SiteChanges, StorageSettings, Store, schema
+from pollerd.storage.values import ScheduleRows
 from storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 
@@ -198,3 +202,14 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
     assert len(await hosts_of(store)) == 2000
     again = await store.add_sites(specs[-7000:], hosts[-7000:], 2.0, respect_deleted=True)
     assert (len(again.added), len(again.existing)) == (0, 7000)
+
+
+def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
+    assert set(NUMERIC_SETTINGS) == {one.name for one in fields(SiteSpec)} - {"url", "tags", "access", "paused"}
+    assert set(NUMERIC_SETTINGS) <= set(schema.site.c.keys())
+    assert set(NUMERIC_SETTINGS) <= {one.name for one in fields(ScheduleRows)}
+    table = SiteTable()
+    table.add([7])
+    for name, value in NUMERIC_SETTINGS.items():
+        empty = getattr(table, name)[0]
+        assert math.isnan(empty) if value is None else empty == value
