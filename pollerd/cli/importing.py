@@ -12,7 +12,7 @@ from pollerd.api.formats import Format
 from pollerd.cli.client import CallError, Client
 from pollerd.cli.progress import showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.list_document import DOCUMENTS, read_entries
+from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_entries
 from pollerd.wording import counted
 
 REJECTED_ENOUGH = 1_000
@@ -60,10 +60,26 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
         entries = list(read_entries(data, form, folder))
     except ConfigError as error:
         raise CallError(str(error)) from error
-    good = [(number, entry) for number, entry in entries if not isinstance(entry, InvalidValueError)]
-    refused = [{"line": n, "reason": str(entry)} for n, entry in entries if isinstance(entry, InvalidValueError)]
-    lines = "\n".join(json.dumps(entry, default=str) for _, entry in good)
-    return SentList(Format.JSON_LINES, lines.encode(), [number for number, _ in good], refused)
+    lines, numbers, refused = list[str](), list[int](), list[dict[str, Any]]()
+    for number, entry in entries:
+        try:
+            line = _line(entry)
+        except InvalidValueError as error:
+            refused.append({"line": number, "reason": str(error)})
+        else:
+            lines.append(line)
+            numbers.append(number)
+    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused)
+
+
+def _line(entry: dict[str, Any] | InvalidValueError) -> str:
+    """A site of a document as a JSON line. Raises `InvalidValueError` for what cannot be one."""
+    if isinstance(entry, InvalidValueError):
+        raise entry
+    try:
+        return json.dumps(entry, default=str, allow_nan=False)
+    except (TypeError, ValueError) as error:  # dates may name fields, and YAML knows .nan
+        raise InvalidValueError("site", "texts, numbers and tables with names that are texts", NOT_SHOWN) from error
 
 
 def send_list(daemon: Client, sent: SentList, max_rejected: int = REJECTED_ENOUGH) -> dict[str, Any]:

@@ -186,15 +186,14 @@ class Control:
     async def pause_sites(self, tag: str | None, paused: bool, *, by: str) -> int:
         """Pauses or resumes all sites, or all with this tag; how many were not so before.
 
-        Nothing else of them changes: a backoff goes on, and a site that was gone stays so. `by`: who wants it.
+        Nothing else of them changes: a backoff goes on, and a site that was gone stays so. `by`: who wants it. Some
+        after the other: where the database fails in between, those before are paused, and to call again does the rest.
         """
+        count = 0
         async with self.turn:
-            count = await self._store.pause_sites(tag, paused)
-            if tag is None:
-                self._fleet.pause_many(None, paused)
-            else:
-                async for ids in self._store.sites_tagged(tag):
-                    self._fleet.pause_many(ids, paused)
+            async for ids, changed in self._store.pause_sites(tag, paused):
+                self._fleet.pause_many(ids, paused)
+                count += changed
         self._log.warning("sites_paused" if paused else "sites_resumed", sites=count, tag=tag, by=by)
         self._dispatcher.wake()
         return count

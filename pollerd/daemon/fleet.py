@@ -275,9 +275,9 @@ class Fleet:
         if not paused:
             self._start_again(slot)
 
-    def pause_many(self, site_ids: NDArray[np.int64] | None, paused: bool) -> None:
-        """Pauses or resumes these sites, or all; nothing else of them changes. Sites that are not known are passed."""
-        slots = np.flatnonzero(self.sites.occupied()) if site_ids is None else self.sites.slots_of(site_ids)
+    def pause_many(self, site_ids: NDArray[np.int64], paused: bool) -> None:
+        """Pauses or resumes these sites; nothing else of them changes. Sites that are not known are passed over."""
+        slots = self.sites.slots_of(site_ids)
         self.sites.paused[slots[slots >= 0]] = paused
 
     def end_backoffs(self, site_ids: Sequence[int]) -> None:

@@ -109,10 +109,13 @@ def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[N
     return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
 
-def tagged_piece(connection: Connection, tag: str, after: int) -> NDArray[np.int64]:
-    """Some ids above `after` of sites with this tag, int64[k], ascending; k = 0: there are no more."""
+def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np.int64]:
+    """Some ids above `after` of all sites, or of those with this tag, int64[k], ascending; k = 0: there are no more."""
     c = site_tag.c
-    rows = _piece(connection, select(c.site_id).where(c.tag == tag), c.site_id, after)
+    if tag is None:
+        rows = _piece(connection, select(site.c.id), site.c.id, after)
+    else:
+        rows = _piece(connection, select(c.site_id).where(c.tag == tag), c.site_id, after)
     return np.array([row[0] for row in rows], np.int64)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
@@ -15,6 +17,7 @@ from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
 from pollerd.storage.collection import forget_site
 from pollerd.storage.salvage import number
+from pollerd.storage.schedule import ids_piece
 from pollerd.storage.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
@@ -69,6 +72,9 @@ class Sites:
         self._living = select(site.c.id).where(sql.among(site.c.id, "sites"))
         self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
         self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
+        among = sql.among(site.c.id, "sites")
+        self._pause = update(site).where(among, site.c.paused.is_(False)).values(paused=True)
+        self._resume = update(site).where(among, site.c.paused.is_(True)).values(paused=False)
         self._delete_many = delete(site).where(sql.among(site.c.id, "sites"))
 
     def get(self, connection: Connection, site_id: int) -> Site:
@@ -173,13 +179,16 @@ class Sites:
             self._set_tags(connection, site_id, spec.tags)
         return self.get(connection, site_id)
 
-    @staticmethod
-    def pause(connection: Connection, tag: str | None, paused: bool) -> int:
-        """Pauses or resumes every site, or every one with this tag; how many were not so before."""
-        statement = update(site).where(site.c.paused.is_(not paused)).values(paused=paused)
-        if tag is not None:
-            statement = statement.where(site.c.id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == tag)))
-        return connection.execute(statement).rowcount
+    def pause_piece(
+        self, connection: Connection, tag: str | None, paused: bool, after: int
+    ) -> tuple[NDArray[np.int64], int]:
+        """Pauses or resumes some sites with ids above `after`, all or those with this tag.
+
+        Their ids, int64[k], ascending, and how many of them were not so before; k = 0: there are no more.
+        """
+        ids = ids_piece(connection, tag, after)
+        changed = self._pause if paused else self._resume
+        return ids, connection.execute(changed, {"sites": self._sql.many(ids)}).rowcount if len(ids) else 0
 
     def _require_free(self, connection: Connection, url: str) -> None:
         other = self.find(connection, url)

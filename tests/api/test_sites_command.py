@@ -290,6 +290,19 @@ async def test_a_document_that_says_more_or_nothing_adds_nothing(
     assert said in refused.stderr
 
 
+async def test_what_no_json_line_can_hold_is_refused_alone(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text(
+        "sites:\n  - {url: https://a.org/, tags: {2001-01-01: hunter2}}\n"
+        "  - {url: https://b.org/, weight: .nan}\n  - https://c.org/\n"
+    )
+    imported = await run("import", str(file))
+    assert (imported.exit_code, imported.stdout) == (1, "1 added, 0 existed already, 2 rejected\n")
+    assert "entry 1: site: must be texts" in imported.stderr
+    assert "hunter2" not in imported.output
+    assert (await run("diff", str(file))).exit_code == 2
+
+
 async def test_so_many_bad_entries_stop_a_document(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "list.yaml"
     file.write_text("sites: [7, https://a.org/, nonsense, https://b.org/, https://c.org/]")

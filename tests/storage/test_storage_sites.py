@@ -213,3 +213,20 @@ def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
     for name, value in NUMERIC_SETTINGS.items():
         empty = getattr(table, name)[0]
         assert math.isnan(empty) if value is None else empty == value
+
+
+async def test_many_are_paused_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 2)
+    specs = [SiteSpec(f"http://h/{n}", tags=("odd",) if n % 2 else (), paused=n == 1) for n in range(7)]
+    added = await store.add_sites(specs, ["h:80"] * 7, 1.0, respect_deleted=True)
+    ids = [site_id for site_id, _, _ in added.added]
+    seen = []
+    async for piece, changed in store.pause_sites("odd", True):
+        seen.append((piece.tolist(), changed))
+        await store.delete_site(ids[5], 2.0) if len(seen) == 1 else None  # another write comes in between
+    assert seen == [([ids[1], ids[3]], 1)]
+    paused = {site.id for site in await store.get_sites(ids) if site.spec.paused}
+    assert paused == {ids[1], ids[3]}
+    everyone = [(piece.tolist(), changed) async for piece, changed in store.pause_sites(None, False)]
+    assert everyone == [(ids[0:2], 1), (ids[2:4], 1), ([ids[4], ids[6]], 0)]
+    assert [changed async for _, changed in store.pause_sites("nobody", True)] == []
