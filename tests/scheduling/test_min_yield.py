@@ -26,8 +26,8 @@ class Known:
     def __init__(self, *rates: float) -> None:
         self.rates = np.array(rates)
 
-    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(-np.expm1(-self.rates[slots] * elapsed))
+    def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(-np.expm1(-self.rates[slots, None] * elapsed))
 
 
 def wait(believer: object, slots: int, min_yield: float = 0.01, longest: float = DAY) -> NDArray[np.float64]:
