@@ -1,15 +1,25 @@
-"""The process' memory: large blocks and free room go back to the system, and the collector looks at little."""
+"""The process' memory and threads: free room goes back to the system, the collector looks at little, numpy has one."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import gc
+import os
 
 _M_MMAP_THRESHOLD = -3
 """glibc's number for it, malloc.h."""
 _LARGE_BLOCK_BYTES = 1 << 20
 _TIDY_SECONDS = 60.0
+
+
+def one_thread_for_arrays() -> None:
+    """Before numpy is loaded, which reads it then. What is set in the environment stays.
+
+    Of small arrays threads make nothing faster, and OpenBLAS' wait for work by spinning: half a percent of a core in a
+    daemon that asks for little every few seconds.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def begin() -> None:

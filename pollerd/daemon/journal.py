@@ -23,6 +23,9 @@ from pollerd.telemetry import Instruments
 _SHARED_STATE_SECONDS = 30.0
 """What is learned in common is large; after a crash the polls since it was stored teach it again."""
 
+_COMPANY = 64
+"""So many polls are worth a batch of their own: more together cost each hardly less, and hold up the loop longer."""
+
 T = TypeVar("T")
 
 
@@ -52,8 +55,8 @@ class Journal:
         self._robots: dict[int, HostRobots] = {}
         self._moved: set[int] = set()
         """Sites that got another URL while the present batch is on its way."""
-        self._arrived = asyncio.Event()
-        self._full = asyncio.Event()
+        self._due = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._busy = asyncio.Lock()
         self._shared_at = -math.inf
@@ -62,9 +65,14 @@ class Journal:
     def put(self, finding: Finding) -> None:
         """Takes a finding; its site stays in flight until it is committed."""
         self._findings.append(finding)
-        self._arrived.set()
-        if len(self._findings) >= self._settings.flush_polls:
-            self._full.set()
+        waiting, settings = len(self._findings), self._settings
+        if waiting >= settings.flush_polls:
+            self._due.set()
+        elif waiting >= _COMPANY:
+            self._flush_within(settings.flush_seconds)
+        else:
+            may_wait = min(self._bookkeeper.free_to_wait(finding), settings.gather_seconds)
+            self._flush_within(max(may_wait, settings.flush_seconds))
 
     def forget(self, site_id: int) -> None:
         """What waits of this site's polls is of a page that it no longer is."""
@@ -74,22 +82,18 @@ class Journal:
     def put_robots(self, host: int, robots: HostRobots) -> None:
         """Takes what the robots.txt of the host slot came to."""
         self._robots[host] = robots
-        self._arrived.set()
+        self._flush_within(self._settings.flush_seconds)
 
     def close(self) -> None:
         """Nothing more will come: `run` ends once all is committed."""
         self._closing = True
-        self._arrived.set()
-        self._full.set()
+        self._due.set()
 
     async def run(self) -> None:
         """Commits until closed."""
         while not self._closing or self._findings or self._robots:
-            await self._arrived.wait()
-            if not self._closing:
-                await self._wait_for_company()
-            self._arrived.clear()
-            self._full.clear()
+            await self._due.wait()
+            self._due.clear()
             await self.flush()
         self._shared_at = -math.inf
         await self.flush()
@@ -106,7 +110,20 @@ class Journal:
             await self._flush()
             yield
 
+    def _flush_within(self, seconds: float) -> None:
+        """Has `run` commit after so long at the latest; what is due sooner stays due."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + (0.0 if self._closing else seconds)
+        if self._timer is not None:
+            if self._timer.when() <= at:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._due.set)
+
     async def _flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         findings, self._findings = self._findings, []
         self._moved.clear()
         robots, self._robots = self._robots, {}
@@ -156,13 +173,6 @@ class Journal:
             raise
         except Exception:  # noqa: BLE001
             self._log.exception("site_state_refused", site_id=batch.records[0].poll.site_id, kept="in memory only")
-
-    async def _wait_for_company(self) -> None:
-        try:
-            async with asyncio.timeout(self._settings.flush_seconds):
-                await self._full.wait()
-        except TimeoutError:
-            return
 
     def _shared_state_due(self) -> bool:
         now = time.monotonic()
