@@ -23,8 +23,8 @@ from pollerd.telemetry import Instruments
 _SHARED_STATE_SECONDS = 30.0
 """What is learned in common is large; after a crash the polls since it was stored teach it again."""
 
-_COMPANY = 64
-"""So many polls are worth a batch of their own: more together cost each hardly less, and hold up the loop longer."""
+_COMPANY = 16
+"""So many polls are worth a batch of their own: more together cost each little less, and hold up the loop longer."""
 
 T = TypeVar("T")
 
@@ -56,20 +56,23 @@ class Journal:
         self._moved: set[int] = set()
         """Sites that got another URL while the present batch is on its way."""
         self._due = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._flush_at = math.inf
         self._closing = False
         self._busy = asyncio.Lock()
-        self._shared_at = -math.inf
+        self._first_at = self._shared_at = -math.inf
         self._log = structlog.get_logger("pollerd.journal")
 
     def put(self, finding: Finding) -> None:
         """Takes a finding; its site stays in flight until it is committed."""
+        if not self._findings:
+            self._first_at = time.monotonic()
         self._findings.append(finding)
         waiting, settings = len(self._findings), self._settings
         if waiting >= settings.flush_polls:
             self._due.set()
         elif waiting >= _COMPANY:
-            self._flush_within(settings.flush_seconds)
+            self._flush_within(self._first_at + settings.flush_seconds - time.monotonic())
         else:
             may_wait = min(self._bookkeeper.free_to_wait(finding), settings.gather_seconds)
             self._flush_within(max(may_wait, settings.flush_seconds))
@@ -112,18 +115,20 @@ class Journal:
 
     def _flush_within(self, seconds: float) -> None:
         """Has `run` commit after so long at the latest; what is due sooner stays due."""
-        loop = asyncio.get_running_loop()
-        at = loop.time() + (0.0 if self._closing else seconds)
+        at = time.monotonic() + (0.0 if self._closing else seconds)
+        if at < self._flush_at:
+            self._call_off()
+            self._flush_at = at
+            self._timer = asyncio.get_running_loop().call_later(max(at - time.monotonic(), 0.0), self._due.set)
+
+    def _call_off(self) -> None:
+        """Nothing waits for its commit any more."""
         if self._timer is not None:
-            if self._timer.when() <= at:
-                return
             self._timer.cancel()
-        self._timer = loop.call_at(at, self._due.set)
+        self._timer, self._flush_at = None, math.inf
 
     async def _flush(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._call_off()
         findings, self._findings = self._findings, []
         self._moved.clear()
         robots, self._robots = self._robots, {}
