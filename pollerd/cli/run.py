@@ -167,6 +167,6 @@ def run(
     with loading():  # here, so that --help need not
         from pollerd import heap
 
-        heap.one_thread_for_arrays()
+        heap.before_loading()
         from pollerd.cli.serving import serve
     serve(flags, config)

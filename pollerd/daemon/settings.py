@@ -24,11 +24,11 @@ class DaemonSettings:
 
     budget: polls (of cost 1) per second, 0.01 to 10,000. full_get_every: every n-th poll of a site is a full GET
     instead of a conditional one, >= 1. max_inflight: polls under way at once, >= 1. flush_seconds: longest wait of a
-    finished poll for its commit, above 0 up to 1. gather_seconds: the same of one that found nothing new, and whose site
-    may not be polled again before; above 0 up to 1, where it is more than flush_seconds. flush_polls: commit at once
-    when so many wait, >= 1. tick_seconds: how far ahead sites are chosen, above 0 up to 1. memory_sites: sites whose
-    validators and fingerprints are kept in memory; the others are read when they are polled. shadows: allocators that
-    run in shadow.
+    finished poll for its commit, above 0 up to 1. gather_seconds: the same of a poll that found nothing new, and whose
+    site may not be polled again before; above 0 up to 1, where it is more than flush_seconds. flush_polls: commit at
+    once when so many wait, >= 1. tick_seconds: how far ahead sites are chosen, above 0 up to 1. memory_sites: sites
+    whose validators and fingerprints are kept in memory; the others are read when they are polled. shadows: allocators
+    that run in shadow.
     """
 
     budget: float = 5.0
