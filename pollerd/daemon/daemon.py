@@ -88,7 +88,8 @@ class Daemon:
             fleet, store, memories, self._workshop, twins, faults, instruments, calibration, rng, clock, explorer
         )
         if explorer is not None:  # what came of a page decides what to ask for next
-            settings = replace(settings, flush_seconds=min(settings.flush_seconds, _FLUSH_EXPLORING_SECONDS))
+            soon = min(settings.flush_seconds, _FLUSH_EXPLORING_SECONDS)
+            settings = replace(settings, flush_seconds=soon, gather_seconds=soon)
         self._journal = Journal(bookkeeper, store, health, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
         fetcher.on_sent = lambda host: fleet.hosts.sent(host, clock())
