@@ -1,15 +1,35 @@
-"""The process' memory: large blocks and free room go back to the system, and the collector looks at little."""
+"""The process' memory and threads: free room goes back to the system, the collector looks at little, numpy has one."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import gc
+import os
+import sys
+from importlib import import_module
 
-_M_MMAP_THRESHOLD = -3
-"""glibc's number for it, malloc.h."""
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+"""glibc's numbers for them, malloc.h."""
+_ARENAS = 2
+"""One for the loop, one for all other threads, of which few do anything at a time: each arena keeps room of its own."""
 _LARGE_BLOCK_BYTES = 1 << 20
 _TIDY_SECONDS = 60.0
+
+
+def before_loading() -> None:
+    """Before numpy and structlog are loaded, which read it then; what is set in the environment stays.
+
+    Of small arrays threads make nothing faster, and OpenBLAS' wait for work by spinning: half a percent of a core in a
+    daemon that asks for little every few seconds. structlog loads rich for a renderer that is not used here: 3 MB.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "rich" not in sys.modules:
+        sys.modules["rich"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
+        try:
+            import_module("structlog")
+        finally:
+            del sys.modules["rich"]
 
 
 def begin() -> None:
@@ -27,6 +47,7 @@ def _keep_large_blocks_apart() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
+        mallopt(_M_ARENA_MAX, _ARENAS)
 
 
 def settle() -> None:

@@ -165,5 +165,8 @@ def run(
         "log_level": log_level,
     }
     with loading():  # here, so that --help need not
+        from pollerd import heap
+
+        heap.before_loading()
         from pollerd.cli.serving import serve
     serve(flags, config)

@@ -18,6 +18,7 @@ from pollerd.daemon.explorer import Explorer
 from pollerd.daemon.faults import Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.gathering import free_to_wait
 from pollerd.daemon.judge import REDIRECTS, Judgement, Standing, judge
 from pollerd.daemon.memories import Memories
 from pollerd.daemon.private import PrivateAddresses
@@ -71,6 +72,10 @@ class Bookkeeper:
         self._faults, self._instruments, self._rng, self._clock = faults, instruments, rng, clock
         self._private = PrivateAddresses(fleet.sites)
         self._log = structlog.get_logger("pollerd.bookkeeper")
+
+    def free_to_wait(self, finding: Finding) -> float:
+        """Seconds for which nobody misses what the finding says: so long it may wait for others."""
+        return free_to_wait(finding, self._fleet.sites, self._fleet.settings)
 
     async def prepare(self, findings: Sequence[Finding], moved: Collection[int]) -> Entry:
         """Draws the conclusions, once for all; may be called again only after `DatabaseUnavailableError`.

@@ -42,6 +42,9 @@ _PACE_RETRY_SECONDS = 0.02
 _CHOOSING_SHARE = 0.05
 """With so many sites that choosing takes longer than this share of a tick, it is done for a longer time ahead."""
 _TICK_CAP_SECONDS = 1.0
+_AHEAD_SECONDS, _AHEAD_POLLS = 1.0, 16
+"""Choosing one site costs nearly what choosing a few does: so far ahead so many at most are chosen at once, however
+short a tick. What comes meanwhile and may be polled at once (`wake`) has those chosen anew that have not started."""
 _CHOOSING_MOST = 0.25
 """Share of the time that choosing may take even where all that was chosen could start at once (robots.txt of hosts that
 are new): the rest is that of answers and calls."""
@@ -227,7 +230,7 @@ class Dispatcher:
         """Chooses for one tick and starts what was chosen; False where there was nothing to start."""
         began = time.perf_counter()
         self._lag.mark()
-        k = max(1, int(self._gate.budget * self._tick))
+        k = max(1, self._ahead(), int(self._gate.budget * self._tick))
         room = PENDING_MAX - len(self._asking)
         choice = self._chooser.choose(self._fleet.allocator, self._clock(), k, self._fleet.uniform_period(), room)
         took = time.perf_counter() - began
@@ -238,6 +241,10 @@ class Dispatcher:
         self._again_in = choice.again_in
         self._nothing_due = not choice.sites_due
         return await self._start(choice.polls, choice.robots)
+
+    def _ahead(self) -> int:
+        """How many may be chosen at once though a tick is shorter: none where what is found decides what comes next."""
+        return 0 if self._pace is not None else min(int(self._gate.budget * _AHEAD_SECONDS), _AHEAD_POLLS)
 
     async def _probe(self) -> bool:
         """While offline: each second one poll of one site, though those before still hang, to learn when we are back.
@@ -272,7 +279,7 @@ class Dispatcher:
                 self._start_robots(slot, memories)
             for slot in polls:
                 await self._start_poll(slot, memories)
-                if self._intake.offline or not self._health.takes_commits.is_set():
+                if self._wake.is_set() or self._intake.offline or not self._health.takes_commits.is_set():
                     break
         except DatabaseUnavailableError as error:
             self._health.failed("reads", str(error))

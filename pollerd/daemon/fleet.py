@@ -15,11 +15,10 @@ from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
-from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
+from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
 from pollerd.scheduling import (
     Crowding,
     HostTable,
-    Limit,
     NoiseCap,
     Reach,
     RobotsText,
@@ -45,10 +44,6 @@ _NOTICEABLE = 0.01
 _NOTICEABLE_GROWTH = 0.1
 
 
-_OPTIONAL = ("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
-"""The columns that hold what a user may set of a site; nan where that is the default."""
-
-
 def _optional(value: float | None) -> float:
     return math.nan if value is None else value
 
@@ -67,8 +62,6 @@ class Fleet:
         self._fitted_sites = 0
         self._crowding: Crowding | None = None
         self._being_fitted = asyncio.Lock()
-        self.binding = Limit.BUDGET
-        """What keeps most sites from being polled more often; looked at when the budget is fitted."""
         self.listeners: list[Callable[[Event], None]] = []
         """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
@@ -102,7 +95,7 @@ class Fleet:
         table.host[slots] = self._hosts_of(rows)
         table.state[slots] = rows.state
         table.paused[slots] = rows.paused
-        for name in ("weight", "cost", *_OPTIONAL, "failures", "polls", "changes"):
+        for name in (*NUMERIC_SETTINGS, "failures", "polls", "changes"):
             table.put(name, slots, getattr(rows, name))
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
@@ -199,7 +192,7 @@ class Fleet:
         slots = self.sites.add(site_ids)
         table = self.sites
         table.host[slots] = self.hosts.add_many(hosts)
-        for name in ("weight", "cost", *_OPTIONAL):
+        for name in NUMERIC_SETTINGS:
             table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]
         table.touch(slots)
@@ -294,9 +287,9 @@ class Fleet:
         if not paused:
             self._start_again(np.array([slot]))
 
-    def pause_many(self, site_ids: NDArray[np.int64] | None, paused: bool) -> None:
-        """Pauses or resumes these sites, or all; nothing else of them changes. Sites that are not known are passed."""
-        slots = np.flatnonzero(self.sites.occupied()) if site_ids is None else self.sites.slots_of(site_ids)
+    def pause_many(self, site_ids: NDArray[np.int64], paused: bool) -> None:
+        """Pauses or resumes these sites; nothing else of them changes. Sites that are not known are passed over."""
+        slots = self.sites.slots_of(site_ids)
         slots = slots[slots >= 0]
         self.sites.paused[slots] = paused
         self.sites.touch(slots)
@@ -366,7 +359,6 @@ class Fleet:
             return
         reach = self.reach()
         self._crowding = Crowding(reach.total, reach.by_host)
-        self.binding = reach.binding(self.budget)
         self._tell(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
 
     async def fit_budget_by_and_by(self) -> None:
@@ -381,12 +373,11 @@ class Fleet:
 
     def _fitting(self) -> Iterator[None]:
         """`fit_budget` of a long list, piece by piece."""
-        found = yield from totals(self.sites, self.hosts, self.settings, self.budget)
+        found = yield from totals(self.sites, self.hosts, self.settings)
         reached = found.total
         if reached < self.budget:
-            whatever_is_believed = totals(self.sites, self.hosts, self.settings, 0.0, whatever_is_believed=True)
-            reached = (yield from whatever_is_believed).total
-        self._crowding, self.binding = Crowding(found.total, found.by_host), found.binding
+            reached = (yield from totals(self.sites, self.hosts, self.settings, whatever_is_believed=True)).total
+        self._crowding = found
         self._tell(min(self.budget, reached))
 
     def _tell(self, budget: float) -> None:

@@ -23,6 +23,9 @@ from pollerd.telemetry import Instruments
 _SHARED_STATE_SECONDS = 30.0
 """What is learned in common is large; after a crash the polls since it was stored teach it again."""
 
+_COMPANY = 16
+"""So many polls are worth a batch of their own: more together cost each little less, and hold up the loop longer."""
+
 T = TypeVar("T")
 
 
@@ -52,19 +55,27 @@ class Journal:
         self._robots: dict[int, HostRobots] = {}
         self._moved: set[int] = set()
         """Sites that got another URL while the present batch is on its way."""
-        self._arrived = asyncio.Event()
-        self._full = asyncio.Event()
+        self._due = asyncio.Event()
+        self._timer: asyncio.Handle | None = None
+        self._flush_at = math.inf
         self._closing = False
         self._busy = asyncio.Lock()
-        self._shared_at = -math.inf
+        self._first_at = self._shared_at = -math.inf
         self._log = structlog.get_logger("pollerd.journal")
 
     def put(self, finding: Finding) -> None:
         """Takes a finding; its site stays in flight until it is committed."""
+        if not self._findings:
+            self._first_at = time.monotonic()
         self._findings.append(finding)
-        self._arrived.set()
-        if len(self._findings) >= self._settings.flush_polls:
-            self._full.set()
+        waiting, settings = len(self._findings), self._settings
+        if waiting >= settings.flush_polls:
+            self._due.set()
+        elif waiting >= _COMPANY:
+            self._flush_within(self._first_at + settings.flush_seconds - time.monotonic())
+        else:
+            may_wait = min(self._bookkeeper.free_to_wait(finding), settings.gather_seconds)
+            self._flush_within(max(may_wait, settings.flush_seconds))
 
     def forget(self, site_id: int) -> None:
         """What waits of this site's polls is of a page that it no longer is."""
@@ -74,22 +85,18 @@ class Journal:
     def put_robots(self, host: int, robots: HostRobots) -> None:
         """Takes what the robots.txt of the host slot came to."""
         self._robots[host] = robots
-        self._arrived.set()
+        self._flush_within(self._settings.flush_seconds)
 
     def close(self) -> None:
         """Nothing more will come: `run` ends once all is committed."""
         self._closing = True
-        self._arrived.set()
-        self._full.set()
+        self._due.set()
 
     async def run(self) -> None:
         """Commits until closed."""
         while not self._closing or self._findings or self._robots:
-            await self._arrived.wait()
-            if not self._closing:
-                await self._wait_for_company()
-            self._arrived.clear()
-            self._full.clear()
+            await self._due.wait()
+            self._due.clear()
             await self.flush()
         self._shared_at = -math.inf
         await self.flush()
@@ -106,7 +113,22 @@ class Journal:
             await self._flush()
             yield
 
+    def _flush_within(self, seconds: float) -> None:
+        """Has `run` commit after so long at the latest; what is due sooner stays due."""
+        at = time.monotonic() + (0.0 if self._closing else seconds)
+        if at < self._flush_at:
+            self._call_off()
+            self._flush_at = at
+            self._timer = asyncio.get_running_loop().call_later(max(at - time.monotonic(), 0.0), self._due.set)
+
+    def _call_off(self) -> None:
+        """Nothing waits for its commit any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._flush_at = None, math.inf
+
     async def _flush(self) -> None:
+        self._call_off()
         findings, self._findings = self._findings, []
         self._moved.clear()
         robots, self._robots = self._robots, {}
@@ -156,13 +178,6 @@ class Journal:
             raise
         except Exception:  # noqa: BLE001
             self._log.exception("site_state_refused", site_id=batch.records[0].poll.site_id, kept="in memory only")
-
-    async def _wait_for_company(self) -> None:
-        try:
-            async with asyncio.timeout(self._settings.flush_seconds):
-                await self._full.wait()
-        except TimeoutError:
-            return
 
     def _shared_state_due(self) -> bool:
         now = time.monotonic()

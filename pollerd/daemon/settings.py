@@ -24,9 +24,11 @@ class DaemonSettings:
 
     budget: polls (of cost 1) per second, 0.01 to 10,000. full_get_every: every n-th poll of a site is a full GET
     instead of a conditional one, >= 1. max_inflight: polls under way at once, >= 1. flush_seconds: longest wait of a
-    finished poll for its commit, above 0 up to 1. flush_polls: commit at once when so many wait, >= 1.
-    tick_seconds: how far ahead sites are chosen, above 0 up to 1. memory_sites: sites whose validators and
-    fingerprints are kept in memory; the others are read when they are polled. shadows: allocators that run in shadow.
+    finished poll for its commit, above 0 up to 1. gather_seconds: the same of a poll that found nothing new, and whose
+    site may not be polled again before; above 0 up to 1, where it is more than flush_seconds. flush_polls: commit at
+    once when so many wait, >= 1. tick_seconds: how far ahead sites are chosen, above 0 up to 1. memory_sites: sites
+    whose validators and fingerprints are kept in memory; the others are read when they are polled. shadows: allocators
+    that run in shadow.
     """
 
     budget: float = 5.0
@@ -36,6 +38,7 @@ class DaemonSettings:
     full_get_every: int = 20
     max_inflight: int = 1024
     flush_seconds: float = 0.25
+    gather_seconds: float = 1.0
     flush_polls: int = 500
     tick_seconds: float = 0.1
     memory_sites: int = 50_000
@@ -51,7 +54,7 @@ class DaemonSettings:
         for name in ("full_get_every", "max_inflight", "flush_polls", "memory_sites"):
             if getattr(self, name) < 1:
                 raise InvalidValueError(name, "a whole number, 1 or more", getattr(self, name))
-        for name in ("flush_seconds", "tick_seconds"):
+        for name in ("flush_seconds", "gather_seconds", "tick_seconds"):
             if not 0 < getattr(self, name) <= 1:
                 raise InvalidValueError(name, "seconds above 0, at most 1", getattr(self, name))
         for name in ("drain_seconds", "maintenance_seconds"):

@@ -1,10 +1,9 @@
-"""How much could be spent at all: what intervals, min_yields and politeness leave of any budget, and which binds."""
+"""How much could be spent at all: what intervals, min_yields and politeness leave of any budget."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -18,17 +17,6 @@ _NO_INTERVAL = 1e-200
 _NO_BOUND = 1e100
 _PIECE = 1 << 20
 """Sites gone through between two turns of others: in 10 to 30 ms."""
-
-
-class Limit(StrEnum):
-    """What keeps sites from being polled more often."""
-
-    BUDGET = "budget"
-    MIN_INTERVAL = "min_interval"
-    MIN_YIELD = "min_yield"
-    TTL = "ttl"
-    HOST_INTERVAL = "host_interval"
-    NO_SITES = "no_sites"
 
 
 @dataclass(frozen=True)
@@ -53,36 +41,12 @@ class Reach:
     @property
     def total(self) -> float:
         """Cost per second that can be spent; inf without bounds, or sites."""
-        spent = float((self.cost / (self.interval * self.stretch)).sum()) if self.slots.size else np.inf
+        return self.of(slice(None)) if self.slots.size else np.inf
+
+    def of(self, chosen: NDArray[np.bool_] | slice) -> float:
+        """Cost per second that can be spent on those of the sites, bool[k]; inf without bounds."""
+        spent = float((self.cost[chosen] / (self.interval[chosen] * self.stretch[chosen])).sum())
         return spent if spent < _NO_BOUND else np.inf
-
-    def binding(self, budget: float) -> Limit:
-        """What binds: the budget (cost per second), or else what most of the sites wait for."""
-        if not self.slots.size:
-            return Limit.NO_SITES
-        if self.total >= budget:
-            return Limit.BUDGET
-        by_host = self.stretch > 1.0
-        waiting = {
-            Limit.MIN_YIELD: np.count_nonzero(self.quiet & ~self.told & ~by_host),
-            Limit.TTL: np.count_nonzero(self.told & ~by_host),
-            Limit.HOST_INTERVAL: np.count_nonzero(by_host),
-            Limit.MIN_INTERVAL: np.count_nonzero(~self.quiet & ~by_host),
-        }
-        return max(waiting, key=lambda limit: waiting[limit])
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What of a `Reach` is asked for all sites together: a long list is gone through piece by piece for it.
-
-    total: cost per second that can be spent, inf without bounds, or sites; by_host float64[hosts] >= 1: by how much
-    longer each host makes the intervals of its sites; binding: what binds under the budget that was asked for.
-    """
-
-    total: float
-    by_host: NDArray[np.float64]
-    binding: Limit
 
 
 @dataclass(frozen=True)
@@ -104,16 +68,11 @@ class Crowding:
 
 
 def totals(
-    sites: SiteTable,
-    hosts: HostTable,
-    settings: SchedulingSettings,
-    budget: float,
-    *,
-    whatever_is_believed: bool = False,
-) -> Generator[None, None, Totals]:
-    """`reach` for all sites together, up to rounding. Stops after each piece of the list, so that others have a turn.
+    sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
+) -> Generator[None, None, Crowding]:
+    """What is kept of `reach`, up to rounding. Stops after each piece of a long list, so that others have a turn.
 
-    What happens meanwhile may be counted or not. budget: cost per second.
+    What happens meanwhile may be counted or not.
     """
     believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
     alike = not believed and sites.is_as_ever("min_interval") and sites.is_as_ever("cost")
@@ -131,24 +90,7 @@ def totals(
         yield
     by_host = np.maximum(demand * hosts.interval(slice(0, len(demand))), 1.0)
     total = float(((demand if alike else spent) / by_host).sum()) if live else np.inf
-    total = total if total < _NO_BOUND else np.inf
-    if not live or total >= budget:
-        return Totals(total, by_host, Limit.BUDGET if live else Limit.NO_SITES)
-    waiting = dict.fromkeys((Limit.MIN_YIELD, Limit.TTL, Limit.HOST_INTERVAL, Limit.MIN_INTERVAL), 0)
-    for part in _pieces(sites.size):
-        there, host = sites.in_force(part), sites.host[part]
-        there &= host < len(by_host)
-        crowded = there & (by_host[np.where(there, host, 0)] > 1.0)
-        _, quiet, told = _intervals(sites, settings, part, believed)
-        for limit, holds in (
-            (Limit.HOST_INTERVAL, crowded),
-            (Limit.TTL, there & ~crowded & told),
-            (Limit.MIN_YIELD, there & ~crowded & quiet & ~told),
-            (Limit.MIN_INTERVAL, there & ~crowded & ~quiet),
-        ):
-            waiting[limit] += int(np.count_nonzero(holds))
-        yield
-    return Totals(total, by_host, max(waiting, key=lambda limit: waiting[limit]))
+    return Crowding(total if total < _NO_BOUND else np.inf, by_host)
 
 
 def _pieces(rows: int) -> Iterator[slice]:

@@ -32,7 +32,8 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
         return _due_of_many(sites, now)
     host_at = hosts.ready_at()
     host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
-    first = min(_first_due(sites, part, host_at, now, min_interval) for part in stretches(n))
+    asked_at = hosts.last_start[: hosts.size]
+    first = min(_first_due(sites, part, host_at, asked_at, now, min_interval) for part in stretches(n))
     wait = max(first - now, 0.0)
     return min(wait, _SUSPECT_SECONDS) if sites.changes_always(after=SUSPECT_AFTER).any() else wait
 
@@ -48,9 +49,20 @@ def _due_of_many(sites: SiteTable, now: float) -> float:
     return min(wait, _CHOSEN_SECONDS) if sites.standing.suspect[: sites.size].any() else wait
 
 
-def _first_due(sites: SiteTable, part: slice, host_at: NDArray[np.float64], now: float, min_interval: float) -> float:
-    """When the first site of those rows may be polled, epoch s; host_at float64[hosts]: when each host may be asked."""
+def _first_due(
+    sites: SiteTable,
+    part: slice,
+    host_at: NDArray[np.float64],
+    asked_at: NDArray[np.float64],
+    now: float,
+    min_interval: float,
+) -> float:
+    """When the first site of those rows may be polled, epoch s.
+
+    host_at, asked_at float64[hosts]: when each host may be asked, and when it was last, epoch s.
+    """
     spaced = np.where(sites.asap[part], sites.not_before[part], sites.next_allowed(min_interval, part))
-    ended = now + np.maximum(sites.interval(min_interval, part), _COMMIT_SECONDS)
-    at = np.maximum(np.where(sites.in_flight[part], ended, spaced), host_at[sites.host[part]])
+    host = sites.host[part]
+    ended = np.maximum(asked_at[host] + sites.interval(min_interval, part), now + _COMMIT_SECONDS)
+    at = np.maximum(np.where(sites.in_flight[part], ended, spaced), host_at[host])
     return float(at[sites.in_force(part)].min(initial=np.inf))

@@ -171,7 +171,7 @@ class SiteTable(Columns):
     def counts(self) -> list[int]:
         """How many sites stand where, in the order of `STATES`, and last, how many of all are paused."""
         if self.standing.is_kept:
-            return self.standing.counts()[: len(STATES) + 1].tolist()
+            return [int(number) for number in self.standing.counts()[: len(STATES) + 1]]
         counts, paused = np.zeros(len(STATES), np.int64), 0
         for part in stretches(self.size):
             occupied = self.site_id[part] >= 0

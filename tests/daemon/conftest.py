@@ -104,7 +104,8 @@ def start(database: str, tmp_path: Path) -> Start:
         seeds: Sequence[str] = (),
         **settings: object,
     ) -> AsyncIterator[Running]:
-        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", "flush_seconds": 0.05, **settings})  # type: ignore[arg-type]
+        soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
+        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", **soon, **settings})  # type: ignore[arg-type]
         store = await Store.open(url, settings=storage)
         registry, clock = CollectorRegistry(), SteadyClock()
         fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)

@@ -147,8 +147,9 @@ class CommonClock:
         self._told = told[:, told[1] >= self.edges[first]]
         if self._told.size:
             self._set_level()
+            covered = _Covered(self.edges[first:], *self._told[:2])
             for row, jump in zip(self.advance, JUMPS_CYCLES * cycle, strict=True):
-                self._infer(row, jump, first)
+                self._infer(row, jump, first, covered)
         self._mix(now, first)
 
     def _score(self, fresh: NDArray[np.float64]) -> None:
@@ -171,17 +172,18 @@ class CommonClock:
         found = self.level * expected[changed > 0]
         self.level = (_LEVEL_POLLS + float((found / -np.expm1(-found)).sum())) / (_LEVEL_POLLS + float(expected.sum()))
 
-    def _infer(self, advance: NDArray[np.float64], jump: float, first: int) -> None:
+    def _infer(self, advance: NDArray[np.float64], jump: float, first: int, covered: _Covered) -> None:
         """EM steps on the stretches from `first` on, in place."""
         start, end, rate, changed = self._told
-        recent = self.edges[first:]
-        length = np.diff(recent)
-        exposure = _spread(recent, start, end, rate)
-        hits = changed > 0
-        start, end, rate = start[hits], end[hits], rate[hits]
-        for _ in range(SWEEPS):
-            expected = rate * _between(self.edges, _running(self.edges, advance), start, end)
-            found = _spread(recent, start, end, rate / -np.expm1(-np.maximum(expected, _TINY)))
+        length = np.diff(self.edges[first:])
+        exposure = covered.spread(rate)
+        hits = np.flatnonzero(changed > 0)
+        start, end, rate, covered = start[hits], end[hits], rate[hits], covered.of(hits)
+        for _ in range(SWEEPS if hits.size else 1):  # without changes the second gives what the first did
+            found: NDArray[np.float64] | float = 0.0
+            if hits.size:
+                expected = rate * _between(self.edges, _running(self.edges, advance), start, end)
+                found = covered.spread(rate / -np.expm1(-np.maximum(expected, _TINY)))
             new = (length + jump * advance[first:] * found) / (1.0 + jump * exposure)
             advance[first:] = np.maximum(new, _LEAST_SPEED * length)
 
@@ -266,17 +268,38 @@ def _log_likelihood(expected: NDArray[np.float64], changed: NDArray[np.float64])
     return np.where(changed > 0, np.log(-np.expm1(-expected)), -expected)
 
 
-def _spread(
-    edges: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64], value: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Summed over polls, the value of each times the share of each stretch that its gap covers, float64[B]."""
-    first, into_first = _locate(edges, start)
-    last, into_last = _locate(edges, end)
-    where = np.concatenate([first, first + 1, last, last + 1])
-    steps = np.concatenate(
-        [value * (1.0 - into_first), value * into_first, -value * (1.0 - into_last), -value * into_last]
-    )
-    return np.maximum(np.cumsum(np.bincount(where, steps, len(edges) + 1))[: len(edges) - 1], 0.0)
+class _Covered:
+    """Which stretches between edges float64[B + 1] the gaps of k polls cover, and how much of the first and the last.
+
+    Worked out once for all that is summed over them.
+    """
+
+    def __init__(self, edges: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64]) -> None:
+        self._stretches = len(edges) - 1
+        self._first, self._into_first = _locate(edges, start)
+        self._last, self._into_last = _locate(edges, end)
+
+    def of(self, polls: NDArray[np.int64]) -> _Covered:
+        """The same for some of the polls only."""
+        some = object.__new__(_Covered)
+        some._stretches = self._stretches
+        some._first, some._into_first = self._first[polls], self._into_first[polls]
+        some._last, some._into_last = self._last[polls], self._into_last[polls]
+        return some
+
+    def spread(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Summed over polls, the value of each times the share of each stretch that its gap covers, float64[B]."""
+        first, last = self._first, self._last
+        where = np.concatenate([first, first + 1, last, last + 1])
+        steps = np.concatenate(
+            [
+                value * (1.0 - self._into_first),
+                value * self._into_first,
+                -value * (1.0 - self._into_last),
+                -value * self._into_last,
+            ]
+        )
+        return np.maximum(np.cumsum(np.bincount(where, steps, self._stretches + 2))[: self._stretches], 0.0)
 
 
 def _locate(edges: NDArray[np.float64], at: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
