@@ -163,7 +163,7 @@ async def _run_all(
     async def reading() -> None:
         if config.options.urls is not None:
             await read_list(config.options.urls, daemon.control, sync=config.options.sync)
-        if not daemon.control.status().sites:
+        if not daemon.control.status().sites and config.options.topic is None:  # the robot finds its own
             _say_how_to_add(listener)
         if reload is not None:
             await reload.run()

@@ -236,6 +236,13 @@ class SiteSpec:
     respect_ttl: bool | None = None
 
 
+NUMERIC_SETTINGS: dict[str, float | None] = {
+    name: getattr(SiteSpec(""), name)
+    for name in ("weight", "cost", "min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
+}
+"""Settings of a site that are one number each -> what a new site has: columns of the database and of the scheduler."""
+
+
 def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
     """The names of the settings in which two specs of one URL differ; headers, credentials and proxy each by itself."""
     here, there = _settings(before), _settings(after)

@@ -163,6 +163,11 @@ class Allocator(ABC):
         """
         return np.full(len(slots), np.nan)
 
+    def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`change_probability` of slots int64[k] after m gaps each, elapsed float64[k, m] s: float64[k, m]."""
+        each = self.change_probability(np.repeat(slots, elapsed.shape[1]), elapsed.ravel())
+        return each.reshape(elapsed.shape)
+
     @abstractmethod
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """What was learned of slots int64[k], uint8[k, width], for storage; width is fixed for an allocator."""

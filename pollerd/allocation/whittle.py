@@ -323,6 +323,10 @@ class Whittle(Allocator):
         gap = _clipped(np.asarray(elapsed, np.float64))
         return told_rates.change_probability(self._belief, self._roster.known(slots), gap)
 
+    def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        gap = _clipped(np.asarray(elapsed, np.float64))
+        return told_rates.change_probabilities(self._belief, self._roster.known(slots), gap)
+
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         return self._belief.rows(self._roster.known(slots))
 

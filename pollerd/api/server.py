@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from pollerd.api.gatekeeper import PEER
+from pollerd.api.http_protocol import HttpProtocol
 
 
 class _Proxied(ProxyHeadersMiddleware):
@@ -40,6 +41,8 @@ class ApiServer(uvicorn.Server):
         self._ending = asyncio.Event()
         config = uvicorn.Config(
             _Proxied(_dated(app)),  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
+            http=HttpProtocol,
+            ws="none",
             proxy_headers=False,
             log_config=None,
             access_log=False,

@@ -519,9 +519,21 @@ class Allocation(BaseModel):
     budget: float = Field(description="polls per second")
     utilization: float
     spendable: float = Field(description="what of the budget intervals, min_yields and politeness let be spent")
-    binding: Literal["budget", "min_interval", "min_yield", "ttl", "host_interval", "no_sites"] = Field(
-        description="what keeps most sites from being polled more often"
-    )
+    binding: Literal[
+        "budget",
+        "no_sites",
+        "private",
+        "first_answers",
+        "host_interval",
+        "min_yield",
+        "ttl",
+        "min_interval",
+        "backoff",
+        "robots",
+        "blocked",
+        "paused",
+        "gone",
+    ] = Field(description="what keeps most sites from being polled more often")
     binding_in_words: str
     price: float | None = Field(description="value of one more poll per second (theta)")
     expected_detections_per_hour_as_scheduled: float | None = Field(

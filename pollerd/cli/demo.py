@@ -20,8 +20,10 @@ from rich.console import Console
 from rich.live import Live
 
 from pollerd import app as application
+from pollerd.cli.demo_json import in_json
 from pollerd.cli.demo_reading import Reader, Reading
 from pollerd.cli.demo_view import live_view, plain_line, print_final
+from pollerd.cli.output import show_json
 from pollerd.config import Config, load
 from pollerd.daemon import Control, SteadyClock
 from pollerd.errors import InvalidValueError
@@ -46,6 +48,7 @@ def demo(
     budget: Annotated[str, typer.Option(help="Polls per second, or 20/min, 300/h, 5000/d.")] = "8",
     sites: Annotated[int, typer.Option(help="Number of sites, 12 to 200.")] = 36,
     seed: Annotated[int | None, typer.Option(help="Draws the same web again.", min=0)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What came out as JSON; progress goes to stderr.")] = False,
 ) -> None:
     """Starts a small changing web on loopback and polls it live: what was found beside what truly happened."""
     if not 1 <= seconds <= _LONGEST_SECONDS:
@@ -57,9 +60,13 @@ def demo(
     web = DemoWeb(sites, np.random.default_rng(seed), horizon_seconds=seconds + _MARGIN_SECONDS)
     with tempfile.TemporaryDirectory(prefix="pollerd-demo-") as folder:
         config = _config(Path(folder), budget)
-        with _showing(console, seconds) as show, contextlib.suppress(KeyboardInterrupt):
+        with _showing(None if as_json else console, seconds) as show, contextlib.suppress(KeyboardInterrupt):
             last = uvloop.run(_poll(config, web, seconds, show))
-    if last is not None:
+    if last is None:
+        return
+    if as_json:
+        show_json(in_json(last))
+    else:
         print_final(last, console)
 
 
@@ -115,21 +122,22 @@ async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Rea
 
 
 @contextlib.contextmanager
-def _showing(console: Console, seconds: float) -> Iterator[Show]:
-    """Live on a terminal, a line every few seconds elsewhere. Only warnings are logged."""
-    if console.is_terminal:
+def _showing(console: Console | None, seconds: float) -> Iterator[Show]:
+    """Live on a terminal, a line every few seconds elsewhere; None: on stderr. Only warnings are logged."""
+    aside = console is None
+    if console is not None and console.is_terminal:
         with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
             set_up_logs("text", "warning")
             yield lambda reading: live.update(live_view(reading, seconds, console), refresh=True)
         return
     set_up_logs("text", "warning")
     shown_at = 0.0
-    typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier")
+    typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", err=aside)
 
     def line(reading: Reading) -> None:
         nonlocal shown_at
         if reading.elapsed >= shown_at + _LINE_SECONDS - _LOOK_SECONDS / 2:
             shown_at = reading.elapsed
-            typer.echo(plain_line(reading))
+            typer.echo(plain_line(reading), err=aside)
 
     yield line

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from pollerd.cli.output import show_json, show_rows
 from pollerd.cli.progress import showing_progress
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.experiments.catalogue import experiment, experiments
@@ -34,35 +35,51 @@ def reproduce(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     figures: Annotated[bool, typer.Option(help="Draw figures; needs matplotlib.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="The list, or what came out, as JSON.")] = False,
 ) -> None:
     """Runs experiments of the papers and ours, and writes reports: printed and own numbers side by side.
 
     Broken off, it goes on where it stopped when started again with the same --out.
     """
     if show_list:
-        _print_list()
+        _show_list(as_json)
         return
     chosen = _chosen(names or [], everything)
     if figures:
         require_matplotlib()
     try:
-        _conduct(chosen, "full" if full else "quick", out, jobs or os.cpu_count() or 1, figures, runs)
+        found = _conduct(chosen, "full" if full else "quick", out, jobs or os.cpu_count() or 1, figures, runs, as_json)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; what is done is kept in {out}, and the same command goes on from there", err=True)
         raise
+    if as_json:
+        show_json({"experiments": found, "summary": str(write_summary(out))})
+    else:
+        typer.echo(f"all: {write_summary(out)}")
 
 
-def _conduct(chosen: Sequence[Experiment], size: Size, out: Path, jobs: int, draw: bool, runs: int | None) -> None:
+def _conduct(
+    chosen: Sequence[Experiment], size: Size, out: Path, jobs: int, draw: bool, runs: int | None, as_json: bool
+) -> list[dict[str, Any]]:
+    """Conducts one after the other, and tells of each as soon as it is done; what came out, for JSON."""
+    found = []
     for each in chosen:
         with showing_progress(each.name) as told:
             verdicts = conduct_and_write(each, size, out, jobs=jobs, draw=draw, told=told, most_runs=runs)
-        typer.echo(f"{each.name}: {in_words(verdicts)} -> {out / each.name / REPORT}")
-    typer.echo(f"all: {write_summary(out)}")
+        report = out / each.name / REPORT
+        found.append({"name": each.name, "verdicts": dict(verdicts), "report": str(report)})
+        if not as_json:
+            typer.echo(f"{each.name}: {in_words(verdicts)} -> {report}")
+    return found
 
 
-def _print_list() -> None:
-    for each in experiments().values():
-        typer.echo(f"{each.name:24} {each.title} ({each.source})")
+def _show_list(as_json: bool) -> None:
+    columns = ("name", "title", "source")
+    rows = [(each.name, each.title, each.source) for each in experiments().values()]
+    if as_json:
+        show_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        show_rows(columns, rows)
 
 
 def _chosen(names: list[str], everything: bool) -> list[Experiment]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,35 +12,57 @@ from pollerd.api.formats import SUFFIXES, Format
 from pollerd.cli.client import TIMEOUT_SECONDS
 from pollerd.cli.connection import WRONG, daemon_at
 from pollerd.cli.files import by_suffix
-from pollerd.cli.importing import REJECTED_ENOUGH, send_list
+from pollerd.cli.importing import REJECTED_ENOUGH, list_of, send_list
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_json, write
 from pollerd.cli.text import clean
+from pollerd.list_document import FORMATS
 
 _REJECTED_SHOWN = 20
-FormatOption = Annotated[Format | None, typer.Option("--format", help="By the file's name where left out, else text.")]
+_WITHOUT_SETTINGS = frozenset({"text"})
+_HELP = "By the file's name where left out, else text."
+FormatOption = Annotated[Format | None, typer.Option("--format", help=_HELP)]
+
+
+class ListForm(StrEnum):
+    """How a list that is read may be written."""
+
+    TEXT = "text"
+    CSV = "csv"
+    JSON_LINES = "jsonl"
+    OPML = "opml"
+    TOML = "toml"
+    YAML = "yaml"
 
 
 def import_(
     file: Annotated[typer.FileBinaryRead, typer.Argument(help="- for standard input.")],
-    format_: FormatOption = None,
+    format_: Annotated[ListForm | None, typer.Option("--format", help=_HELP)] = None,
     max_rejected: Annotated[int, typer.Option(help="Stop after so many bad lines.", min=1)] = REJECTED_ENOUGH,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Adds the sites of a file. One URL a line, CSV with a header, JSON lines, or OPML.
+    """Adds the sites of a file, in any format that run reads: text, CSV, JSON lines, OPML, TOML or YAML.
 
-    Exit code 1 where a line was rejected; the others are added all the same.
+    It only adds: sites that exist keep their settings. Exit code 1 where a line was rejected; the others are added all
+    the same.
     """
     with daemon_at(url, token, timeout) as daemon:
-        chosen = format_ or by_suffix(_name(file), SUFFIXES, Format.TEXT)
-        result = send_list(daemon, file.read(), chosen, max_rejected)
+        name = _name(file)
+        form = format_ or by_suffix(name, FORMATS, "text")
+        sent = list_of(file.read(), form, Path("." if name is None else name).parent)
+        result = send_list(daemon, sent, max_rejected)
     if as_json:
         show_json(result)
     else:
-        _say(result)
+        _say(result, sent.place)
+        if result["existing"] and form not in _WITHOUT_SETTINGS:
+            diff = (
+                "`pollerd sites diff FILE --sync` tells where the list has others, `pollerd run FILE --sync` sets them"
+            )
+            typer.echo(f"pollerd: what existed already keeps its settings: {diff}", err=True)
     raise typer.Exit(WRONG if result["rejected_count"] else 0)
 
 
@@ -62,9 +85,9 @@ def _name(file: typer.FileBinaryRead) -> str | None:
     return name if isinstance(name, str) and not name.startswith("<") else None
 
 
-def _say(result: dict[str, Any]) -> None:
+def _say(result: dict[str, Any], place: str) -> None:
     for line in result["rejected"][:_REJECTED_SHOWN]:
-        typer.echo(f"line {line['line']}: {clean(line['reason'])}", err=True)
+        typer.echo(f"{place} {line['line']}: {clean(line['reason'])}", err=True)
     count = result["rejected_count"]
     typer.echo(f"{result['added']} added, {result['existing']} existed already, {count} rejected")
     if result["stopped"] is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,12 +9,12 @@ import typer
 
 from pollerd.cli.client import TIMEOUT_SECONDS, CallError, Client
 from pollerd.cli.connection import daemon_at
-from pollerd.cli.importing import patience_for
+from pollerd.cli.importing import list_of, patience_for
 from pollerd.cli.options import Json, Timeout, Token, Url
 from pollerd.cli.output import show_json
 from pollerd.cli.text import clean
-from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.list_document import DOCUMENTS, format_of, read_entries
+from pollerd.errors import ConfigError
+from pollerd.list_document import DOCUMENTS, format_of
 
 _SAME, _DIFFERENT, _ERROR = 0, 1, 2
 _OCTETS = "application/octet-stream"
@@ -44,35 +43,18 @@ def diff(
 
 def _asked(daemon: Client, file: Path, sync: bool) -> dict[str, Any]:
     try:
-        form, data, numbers, refused = _sent(file)
+        sent = list_of(file.read_bytes(), format_of(file), file.parent)
     except OSError as error:
         raise CallError(f"{file} cannot be read: {error.strerror}") from error
-    except ConfigError as error:
+    except (CallError, ConfigError) as error:
         raise CallError(f"{file}: {error}") from error
-    found: dict[str, Any] = daemon.upload(
-        f"/sites/diff?format={form}&sync={str(sync).lower()}", data, _OCTETS, timeout=patience_for(daemon, len(data))
-    )
-    for one in found["rejected"] if numbers else ():
-        one["line"] = numbers[one["line"] - 1]
-    found["rejected"] = sorted(refused + found["rejected"], key=lambda one: int(one["line"]))
-    found["rejected_count"] += len(refused)
+    path, patience = f"/sites/diff?format={sent.form}&sync={str(sync).lower()}", patience_for(daemon, len(sent.data))
+    found: dict[str, Any] = daemon.upload(path, sent.data, _OCTETS, timeout=patience)
+    for one in found["rejected"]:
+        one["line"] = sent.number(one["line"])
+    found["rejected"] = sorted([*sent.refused, *found["rejected"]], key=lambda one: int(one["line"]))
+    found["rejected_count"] += len(sent.refused)
     return found
-
-
-def _sent(file: Path) -> tuple[str, bytes, list[int], list[dict[str, Any]]]:
-    """Format and text to send, the number of each of its lines in the file where they differ, and what is left out.
-
-    Documents go as JSON lines: they name secret files that only this machine has, and that no daemon should read for
-    a caller.
-    """
-    form, data = format_of(file), file.read_bytes()
-    if form not in DOCUMENTS:
-        return form, data, [], []
-    entries = list(read_entries(data, form, file.parent))
-    good = [(number, entry) for number, entry in entries if not isinstance(entry, InvalidValueError)]
-    refused = [{"line": n, "reason": str(entry)} for n, entry in entries if isinstance(entry, InvalidValueError)]
-    lines = "\n".join(json.dumps(entry, default=str) for _, entry in good)
-    return "jsonl", lines.encode(), [number for number, _ in good], refused
 
 
 def _code(found: dict[str, Any]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 
 from pollerd.daemon import Control, Status
@@ -11,21 +10,13 @@ from pollerd.telemetry.terminal import Part, StatusTerminal
 from pollerd.wording import counted
 
 _EVERY_SECONDS = 0.5
-_SHARE = 0.02
-"""Of the time, for finding out what binds: of very many sites it is some seconds old."""
 
 
 async def watch_status(control: Control, terminal: StatusTerminal) -> None:
     """Keeps the line up to date until cancelled."""
-    reason, due = None, 0.0
     try:
         while True:
-            status = control.status()
-            began = time.monotonic()
-            if began >= due:
-                reason = control.binding()
-                due = began + (time.monotonic() - began) / _SHARE
-            terminal.show(status_parts(status, reason))
+            terminal.show(status_parts(control.status(), control.binding()))
             await asyncio.sleep(_EVERY_SECONDS)
     finally:
         terminal.show(())

@@ -1,40 +1,87 @@
-"""What keeps the budget from being used, in words: for the status line, and whoever else wonders."""
+"""What keeps sites from being polled more often, in words: for the status line, /allocation and doctor alike."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from pollerd import quantities
-from pollerd.daemon.limiting import REMEDIES
-from pollerd.scheduling.capacity import Limit
-from pollerd.scheduling.settings import SchedulingSettings
-from pollerd.scheduling.waiting import Waiting
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.meter import Meter
+from pollerd.scheduling import Limit, SchedulingSettings, Waiting
+from pollerd.scheduling.waiting import waiting
 
-USED_WELL = 0.9
-"""Share of the budget from which on the budget itself is what binds."""
+_SHARE = 0.02
+"""Of the time, for finding out what binds: of very many sites it is some seconds old."""
+_REMEDIES = {
+    Limit.MIN_YIELD: "a lower min-yield shortens delays",
+    Limit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
+}
 
 
-def binding(waiting: Waiting, settings: SchedulingSettings, used: float) -> str | None:
-    """What binds most, with the setting that is behind it; None: the budget itself, of which the share `used` is used.
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What binds, with the setting that is behind it."""
 
-    Where sites have private addresses that is said whatever else binds.
-    """
-    if not waiting.sites:
-        return "no sites: add one with `pollerd sites add URL`"
+    limit: Limit
+    reason: str | None
+    """None: the budget itself."""
+    private: str | None = None
+    """Where sites have private addresses, that is said whatever else binds."""
+
+    def in_short(self) -> str | None:
+        """For a line that shows the pace beside it; None: nothing is to be said."""
+        reason = f"budget not binding: {self.reason}" if self.limit in _REMEDIES else self.reason
+        return ", ".join(dict.fromkeys(text for text in (reason, self.private) if text)) or None
+
+    def in_full(self, rate: float, budget: float) -> str:
+        """For a person; rate and budget in polls per second."""
+        if self.limit is Limit.NO_SITES:
+            return "no sites to poll"
+        used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
+        told = f"budget {'' if self.reason is None else 'not '}binding: {used}"
+        reasons = dict.fromkeys(text for text in (self.reason or "a larger one shortens delays", self.private) if text)
+        return f"{told}; {', '.join(reasons)}"
+
+
+class BindingWatch:
+    """Finds out what binds, anew at each question as long as that takes no more than a share of the time."""
+
+    def __init__(self, fleet: Fleet, meter: Meter, clock: Callable[[], float]) -> None:
+        self._fleet, self._meter, self._clock = fleet, meter, clock
+        self._waiting, self._due = Waiting(), 0.0
+
+    def now(self) -> Binding:
+        """What binds; of very many sites some seconds ago."""
+        fleet, began = self._fleet, time.monotonic()
+        if began >= self._due:
+            self._waiting = waiting(fleet.sites, fleet.hosts, fleet.settings, self._clock())
+            self._due = began + (time.monotonic() - began) / _SHARE
+        return binding(self._waiting, fleet.settings, self._meter.rate(), fleet.budget)
+
+
+def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:
+    """What binds where sites wait so, and `rate` of the budget is used, both in cost per second."""
+    limit = waiting.binding(rate, budget)
     private = f"{waiting.private:,} at private addresses: --allow-private" if waiting.private else None
-    counts = (
-        (waiting.private, private),
-        (waiting.unanswered, "waiting for the first answers"),
-        (waiting.host, _hosts(waiting, settings)),
-        (waiting.belief, f"budget not binding: {REMEDIES[Limit.MIN_YIELD]}"),
-        (waiting.interval, _interval(waiting, settings)),
-        (waiting.backing_off, f"{waiting.backing_off:,} backing off after failures"),
-        (waiting.unreachable, f"{waiting.unreachable:,} wait for a robots.txt that cannot be had"),
-        (waiting.blocked, f"{waiting.blocked:,} blocked by robots.txt or their address"),
-        (waiting.paused, f"{waiting.paused:,} paused"),
-        (waiting.gone, f"{waiting.gone:,} gone"),
-    )
-    _, most = max(counts, key=lambda each: each[0])
-    told = None if used >= USED_WELL else most
-    return ", ".join(dict.fromkeys(text for text in (told, private) if text)) or None
+    return Binding(limit, private if limit is Limit.PRIVATE else _reason(limit, waiting, settings), private)
+
+
+def _reason(limit: Limit, waiting: Waiting, settings: SchedulingSettings) -> str | None:
+    reasons = {
+        Limit.NO_SITES: "no sites: add one with `pollerd sites add URL`",
+        Limit.FIRST_ANSWERS: "waiting for the first answers",
+        Limit.HOST_INTERVAL: _hosts(waiting, settings),
+        Limit.MIN_INTERVAL: _interval(waiting, settings),
+        Limit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
+        Limit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
+        Limit.BLOCKED: f"{waiting.blocked:,} blocked by robots.txt or their address",
+        Limit.PAUSED: f"{waiting.paused:,} paused",
+        Limit.GONE: f"{waiting.gone:,} gone",
+        **_REMEDIES,
+    }
+    return reasons.get(limit)
 
 
 def _hosts(waiting: Waiting, settings: SchedulingSettings) -> str:

@@ -11,7 +11,6 @@ import numpy as np
 import structlog
 
 from pollerd import allocation
-from pollerd.daemon.binding import binding
 from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.collection import CollectionOutlook, CollectionView
 from pollerd.daemon.dispatcher import Dispatcher
@@ -36,7 +35,6 @@ from pollerd.daemon.views import AllocationView, Explanation, Live, Status
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.model import Site, SiteSpec, differing
-from pollerd.scheduling.waiting import waiting
 from pollerd.storage import (
     AddResult,
     AllocationRow,
@@ -188,15 +186,14 @@ class Control:
     async def pause_sites(self, tag: str | None, paused: bool, *, by: str) -> int:
         """Pauses or resumes all sites, or all with this tag; how many were not so before.
 
-        Nothing else of them changes: a backoff goes on, and a site that was gone stays so. `by`: who wants it.
+        Nothing else of them changes: a backoff goes on, and a site that was gone stays so. `by`: who wants it. Some
+        after the other: where the database fails in between, those before are paused, and to call again does the rest.
         """
+        count = 0
         async with self.turn:
-            count = await self._store.pause_sites(tag, paused)
-            if tag is None:
-                self._fleet.pause_many(None, paused)
-            else:
-                async for ids in self._store.sites_tagged(tag):
-                    self._fleet.pause_many(ids, paused)
+            async for ids, changed in self._store.pause_sites(tag, paused):
+                self._fleet.pause_many(ids, paused)
+                count += changed
         self._log.warning("sites_paused" if paused else "sites_resumed", sites=count, tag=tag, by=by)
         self._dispatcher.wake()
         return count
@@ -448,10 +445,8 @@ class Control:
         )
 
     def binding(self) -> str | None:
-        """What keeps the budget from being used, in words; None: nothing, it is used. Takes time with many sites."""
-        fleet = self._fleet
-        held = waiting(fleet.sites, fleet.hosts, fleet.settings, self._clock())
-        return binding(held, fleet.settings, self._meter.rate() / self._gate.budget)
+        """What keeps the budget from being used, in words; None: nothing, it is used."""
+        return self.outlook.binding.now().in_short()
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

@@ -93,6 +93,7 @@ class Daemon:
         self._journal = Journal(bookkeeper, store, health, settings, instruments)
         self._intake = Intake(fleet, self._journal, instruments)
         fetcher.on_sent = lambda host: fleet.hosts.sent(host, clock())
+        fetcher.before_repeat = lambda host: asyncio.sleep(fleet.hosts.spacing_left_at(host, clock()))
         robots = RobotsKeeper(fleet, fetcher, self._journal, self._workshop, instruments, rng, clock)
         reader = pace = None
         if explorer is not None:
@@ -390,11 +391,11 @@ async def _put_back(fleet: Fleet, store: Store, kept: AllocationRow) -> bool:
 def _last_start(run: RunInfo, now: float) -> float:
     """The last start of the run before (monotonic s), so that the budget's window holds across a restart.
 
-    After a clean stop that is the last committed poll; after any other some polls may not have been committed, so it
-    is now.
+    At a clean stop nothing was under way any more. The last poll that was committed does not tell: later ones may have
+    been dropped in an outage of ours, or deleted with their sites. After any other end it is now.
     """
     if not run.previous_clean:
         return time.monotonic()
-    if run.previous_last_poll_at is None:
+    if run.previous_stopped_at is None:
         return -math.inf
-    return time.monotonic() - max(0.0, now - run.previous_last_poll_at)
+    return time.monotonic() - max(0.0, now - run.previous_stopped_at)

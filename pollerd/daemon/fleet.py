@@ -15,11 +15,10 @@ from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
 from pollerd.daemon.damage import put_right
 from pollerd.errors import InvalidValueError
-from pollerd.model import STATE_CODE, Site, SiteSpec, SiteState
+from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
 from pollerd.scheduling import (
     Crowding,
     HostTable,
-    Limit,
     NoiseCap,
     Reach,
     RobotsText,
@@ -44,10 +43,6 @@ _NOTICEABLE = 0.01
 _NOTICEABLE_GROWTH = 0.1
 
 
-_OPTIONAL = ("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
-"""The columns that hold what a user may set of a site; nan where that is the default."""
-
-
 def _optional(value: float | None) -> float:
     return math.nan if value is None else value
 
@@ -65,8 +60,6 @@ class Fleet:
         """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
         self._fitted_sites = 0
         self._crowding: Crowding | None = None
-        self.binding = Limit.BUDGET
-        """What keeps most sites from being polled more often; looked at when the budget is fitted."""
         self.listeners: list[Callable[[Event], None]] = []
         """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
@@ -99,7 +92,7 @@ class Fleet:
         table.host[slots] = self._hosts_of(rows)
         table.state[slots] = rows.state
         table.paused[slots] = rows.paused
-        for name in ("weight", "cost", *_OPTIONAL, "failures", "polls", "changes"):
+        for name in (*NUMERIC_SETTINGS, "failures", "polls", "changes"):
             table.put(name, slots, getattr(rows, name))
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
@@ -191,7 +184,7 @@ class Fleet:
         slots = self.sites.add(site_ids)
         table = self.sites
         table.host[slots] = [self.hosts.add(*host) for host in hosts]
-        for name in ("weight", "cost", *_OPTIONAL):
+        for name in NUMERIC_SETTINGS:
             table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]
         self._do(self.taking_in(slots))
@@ -282,9 +275,9 @@ class Fleet:
         if not paused:
             self._start_again(slot)
 
-    def pause_many(self, site_ids: NDArray[np.int64] | None, paused: bool) -> None:
-        """Pauses or resumes these sites, or all; nothing else of them changes. Sites that are not known are passed."""
-        slots = np.flatnonzero(self.sites.occupied()) if site_ids is None else self.sites.slots_of(site_ids)
+    def pause_many(self, site_ids: NDArray[np.int64], paused: bool) -> None:
+        """Pauses or resumes these sites; nothing else of them changes. Sites that are not known are passed over."""
+        slots = self.sites.slots_of(site_ids)
         self.sites.paused[slots[slots >= 0]] = paused
 
     def end_backoffs(self, site_ids: Sequence[int]) -> None:
@@ -347,7 +340,6 @@ class Fleet:
         self._fitted_sites = len(self.sites)
         reach = self.reach()
         self._crowding = Crowding(reach.total, reach.by_host)
-        self.binding = reach.binding(self.budget)
         told = self.budget if reach.total >= self.budget else self.allocator_budget(self.budget)
         if abs(told - self.allocator.budget) > _NOTICEABLE * told:
             self._do(partial(_set_budget, told))

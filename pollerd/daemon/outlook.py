@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import numpy as np
 
 from pollerd.columns import stretches
+from pollerd.daemon.binding import BindingWatch
 from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
-from pollerd.daemon.limiting import in_words
 from pollerd.daemon.meter import Meter
 from pollerd.daemon.quiet import told_waits
 from pollerd.daemon.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
@@ -42,6 +42,7 @@ class Outlook:
         self._fleet, self._meter, self._forecast = fleet, meter, forecast
         self._calibration, self._shadows = calibration, shadows
         self._objective, self._clock = objective, clock
+        self.binding = BindingWatch(fleet, meter, clock)
 
     def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
         """What the loop knows of the sites; sites it does not know are left out."""
@@ -123,15 +124,15 @@ class Outlook:
     def allocation(self) -> AllocationView:
         """What the budget brings: as scheduled, under uniform, at the best split; without the benefit curve."""
         figures, budget = self._forecast.figures(), self._fleet.budget
-        limit, rate = self._fleet.binding, self._meter.rate()
+        binding, rate = self.binding.now(), self._meter.rate()
         return AllocationView(
             allocator=self._fleet.allocator_name,
             objective=self._objective(),
             budget=budget,
             utilization=rate / budget,
             spendable=self._fleet.spendable(budget),
-            binding=limit.value,
-            binding_in_words=in_words(limit, rate, budget),
+            binding=binding.limit.value,
+            binding_in_words=binding.in_full(rate, budget),
             price=figures.benefit.price,
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
             expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,

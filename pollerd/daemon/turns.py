@@ -48,7 +48,7 @@ class Turns:
 
         At most WAIT_SECONDS: of a longer spacing nothing else would ever come.
         """
-        wait = self._hosts.last_start[host] + self._hosts.interval_of(host) - self._clock()
+        wait = self._hosts.spacing_left(host, self._clock())
         if wait > 0:
             await asyncio.sleep(min(wait, WAIT_SECONDS))
 

@@ -60,6 +60,9 @@ Write = Callable[[], bool]
 Send = Callable[[Write], bool | Awaitable[bool]]
 """Has a request written when its turn has come; gives back what the write returned."""
 
+Repeat = Callable[[str], Awaitable[None]]
+"""Waits until a host, as `host_of` names it, may be asked once more."""
+
 
 class _Target(NamedTuple):
     """What is known of a request for an URL, whatever else it says: where it goes, and how it begins."""
@@ -121,13 +124,20 @@ class Client:
         await self._connector.close()
 
     async def get(
-        self, url: str, headers: Mapping[str, str], sent: Sent, proxy: Proxy | None = None, send: Send | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        sent: Sent,
+        proxy: Proxy | None = None,
+        send: Send | None = None,
+        repeat: Repeat | None = None,
     ) -> Response:
         """Sends a GET and returns once the head of the response is there, whatever its status.
 
         `headers` stand in for the usual ones of the same name; `url` as `normalise_url` returns it. Where a kept
         connection proves to be closed, another takes its place, and `sent` is told again; likewise, untold, where
-        something unasked has come over it. `send`: decides when each is written; None: at once.
+        something unasked has come over it. `send`: decides when each is written; None: at once. `repeat`: waits before
+        a request that was written is written again; None: not at all.
 
         Raises `SITE_FAULTS`; `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
         """
@@ -145,6 +155,7 @@ class Client:
             kept = protocol in self._kept
             write = partial(_write, protocol, kept, request, sent, target.host)
             tls = None if kept else tls_of(protocol.transport)  # it is gone where the server has closed
+            written: bool | Awaitable[bool] = False
             try:
                 written = write() if send is None else send(write)
                 if not (written if isinstance(written, bool) else await written):
@@ -155,6 +166,8 @@ class Client:
                 connection.close()
                 if not kept:
                     raise
+                if written and repeat is not None:
+                    await repeat(target.host)
             except BaseException:
                 connection.close()
                 raise

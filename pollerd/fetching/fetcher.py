@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from aiohttp import hdrs
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
-from pollerd.fetching.client import Send, Sent, Write
+from pollerd.fetching.client import Repeat, Send, Sent, Write
 from pollerd.fetching.egress import Egress, Way
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
 from pollerd.fetching.headers import (
@@ -40,6 +40,7 @@ from pollerd.urls import join_url, origin_of
 MayFollow = Callable[[str], Awaitable[bool]]
 """Asked with the absolute URL before a redirect is followed, to the same origin too: robots.txt may deny it."""
 
+T = TypeVar("T")
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _EMPTY_STATUSES = frozenset({204, 205})
 
@@ -49,6 +50,7 @@ class _Journey:
 
     __slots__ = (
         "awaiting",
+        "deadline",
         "egress",
         "endless",
         "redirects",
@@ -60,8 +62,11 @@ class _Journey:
         "way",
     )
 
-    def __init__(self, url: str, egress: Egress, way: Way, started_at: float, started_mono: float) -> None:
+    def __init__(
+        self, url: str, egress: Egress, way: Way, started_at: float, started_mono: float, deadline: asyncio.Timeout
+    ) -> None:
         self.url = url
+        self.deadline = deadline
         self.egress = egress
         self.way = way
         self.started_at = started_at
@@ -77,7 +82,8 @@ class Fetcher:
     """The daemon's way to the web; an asynchronous context manager, used inside one event loop.
 
     `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header. `on_sent` is told of
-    each request, of pages, robots.txt and redirects alike.
+    each request, of pages, robots.txt and redirects alike; `before_repeat` is waited for before a request is written
+    again because the server dropped the kept connection that it went over.
     """
 
     def __init__(self, settings: FetchSettings, *, clock: Callable[[], float] = time.time) -> None:
@@ -87,6 +93,7 @@ class Fetcher:
         self._retired: set[Egress] = set()
         self._mono: Callable[[], float]
         self.on_sent: Sent = _nobody_counts
+        self.before_repeat: Repeat = _nobody_waits
 
     async def __aenter__(self) -> Self:
         """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
@@ -138,17 +145,16 @@ class Fetcher:
         own = {**headers, **dict(request.headers)} if request.headers else headers
         with self._egress as egress:
             journey = self._journey(egress, request.url, request.proxy)
-            deadline = self._deadline(journey)
             try:
-                async with deadline:
-                    first = None if send is None else partial(self._in_turn, journey, deadline, send)
+                async with journey.deadline:
+                    first = None if send is None else partial(self._in_turn, journey, send)
                     response = await self._get(journey, own, first)
                     if response.status in _REDIRECT_STATUSES:
                         limit = self._settings.max_redirects
                         response = await self._follow(journey, response, own, headers, limit, may_follow)
                     return await self._judge(journey, response, request.validators)
             except (RefusedError, TimeoutError) as error:
-                refused = _refused(error, deadline, journey)
+                refused = _refused(error, journey)
                 return self._outcome(journey, refused.kind, detail=refused.detail)
 
     async def fetch_robots(
@@ -162,15 +168,14 @@ class Fetcher:
         """
         with self._egress as egress:
             journey = self._journey(egress, url, proxy)
-            deadline = self._deadline(journey)
             try:
-                async with deadline:
+                async with journey.deadline:
                     response = await self._get(journey, {})
                     if response.status in _REDIRECT_STATUSES:
                         response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, may_follow)
                     return await self._judge_robots(journey, response)
             except (RefusedError, TimeoutError) as error:
-                refused = _refused(error, deadline, journey)
+                refused = _refused(error, journey)
                 kind = RobotsKind.ABSENT if journey.endless else RobotsKind.UNREACHABLE
                 return RobotsResponse(
                     kind,
@@ -181,24 +186,27 @@ class Fetcher:
                 )
 
     def _journey(self, egress: Egress, url: str, proxy: str | None) -> _Journey:
-        return _Journey(url, egress, egress.way(proxy), self._clock(), self._mono())
+        now = self._mono()
+        deadline = asyncio.timeout_at(now + self._settings.total_timeout_seconds)
+        return _Journey(url, egress, egress.way(proxy), self._clock(), now, deadline)
 
-    def _deadline(self, journey: _Journey) -> asyncio.Timeout:
-        return asyncio.timeout_at(journey.started_mono + self._settings.total_timeout_seconds)
-
-    def _in_turn(
-        self, journey: _Journey, deadline: asyncio.Timeout, send: Send, write: Write
-    ) -> bool | Awaitable[bool]:
+    def _in_turn(self, journey: _Journey, send: Send, write: Write) -> bool | Awaitable[bool]:
         written = send(write)
-        return written if isinstance(written, bool) else self._waited(journey, deadline, written)
+        return written if isinstance(written, bool) else self._waited(journey, written)
 
-    async def _waited(self, journey: _Journey, deadline: asyncio.Timeout, written: Awaitable[bool]) -> bool:
-        """Waiting for our own budget is no time of the server's."""
+    async def _repeat(self, journey: _Journey, host: str) -> None:
+        if not journey.redirects:
+            journey.sent = False  # the one that is answered counts as the poll's start
+        await self._waited(journey, self.before_repeat(host))
+
+    async def _waited(self, journey: _Journey, turn: Awaitable[T]) -> T:
+        """Waiting for our own budget, or for a host's interval, is no time of the server's."""
+        deadline = journey.deadline
         began, ends = self._mono(), deadline.when()
         assert ends is not None
         deadline.reschedule(None)
         try:
-            return await written
+            return await turn
         finally:
             waited = self._mono() - began
             journey.started_mono += waited
@@ -216,7 +224,8 @@ class Fetcher:
         try:
             if way.proxy is not None:
                 await journey.egress.check(journey.url)
-            response = await way.client.get(journey.url, headers, partial(self._sent, journey), way.proxy, send)
+            sent, repeat = partial(self._sent, journey), partial(self._repeat, journey)
+            response = await way.client.get(journey.url, headers, sent, way.proxy, send, repeat)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise
@@ -381,11 +390,15 @@ def _nobody_counts(_: str) -> None:
     """Before the daemon is there, nobody spaces requests."""
 
 
-def _refused(error: RefusedError | TimeoutError, deadline: asyncio.Timeout, journey: _Journey) -> RefusedError:
+async def _nobody_waits(_: str) -> None:
+    """Nor repeats them apart."""
+
+
+def _refused(error: RefusedError | TimeoutError, journey: _Journey) -> RefusedError:
     """What has ended a fetch; raises a `TimeoutError` that is not of its deadline."""
     if isinstance(error, RefusedError):
         return error
-    if not deadline.expired():
+    if not journey.deadline.expired():
         raise error
     return RefusedError(OutcomeKind.TIMEOUT, journey.awaiting)
 

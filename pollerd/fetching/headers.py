@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from calendar import timegm
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -79,7 +79,7 @@ def fresh_seconds(cache_control: str | None, expires: str | None, age: str | Non
     """
     if cache_control is None and expires is None:
         return None
-    told = _directives(cache_control or "")
+    told = _directives((cache_control or "")[:_MAX_CACHE_CONTROL_LENGTH])
     if "no-store" in told or "no-cache" in told:
         return None
     lifetime = next((told[name] for name in ("max-age", "s-maxage") if name in told), None)
@@ -92,10 +92,14 @@ def fresh_seconds(cache_control: str | None, expires: str | None, age: str | Non
     return left if left > 0 else None
 
 
-def _directives(cache_control: str) -> dict[str, float]:
-    """Directive -> its whole number of seconds, 0 where it has none; the first of each name counts."""
+@lru_cache(maxsize=256)
+def _directives(cache_control: str) -> Mapping[str, float]:
+    """Directive -> its whole number of seconds, 0 where it has none; the first of each name counts.
+
+    Remembered, because most sites say the same few things.
+    """
     found: dict[str, float] = {}
-    for part in cache_control[:_MAX_CACHE_CONTROL_LENGTH].split(","):
+    for part in cache_control.split(","):
         name, _, value = part.partition("=")
         found.setdefault(name.strip().lower(), _whole(value.strip().strip('"')))
     return found

@@ -1,9 +1,8 @@
-"""How much could be spent at all: what intervals, min_yields and politeness leave of any budget, and which binds."""
+"""How much could be spent at all: what intervals, min_yields and politeness leave of any budget."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +13,6 @@ from pollerd.scheduling.sites import SiteTable
 
 _NO_INTERVAL = 1e-200
 _NO_BOUND = 1e100
-
-
-class Limit(StrEnum):
-    """What keeps sites from being polled more often."""
-
-    BUDGET = "budget"
-    MIN_INTERVAL = "min_interval"
-    MIN_YIELD = "min_yield"
-    TTL = "ttl"
-    HOST_INTERVAL = "host_interval"
-    NO_SITES = "no_sites"
 
 
 @dataclass(frozen=True)
@@ -49,23 +37,12 @@ class Reach:
     @property
     def total(self) -> float:
         """Cost per second that can be spent; inf without bounds, or sites."""
-        spent = float((self.cost / (self.interval * self.stretch)).sum()) if self.slots.size else np.inf
-        return spent if spent < _NO_BOUND else np.inf
+        return self.of(slice(None)) if self.slots.size else np.inf
 
-    def binding(self, budget: float) -> Limit:
-        """What binds: the budget (cost per second), or else what most of the sites wait for."""
-        if not self.slots.size:
-            return Limit.NO_SITES
-        if self.total >= budget:
-            return Limit.BUDGET
-        by_host = self.stretch > 1.0
-        waiting = {
-            Limit.MIN_YIELD: np.count_nonzero(self.quiet & ~self.told & ~by_host),
-            Limit.TTL: np.count_nonzero(self.told & ~by_host),
-            Limit.HOST_INTERVAL: np.count_nonzero(by_host),
-            Limit.MIN_INTERVAL: np.count_nonzero(~self.quiet & ~by_host),
-        }
-        return max(waiting, key=lambda limit: waiting[limit])
+    def of(self, chosen: NDArray[np.bool_] | slice) -> float:
+        """Cost per second that can be spent on those of the sites, bool[k]; inf without bounds."""
+        spent = float((self.cost[chosen] / (self.interval[chosen] * self.stretch[chosen])).sum())
+        return spent if spent < _NO_BOUND else np.inf
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,15 @@ class HostTable(Columns):
         if not line:
             del self._lines[slot]
 
+    def spacing_left(self, slot: int, now: float) -> float:
+        """Seconds until the host's interval since its last request is over, below 0 where it is."""
+        return float(self.last_start[slot]) + self.interval_of(slot) - now
+
+    def spacing_left_at(self, name: str, now: float) -> float:
+        """`spacing_left` of a host by its name; 0 where it is not known."""
+        slot = self._slot_by_name.get(name)
+        return 0.0 if slot is None else self.spacing_left(slot, now)
+
     def start(self, slot: int, now: float) -> None:
         """A request to the host starts."""
         self.busy[slot] = True

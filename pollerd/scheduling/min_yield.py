@@ -6,6 +6,7 @@ what is believed of its rate, not that at the mean rate: a poll finds one change
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,13 +21,15 @@ FIRST_WAIT_SECONDS = 30.0
 """The wait after a site's first poll is at most this, after the second twice as long, and so on, whatever is believed
 of sites in general: what is known of others must not silence a page before it was looked at."""
 _DOUBLINGS = 30
+_LEAST_EXPECTED = 1e-300
+_PARTS = np.linspace(0.0, 1.0, POINTS)
 
 
 class Believer(Protocol):
     """The part of the allocator contract that waits follow from."""
 
-    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Believed chance, float64[k], that the slots changed in so many seconds; nan: nothing is believed."""
+    def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Believed chances that slots int64[k] changed in float64[k, m] s, float64[k, m]; nan: nothing is believed."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +62,23 @@ def waits(believer: Believer, slots: NDArray[np.int64], bounds: Bounds) -> NDArr
     if wanted.size:
         some = bounds.of(wanted)
         longest = np.minimum(some.longest, LONGEST_SECONDS)
-        gaps = _gaps(longest)
-        expected = _expected_changes(_chances(believer, slots[wanted], gaps))
-        out[wanted] = np.minimum(_crossing(gaps, expected, _expected_changes(some.min_yield)), longest)
+        log_gaps = _log_gaps(longest)
+        expected = _expected_changes(_chances(believer, slots[wanted], np.exp(log_gaps)))
+        out[wanted] = np.minimum(_crossing(log_gaps, expected, _expected_changes(some.min_yield)), longest)
     return out
 
 
-def _gaps(longest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64[k, POINTS], s, evenly spread over logarithms."""
-    part = np.linspace(0.0, 1.0, POINTS)
-    shortest = np.minimum(SHORTEST_SECONDS, longest)[:, None]
-    return np.asarray(shortest * (longest[:, None] / shortest) ** part)
+def _log_gaps(longest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithms, float64[k, POINTS], of gaps in s, evenly spread."""
+    last = np.log(longest)[:, None]
+    first = np.minimum(math.log(SHORTEST_SECONDS), last)
+    return np.asarray(first + (last - first) * _PARTS)
 
 
 def _chances(believer: Believer, slots: NDArray[np.int64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64[k, POINTS], never falling from gap to gap; nan: nothing is believed."""
-    asked = believer.change_probability(np.repeat(slots, POINTS), gaps.ravel())
-    chance = np.clip(asked.reshape(gaps.shape), 0.0, 1.0)  # summed in float32 it may be a little more
+    asked = believer.change_probabilities(slots, gaps)
+    chance = np.clip(asked, 0.0, 1.0)  # summed in float32 it may be a little more
     return np.asarray(np.maximum.accumulate(chance, axis=1))
 
 
@@ -86,16 +89,19 @@ def _expected_changes(chance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _crossing(
-    gaps: NDArray[np.float64], expected: NDArray[np.float64], level: NDArray[np.float64]
+    log_gaps: NDArray[np.float64], expected: NDArray[np.float64], level: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Gaps float64[k] at which what is expected reaches the level; inf where it does not, 0 where nothing is."""
-    rows = np.arange(len(gaps))
+    rows = np.arange(len(log_gaps))
     after = (expected < level[:, None]).sum(1)
     high = np.clip(after, 1, POINTS - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        x, y = np.log(gaps), np.log(expected)
-        slope = (y[rows, high] - y[rows, high - 1]) / (x[rows, high] - x[rows, high - 1])
-        between = np.exp(x[rows, high - 1] + (np.log(level) - y[rows, high - 1]) / slope)
-        below = gaps[:, 0] * level / expected[:, 0]
-    found = np.where(after == 0, below, np.where(after == POINTS, np.inf, between))
-    return np.nan_to_num(found, nan=0.0, posinf=np.inf)
+    low = high - 1
+    y, at = np.log(np.maximum(expected, _LEAST_EXPECTED)), np.log(level)
+    with np.errstate(divide="ignore", invalid="ignore"):  # below a second all gaps are one
+        slope = (y[rows, high] - y[rows, low]) / (log_gaps[rows, high] - log_gaps[rows, low])
+        between = log_gaps[rows, low] + (at - y[rows, low]) / slope
+        below = log_gaps[:, 0] + at - y[:, 0]
+        found = np.exp(np.where(after == 0, below, between))
+    found[after == POINTS] = np.inf
+    found[np.isnan(found)] = 0.0
+    return found

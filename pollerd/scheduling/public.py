@@ -1,7 +1,7 @@
 """What other packages use of `pollerd.scheduling`; they import it from there."""
 
 from pollerd.scheduling.backoff import backoff_seconds, clamp_retry_after, lengthened
-from pollerd.scheduling.capacity import Crowding, Limit, Reach, reach
+from pollerd.scheduling.capacity import Crowding, Reach, reach
 from pollerd.scheduling.choice import Choice, Chooser
 from pollerd.scheduling.due import next_due
 from pollerd.scheduling.hosts import HostTable
@@ -11,6 +11,7 @@ from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.robots import RobotsText, rules_allow, rules_delay
 from pollerd.scheduling.settings import LONGEST_TTL_SECONDS, SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
+from pollerd.scheduling.waiting import Limit, Waiting
 
 __all__ = [
     "LONGEST_TTL_SECONDS",
@@ -28,6 +29,7 @@ __all__ = [
     "RobotsText",
     "SchedulingSettings",
     "SiteTable",
+    "Waiting",
     "backoff_seconds",
     "clamp_retry_after",
     "first_waits",

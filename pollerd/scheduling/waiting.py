@@ -1,8 +1,9 @@
-"""What keeps sites from being polled more often: how many wait for what."""
+"""What keeps sites from being polled more often: how many wait for what, and what binds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,31 @@ from pollerd.scheduling.capacity import reach
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
+
+_USED_WELL = 0.9
+"""Share of the budget from which on the budget itself is what binds."""
+
+
+class Limit(StrEnum):
+    """What keeps sites from being polled more often."""
+
+    BUDGET = "budget"
+    NO_SITES = "no_sites"
+    PRIVATE = "private"
+    FIRST_ANSWERS = "first_answers"
+    HOST_INTERVAL = "host_interval"
+    MIN_YIELD = "min_yield"
+    TTL = "ttl"
+    MIN_INTERVAL = "min_interval"
+    BACKOFF = "backoff"
+    ROBOTS = "robots"
+    BLOCKED = "blocked"
+    PAUSED = "paused"
+    GONE = "gone"
+
+
+_SPENT = frozenset({Limit.HOST_INTERVAL, Limit.MIN_YIELD, Limit.TTL, Limit.MIN_INTERVAL})
+"""What leaves something to be spent, perhaps more than the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +59,8 @@ class Waiting:
     """Their host's interval binds: its sites could be polled more often, one after the other it cannot be."""
     belief: int = 0
     """Their min_yield binds: they are believed unchanged for longer than their min_interval."""
+    ttl: int = 0
+    """What they say themselves binds: that they need not be asked again for so long."""
     interval: int = 0
     """Their min_interval binds."""
     hosts: int = 0
@@ -41,12 +69,38 @@ class Waiting:
     """Whether most of those hosts ask for a longer interval than ours."""
     own_interval: bool = False
     """Whether most of those counted under `interval` have a min_interval of their own."""
+    spendable: float = field(default=0.0, compare=False)
+    """Cost per second that the sites from `unanswered` on leave to be spent, whatever the budget."""
 
     @property
     def sites(self) -> int:
         """All of them."""
         held = (self.paused, self.gone, self.private, self.blocked, self.backing_off)
-        return sum(held) + self.unreachable + self.unanswered + self.host + self.belief + self.interval
+        return sum(held) + self.unreachable + self.unanswered + self.host + self.belief + self.ttl + self.interval
+
+    def binding(self, used: float, budget: float) -> Limit:
+        """What binds: the budget (cost per second), of which so much is used, or else what most sites wait for."""
+        if not self.sites:
+            return Limit.NO_SITES
+        most = max(self._counts, key=lambda each: each[1])[0]
+        within_budget = most in _SPENT and self.spendable >= budget
+        return Limit.BUDGET if within_budget or used >= _USED_WELL * budget else most
+
+    @property
+    def _counts(self) -> tuple[tuple[Limit, int], ...]:
+        return (
+            (Limit.PRIVATE, self.private),
+            (Limit.FIRST_ANSWERS, self.unanswered),
+            (Limit.HOST_INTERVAL, self.host),
+            (Limit.MIN_YIELD, self.belief),
+            (Limit.TTL, self.ttl),
+            (Limit.MIN_INTERVAL, self.interval),
+            (Limit.BACKOFF, self.backing_off),
+            (Limit.ROBOTS, self.unreachable),
+            (Limit.BLOCKED, self.blocked),
+            (Limit.PAUSED, self.paused),
+            (Limit.GONE, self.gone),
+        )
 
 
 def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, now: float) -> Waiting:
@@ -65,21 +119,26 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
         ("unreachable", unknown[host] if hosts.size else later),
         ("unanswered", np.isneginf(sites.last_poll[:n])),
     ):
-        counts[name] = int(np.count_nonzero(left & holds))
+        held = left & holds
+        counts[name] = int(np.count_nonzero(held))
         left &= ~holds
+    pollable = left | held  # those without an answer are being polled, too
     allowed = reach(sites, hosts, settings)
     active = left[allowed.slots]
     by_host = active & (allowed.stretch > 1.0)
-    by_belief = active & allowed.quiet & ~by_host
-    by_interval = active & ~by_host & ~by_belief
+    by_ttl = active & allowed.told & ~by_host
+    by_belief = active & allowed.quiet & ~by_host & ~by_ttl
+    by_interval = active & ~by_host & ~allowed.quiet
     crowded = np.unique(host[allowed.slots[by_host]])
     return Waiting(
         **counts,
         host=int(np.count_nonzero(by_host)),
         belief=int(np.count_nonzero(by_belief)),
+        ttl=int(np.count_nonzero(by_ttl)),
         interval=int(np.count_nonzero(by_interval)),
         hosts=len(crowded),
         crawl_delay=_most(hosts.interval()[crowded] > settings.host_interval_seconds),
+        spendable=allowed.of(pollable[allowed.slots]),
         own_interval=_most(~np.isnan(sites.min_interval[allowed.slots[by_interval]])),
     )
 

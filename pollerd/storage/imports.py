@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
 from pollerd.errors import InvalidValueError
-from pollerd.model import SiteSpec
+from pollerd.model import NUMERIC_SETTINGS, SiteSpec
 from pollerd.storage.checks import check_spec
 from pollerd.storage.rows import run_each
 from pollerd.storage.schema import deleted_url, host, site
@@ -18,6 +19,7 @@ from pollerd.storage.values import AddResult
 
 # Small enough that the event loop runs on between two pieces.
 PIECE = 2_000
+_numbers = attrgetter(*NUMERIC_SETTINGS)
 
 
 class SiteImport:
@@ -128,5 +130,4 @@ class SiteImport:
 
 
 def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
-    intervals = (spec.min_interval, spec.max_interval, spec.min_yield, spec.respect_ttl, spec.half_life)
-    return (now, spec.paused, spec.weight, spec.cost, *intervals, spec.url, host_id)
+    return (now, spec.paused, *_numbers(spec), spec.url, host_id)

@@ -21,9 +21,8 @@ def start_run(connection: Connection, version: str, now: float) -> RunInfo:
     c = daemon_run.c
     last = connection.execute(select(c.stopped_at).order_by(c.id.desc()).limit(1)).one_or_none()
     clean = last is None or last.stopped_at is not None
-    last_poll_at = connection.execute(select(func.max(poll.c.at))).scalar_one()
     started = insert(daemon_run).values(started_at=now, version=version).returning(c.id)
-    return RunInfo(connection.execute(started).scalar_one(), clean, last_poll_at)
+    return RunInfo(connection.execute(started).scalar_one(), clean, None if last is None else last.stopped_at)
 
 
 def end_run(connection: Connection, run_id: int, now: float) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, select
 from zstandard import ZstdError
 
 from pollerd.errors import SchemaError
-from pollerd.model import STATE_CODE, SiteState
+from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, SiteState
 from pollerd.storage.compression import unpack
 from pollerd.storage.hosts import read_override
 from pollerd.storage.salvage import Field, number
@@ -21,8 +21,7 @@ from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
-_SETTINGS = ("weight", "cost", "min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
-_NUMBERS = (*_SETTINGS, "last_poll_at", "last_seen_at", "not_before")
+_NUMBERS = (*NUMERIC_SETTINGS, "last_poll_at", "last_seen_at", "not_before")
 _FIELDS = (
     Field("host_id", np.int64, "a whole number", 0),
     Field("paused", np.bool_, "true or false", 0),
@@ -110,10 +109,13 @@ def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[N
     return ids, flat.reshape(len(ids), widths.pop() if widths else 0)
 
 
-def tagged_piece(connection: Connection, tag: str, after: int) -> NDArray[np.int64]:
-    """Some ids above `after` of sites with this tag, int64[k], ascending; k = 0: there are no more."""
+def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np.int64]:
+    """Some ids above `after` of all sites, or of those with this tag, int64[k], ascending; k = 0: there are no more."""
     c = site_tag.c
-    rows = _piece(connection, select(c.site_id).where(c.tag == tag), c.site_id, after)
+    if tag is None:
+        rows = _piece(connection, select(site.c.id), site.c.id, after)
+    else:
+        rows = _piece(connection, select(c.site_id).where(c.tag == tag), c.site_id, after)
     return np.array([row[0] for row in rows], np.int64)
 
 

@@ -7,30 +7,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NO_ACCESS, OutcomeKind, Site, SiteSpec, SiteState
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState
 from pollerd.storage import cursors
 from pollerd.storage.checks import check_spec
 from pollerd.storage.collection import forget_site
 from pollerd.storage.salvage import number
+from pollerd.storage.schedule import ids_piece
 from pollerd.storage.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
 from pollerd.storage.sealing import Seal
 from pollerd.storage.statements import Statements
 from pollerd.storage.values import NewSettings, Page, SiteChanges
 
 PIECE = 5_000
-_SETTINGS = {
-    "weight": 1.0,
-    "cost": 1.0,
-    "min_interval": None,
-    "max_interval": None,
-    "min_yield": None,
-    "respect_ttl": None,
-    "half_life": None,
-}
-"""Name -> what a new site has."""
 _STATES = {state.value: state for state in SiteState}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
 # To resume a site is to start it again, whatever it met before.
@@ -79,6 +72,9 @@ class Sites:
         self._living = select(site.c.id).where(sql.among(site.c.id, "sites"))
         self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
         self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
+        among = sql.among(site.c.id, "sites")
+        self._pause = update(site).where(among, site.c.paused.is_(False)).values(paused=True)
+        self._resume = update(site).where(among, site.c.paused.is_(True)).values(paused=False)
         self._delete_many = delete(site).where(sql.among(site.c.id, "sites"))
 
     def get(self, connection: Connection, site_id: int) -> Site:
@@ -163,7 +159,7 @@ class Sites:
         given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__dataclass_fields__}
         spec = replace(before.spec, **given)
         check_spec(spec)
-        values: dict[str, Any] = {name: getattr(spec, name) for name in _SETTINGS}
+        values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         values["settings_changed_at"] = now
         if "access" in changes:
             values["access"] = self._seal.close(spec.access) if spec.access else None
@@ -183,13 +179,16 @@ class Sites:
             self._set_tags(connection, site_id, spec.tags)
         return self.get(connection, site_id)
 
-    @staticmethod
-    def pause(connection: Connection, tag: str | None, paused: bool) -> int:
-        """Pauses or resumes every site, or every one with this tag; how many were not so before."""
-        statement = update(site).where(site.c.paused.is_(not paused)).values(paused=paused)
-        if tag is not None:
-            statement = statement.where(site.c.id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == tag)))
-        return connection.execute(statement).rowcount
+    def pause_piece(
+        self, connection: Connection, tag: str | None, paused: bool, after: int
+    ) -> tuple[NDArray[np.int64], int]:
+        """Pauses or resumes some sites with ids above `after`, all or those with this tag.
+
+        Their ids, int64[k], ascending, and how many of them were not so before; k = 0: there are no more.
+        """
+        ids = ids_piece(connection, tag, after)
+        changed = self._pause if paused else self._resume
+        return ids, connection.execute(changed, {"sites": self._sql.many(ids)}).rowcount if len(ids) else 0
 
     def _require_free(self, connection: Connection, url: str) -> None:
         other = self.find(connection, url)
@@ -221,7 +220,7 @@ class Sites:
 
     def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
         sealed = self._seal.close(spec.access) if spec.access else None
-        values = {name: getattr(spec, name) for name in _SETTINGS}
+        values = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         return {**values, "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
     @staticmethod
@@ -286,7 +285,7 @@ def _sites() -> Select[Any]:
             host.c.name.label("host"),
             s.created_at,
             s.paused,
-            *(s[name] for name in _SETTINGS),
+            *(s[name] for name in NUMERIC_SETTINGS),
             s.access,
             t.state,
             t.last_poll_at,
@@ -307,7 +306,7 @@ def _sites() -> Select[Any]:
 def _site(row: Any, tags: tuple[str, ...], seal: Seal) -> Site:
     """The site of a row; values that somebody spoiled by hand are shown as those of a new site."""
     access = NO_ACCESS if row.access is None else seal.open(row.access)
-    numbers = {name: number(getattr(row, name), instead) for name, instead in _SETTINGS.items()}
+    numbers = {name: number(getattr(row, name), instead) for name, instead in NUMERIC_SETTINGS.items()}
     return Site(
         id=row.id,
         spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **numbers),

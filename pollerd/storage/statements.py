@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeEngine
 
+from pollerd.model import NUMERIC_SETTINGS
 from pollerd.storage.rows import ForEachRow, columns_of
 from pollerd.storage.schema import (
     change,
@@ -105,19 +106,7 @@ CHANGE = [
     "before_content_id",
     "after_content_id",
 ]
-SITE = [
-    "created_at",
-    "paused",
-    "weight",
-    "cost",
-    "min_interval",
-    "max_interval",
-    "min_yield",
-    "respect_ttl",
-    "half_life",
-    "url",
-    "host_id",
-]
+SITE = ["created_at", "paused", *NUMERIC_SETTINGS, "url", "host_id"]
 """Columns of a new site, in the order of `site_insertions`: what sites of a list have in common, then who they are."""
 MEMORY = [
     "etag",

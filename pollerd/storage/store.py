@@ -366,18 +366,20 @@ class Store:
         """Delete every site whose URL is not among these; their ids. Such a URL is added again when listed."""
         return await self._database.write(lambda c: self._sites.delete_missing(c, urls))
 
-    async def pause_sites(self, tag: str | None, paused: bool) -> int:
-        """Pauses or resumes every site, or every one with this tag; how many were not so before.
+    async def pause_sites(self, tag: str | None, paused: bool) -> AsyncIterator[tuple[NDArray[np.int64], int]]:
+        """Pauses or resumes every site, or every one with this tag, some at a time, so that commits come in between.
 
-        Nothing else of them changes: a backoff goes on, and a site that was gone stays so.
+        The ids of each piece, int64[k], and how many of them were not so before. Nothing else of them changes: a
+        backoff goes on, and a site that was gone stays so.
         """
-        return await self._database.write(lambda c: self._sites.pause(c, tag, paused))
-
-    async def sites_tagged(self, tag: str) -> AsyncIterator[NDArray[np.int64]]:
-        """Ids of all sites with this tag, int64[k], some at a time."""
         after = 0
-        while len(ids := await self._database.read(lambda c, a=after: schedule.tagged_piece(c, tag, a))):  # type: ignore[misc]
-            yield ids
+        while True:
+            ids, changed = await self._database.write(
+                lambda c, a=after: self._sites.pause_piece(c, tag, paused, a)  # type: ignore[misc]
+            )
+            if not len(ids):
+                return
+            yield ids, changed
             after = int(ids[-1])
 
     # Hosts.

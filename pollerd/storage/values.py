@@ -225,7 +225,8 @@ class RunInfo:
     run_id: int
     previous_clean: bool
     """True after a clean stop, and at the very first start."""
-    previous_last_poll_at: float | None
+    previous_stopped_at: float | None
+    """When that was (epoch s); None: it was not clean, or there was none before."""
 
 
 @dataclass(frozen=True, slots=True)

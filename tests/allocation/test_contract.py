@@ -73,6 +73,7 @@ def test_shapes_and_dtypes(name: str) -> None:
     low, high = allocator.rate_interval(slots)
     assert low.shape == high.shape == (2,)
     assert allocator.change_probability(slots, np.array([1.0, 5.0])).shape == (2,)
+    assert allocator.change_probabilities(slots, np.array([[1.0, 5.0, 9.0], [2.0, 3.0, 4.0]])).shape == (2, 3)
     state = allocator.site_state(np.arange(1, n))
     assert state.dtype == np.uint8
     assert state.shape[0] == n - 1
@@ -392,3 +393,14 @@ def test_any_budget_goes_with_any_gap(name: str, budget: float, gap: float) -> N
         allocator.observe(slots, np.full(1, gap), EvidenceBatch(np.array([poll % 2 == 0])), now)
         assert np.isfinite(allocator.urgency(np.full(2, 2 * gap), now)).all()
     assert not np.isinf(allocator.rates()).any()
+
+
+def test_the_chance_after_many_gaps_is_that_after_each(name: str) -> None:
+    """To the rounding of float32, in which beliefs are summed row by row."""
+    n = fitting(name, 9)
+    allocator = made(name, n)
+    World(n).poll(allocator, n // 2, 40)
+    slots, gaps = np.arange(n), np.geomspace(1.0, 1e8, 7) * np.linspace(0.5, 2.0, n)[:, None]
+    together = allocator.change_probabilities(slots, gaps)
+    for i in range(gaps.shape[1]):
+        np.testing.assert_allclose(together[:, i], allocator.change_probability(slots, gaps[:, i]), rtol=1e-4)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 from fastapi import FastAPI
+from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 from starlette.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
@@ -76,6 +80,62 @@ async def test_faults_too(api: Api) -> None:
     async with served(app) as root, api.session.get(f"{root}/api/v1/allocation") as response:
         assert response.status == 500
         assert_inert(Reply(response.status, response.headers, b""))
+
+
+async def said(api: Api, *pieces: bytes) -> bytes:
+    """All that the server says over one connection, until it closes it."""
+    reader, writer = await asyncio.open_connection(*api.root.removeprefix("http://").split(":"))
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        async with asyncio.timeout(10):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /api/v1/sites HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 100_000,
+        b"GET /api/v1/sites HTTP/1.1\r\nHost: localhost\r\nX : y\r\n\r\n",
+        b"POST /api/v1/sites HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+        b"GET /api/v1/\xff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+)
+async def test_what_is_no_http_is_refused_like_all_else(api: Api, request_: bytes) -> None:
+    head, _, body = (await said(api, request_)).partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = CIMultiDict(line.split(": ", 1) for line in lines)
+    assert status == "HTTP/1.1 400 Bad Request"
+    assert_inert(Reply(400, headers, body))
+    assert (headers["Content-Type"], headers["Connection"]) == ("application/problem+json", "close")
+    assert json.loads(body)["status"] == 400
+    assert "Date" in headers
+
+
+async def test_garbage_behind_an_answer_that_has_begun_ends_the_connection(api: Api, caplog) -> None:
+    stream = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    reader, writer = await asyncio.open_connection(*api.root.removeprefix("http://").split(":"))
+    writer.write(stream)
+    begun = await reader.readuntil(b"\r\n\r\n")
+    assert begun.startswith(b"HTTP/1.1 200")
+    writer.write(b"nonsense, no chunk\r\n")
+    async with asyncio.timeout(10):
+        assert b"HTTP/1.1" not in await reader.read()
+    writer.close()
+    assert "Traceback" not in caplog.text
+
+
+async def test_nobody_is_led_to_another_protocol(api: Api) -> None:
+    upgrade = b"Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    answer = await said(api, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"nosniff" in answer
 
 
 async def test_a_page_brings_a_policy_of_its_own() -> None:

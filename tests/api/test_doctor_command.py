@@ -36,7 +36,7 @@ async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPat
     about = ("loop", "database", "link", "budget", "calibration", "max_interval", "noise", "sites", "faults", "commits")
     assert set(about) <= found.keys()
     assert found["database"] == FINE
-    assert "budget: budget not binding: 0 of 5 polls/s used; a lower min-interval shortens delays" in result.output
+    assert "budget: budget not binding: 0 of 5 polls/s used; waiting for the first answers" in result.output
     assert found["shadow uniform"] == FINE
     assert found["calibration"] == NOTE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -215,6 +216,102 @@ async def test_a_long_list_goes_in_blocks_and_keeps_its_line_numbers(
     assert result["rejected"][0]["line"] == (23 if form == "csv" else 21)
     sites = json.loads((await run("list", "--json")).stdout)
     assert {site["weight"] for site in sites} == {1.0 if form == "text" else 2.0}
+
+
+DOCUMENTS = {
+    "toml": """
+        [defaults]
+        weight = 2
+        [[sites]]
+        url = "https://a.org/"
+        [[sites]]
+        url = "https://b.org/"
+        weight = 3
+        credentials = {token_file = "b.token"}
+        [[sites]]
+        weight = 4
+        [[sites]]
+        url = "https://c.org/"
+        proxy_file = "missing"
+    """,
+    "yaml": """
+        defaults: {weight: 2}
+        sites:
+          - https://a.org/
+          - {url: "https://b.org/", weight: 3, credentials: {token_file: b.token}}
+          - weight: 4
+          - {url: "https://c.org/", proxy_file: missing}
+    """,
+}
+
+
+@pytest.mark.parametrize("form", DOCUMENTS)
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_documents_are_read_as_run_reads_them(
+    run: Run, api: Api, tmp_path: Path, form: str, by_name: bool
+) -> None:
+    (tmp_path / "b.token").write_text("secret\n")
+    file = tmp_path / (f"list.{form}" if by_name else "list")
+    file.write_text(textwrap.dedent(DOCUMENTS[form]))
+    imported = await run("import", str(file), *(() if by_name else ("--format", form)))
+    assert (imported.exit_code, imported.stdout) == (1, "2 added, 0 existed already, 2 rejected\n")
+    assert "entry 3: url:" in imported.stderr
+    assert "entry 4: proxy_file: must be a file that can be read" in imported.stderr
+    assert "keeps its settings" not in imported.stderr
+    sites = {site["url"]: site for site in json.loads((await run("list", "--json")).stdout)}
+    assert {url: site["weight"] for url, site in sites.items()} == {"https://a.org/": 2.0, "https://b.org/": 3.0}
+    assert [site["has_credentials"] for site in sites.values()] == [False, True]
+
+
+async def test_an_import_leaves_settings_alone_and_says_so(run: Run, api: Api, tmp_path: Path) -> None:
+    await api.add("https://a.org/", weight=7)
+    file = tmp_path / "list.toml"
+    file.write_text("sites = [{url = 'https://a.org/', weight = 2}]")
+    imported = await run("import", str(file))
+    assert (imported.exit_code, imported.stdout) == (0, "0 added, 1 existed already, 0 rejected\n")
+    assert "keeps its settings: `pollerd sites diff FILE --sync` tells" in imported.stderr
+    assert json.loads((await run("list", "--json")).stdout)[0]["weight"] == 7.0
+    plain = tmp_path / "list"
+    plain.write_text("https://a.org/\n")
+    assert (await run("import", str(plain))).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("budget = 5\nsites = []", "unknown budget; known: defaults, sites"), ("sites = [", "no TOML")],
+)
+async def test_a_document_that_says_more_or_nothing_adds_nothing(
+    run: Run, tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "list.toml"
+    file.write_text(text)
+    refused = await run("import", str(file))
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+
+
+async def test_what_no_json_line_can_hold_is_refused_alone(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text(
+        "sites:\n  - {url: https://a.org/, tags: {2001-01-01: hunter2}}\n"
+        "  - {url: https://b.org/, weight: .nan}\n  - https://c.org/\n"
+    )
+    imported = await run("import", str(file))
+    assert (imported.exit_code, imported.stdout) == (1, "1 added, 0 existed already, 2 rejected\n")
+    assert "entry 1: site: must be texts" in imported.stderr
+    assert "hunter2" not in imported.output
+    assert (await run("diff", str(file))).exit_code == 2
+
+
+async def test_so_many_bad_entries_stop_a_document(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text("sites: [7, https://a.org/, nonsense, https://b.org/, https://c.org/]")
+    stopped = await run("import", str(file), "--max-rejected", "2")
+    assert stopped.stdout == "1 added, 0 existed already, 2 rejected\n"
+    assert "stopped: 2 bad entries: read up to entry 3, no further; what was added stays" in stopped.stderr
+    assert "entry 1: site:" in stopped.stderr
+    assert "entry 3: url:" in stopped.stderr
+    assert (await run("import", str(file), "--max-rejected", "1")).stdout == "0 added, 0 existed already, 1 rejected\n"
 
 
 async def test_durations_in_tables(run: Run, api: Api) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -41,6 +42,23 @@ def test_it_finds_changes_ends_by_itself_and_leaves_nothing_behind(tmp_path: Pat
     assert 16 < int(polls[1]) <= 241
     assert "denied blocked" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_came_out_as_json(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--for", "4", "--json", *SMALL],
+        capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(tmp_path), check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("a small changing web on loopback")
+    found = json.loads(done.stdout)
+    assert found["budget"] == 40
+    assert 0 < found["polls_that_found_one"] <= found["changes_happened"]
+    assert len(found["sites"]) == 16
+    assert sum(site["polls"] for site in found["sites"]) > 16
+    always = next(site for site in found["sites"] if site["kind"] == "always")
+    assert always["true_rate"] is None
+    assert "active" in {site["state"] for site in found["sites"]}
 
 
 def test_ctrl_c_ends_it_with_the_summary(tmp_path: Path) -> None:

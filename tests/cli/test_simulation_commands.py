@@ -145,6 +145,17 @@ def test_reproduce_twice_is_on_one_page(tmp_path: Path) -> None:
     assert page.count("(htraa-updates/report.md)") == page.count("(ephemeral-fig-1/report.md)") == 1
 
 
+def test_reproduce_in_json(tmp_path: Path) -> None:
+    listed = json.loads(called("reproduce", "--list", "--json").stdout)
+    assert {each.keys() >= {"name", "title", "source"} for each in listed} == {True}
+    assert "htraa-fig-5" in {each["name"] for each in listed}
+    done = called("reproduce", "htraa-updates", "--no-figures", "--out", str(tmp_path), "--jobs", "1", "--json")
+    (only,) = json.loads(done.stdout)["experiments"]
+    assert (only["name"], only["report"]) == ("htraa-updates", str(tmp_path / "htraa-updates" / "report.md"))
+    assert only["verdicts"]["agrees"] == 5
+    assert json.loads(done.stdout)["summary"] == str(tmp_path / "README.md")
+
+
 def test_reproduce_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "htraa-updates" / "runs.jsonl").mkdir(parents=True)
@@ -156,7 +167,8 @@ def test_reproduce_names_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 async def test_as_a_process_it_says_one_line_where_something_is_wrong() -> None:
     listed = await command("reproduce", "--list")
-    assert "htraa-fig-5 " in listed.out
+    assert listed.out.startswith("name\ttitle\tsource\n")
+    assert "\nhtraa-fig-5\t" in listed.out
     ended = await command("simulate", "web", "--allocator", "best")
     assert ended.code == 2
     assert ended.err.startswith("pollerd: allocator: ")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from pollerd.daemon.binding import binding
-from pollerd.scheduling import SchedulingSettings
-from pollerd.scheduling.waiting import Waiting
+from pollerd.allocation import create
+from pollerd.daemon.binding import Binding, BindingWatch, binding
+from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.meter import Meter
+from pollerd.scheduling import Limit, SchedulingSettings, Waiting
 
+BUDGET = 5.0
 SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=2)
 
 
@@ -17,7 +21,13 @@ SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=
         (Waiting(), 0.0, "no sites: add one with `pollerd sites add URL`"),
         (Waiting(interval=11), 0.01, "each waits 1.5h: --min-interval"),
         (Waiting(interval=11, own_interval=True), 0.01, "each waits for its own min_interval"),
+        (Waiting(interval=11, spendable=5), 0.01, None),
         (Waiting(belief=11), 0.01, "budget not binding: a lower min-yield shortens delays"),
+        (
+            Waiting(ttl=11),
+            0.01,
+            "budget not binding: most sites ask to be left alone for so long (respect-ttl)",
+        ),
         (Waiting(interval=11), 0.95, None),
         (Waiting(host=1_200, hosts=1), 0.2, "1 host: --host-interval 2s"),
         (Waiting(host=1_200, hosts=1_000), 0.2, "1,000 hosts: --host-interval 2s"),
@@ -38,4 +48,63 @@ SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=
     ],
 )
 def test_what_binds_most_is_said(waiting: Waiting, used: float, words: str | None) -> None:
-    assert binding(waiting, SETTINGS, used) == words
+    assert binding(waiting, SETTINGS, used * BUDGET, BUDGET).in_short() == words
+
+
+@pytest.mark.parametrize(
+    ("waiting", "rate", "limit", "words"),
+    [
+        (Waiting(), 0.0, "no_sites", "no sites to poll"),
+        (Waiting(belief=1), 4.93, "budget", "budget binding: 4.9 of 5 polls/s used; a larger one shortens delays"),
+        (
+            Waiting(belief=1),
+            0.0213,
+            "min_yield",
+            "budget not binding: 0.021 of 5 polls/s used; a lower min-yield shortens delays",
+        ),
+        (
+            Waiting(interval=1),
+            0.0,
+            "min_interval",
+            "budget not binding: 0 of 5 polls/s used; each waits 1.5h: --min-interval",
+        ),
+        (
+            Waiting(private=2, interval=1),
+            0.0,
+            "private",
+            "budget not binding: 0 of 5 polls/s used; 2 at private addresses: --allow-private",
+        ),
+    ],
+)
+def test_the_same_is_said_at_length(waiting: Waiting, rate: float, limit: str, words: str) -> None:
+    found = binding(waiting, SETTINGS, rate, BUDGET)
+    assert (found.limit.value, found.in_full(rate, BUDGET)) == (limit, words)
+
+
+def test_large_rates_are_whole_and_every_limit_has_its_words() -> None:
+    assert "123 of 500 polls/s" in Binding(Limit.MIN_YIELD, "why").in_full(123.4, 500.0)
+    every = [Waiting(), Waiting(interval=1, spendable=BUDGET)]
+    counts = ("private", "unanswered", "host", "belief", "ttl", "interval", "backing_off", "unreachable")
+    every += [Waiting(**{name: 1}) for name in (*counts, "blocked", "paused", "gone")]
+    found = [binding(waiting, SETTINGS, 0.0, BUDGET) for waiting in every]
+    assert {each.limit for each in found} == set(Limit)
+    assert len({each.in_full(0.0, BUDGET) for each in found}) == len(Limit)
+
+
+def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    now = [0.0]
+
+    def slowly(*_: object) -> Waiting:
+        counted.append(now[0])
+        now[0] += 0.1
+        return Waiting(paused=1)
+
+    monkeypatch.setattr("pollerd.daemon.binding.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pollerd.daemon.binding.waiting", slowly)
+    fleet = Fleet(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
+    watch = BindingWatch(fleet, Meter(), lambda: 0.0)
+    for _ in range(12):
+        assert watch.now().limit is Limit.PAUSED
+        now[0] += 1.0
+    assert counted == pytest.approx([0.0, 5.1, 10.2], abs=0.2)

@@ -13,6 +13,7 @@ from pollerd.daemon.forecast import Figures, Forecast, even_period
 from pollerd.daemon.quiet import note_quiet
 from pollerd.model import SiteSpec
 from pollerd.scheduling import Limit, SchedulingSettings
+from pollerd.scheduling.waiting import waiting
 
 NOW, SITES = 1_750_000_000.0, 50
 SLOTS = np.arange(SITES)
@@ -37,6 +38,10 @@ def fleet_of(budget: float, hosts: int, min_yield: float) -> Fleet:
     return fleet
 
 
+def binding(fleet: Fleet) -> Limit:
+    return waiting(fleet.sites, fleet.hosts, fleet.settings, NOW).binding(0.0, fleet.budget)
+
+
 def figures(fleet: Fleet) -> Figures:
     return Forecast(fleet, lambda: "changes", lambda: NOW).figures()
 
@@ -51,7 +56,7 @@ def test_nothing_is_better_than_the_best_split(budget: float, min_yield: float, 
     assert found.benefit.uniform <= best
     spent = (1.0 / found.benefit.periods).sum()
     assert spent == pytest.approx(min(budget, fleet.reach().total), rel=1e-3)
-    if fleet.binding is not Limit.BUDGET:
+    if binding(fleet) is not Limit.BUDGET:
         assert found.as_scheduled <= best
 
 
@@ -63,7 +68,7 @@ def test_where_the_budget_does_not_bind_all_three_are_the_same(hosts: int, min_y
     fleet = fleet_of(5.0, hosts, min_yield)
     fleet.sites.last_gap[:SITES] = 30.0
     found = figures(fleet)
-    assert fleet.binding is limit
+    assert binding(fleet) is limit
     assert found.benefit.uniform == pytest.approx(found.benefit.best)
     assert found.as_scheduled == pytest.approx(found.benefit.best)
     assert found.benefit.price == 0.0

@@ -410,6 +410,7 @@ async def test_killed_in_the_middle_nothing_committed_is_asked_twice(origin: Ori
     sites = await sites_of(store)
     await store.close()
     assert "Traceback" not in log.read_text(), log.read_text()
+    assert "no_sites" not in log.read_text(), "nobody has to add any"
     assert {url: len(origin.hits("/" + url.rsplit("/", 1)[1])) for url in committed} == hits
     assert len(committed) >= 3
     ids = {page.id: page for page in found.values()}

@@ -171,6 +171,20 @@ def test_the_ends_of_the_range_belong_to_it(budget: float) -> None:
     assert BudgetGate(budget).budget == budget
 
 
+async def test_polls_that_are_in_no_table_count_across_a_restart(origin: Origin, start: Start) -> None:
+    """Those of a site that was deleted are gone with it, those dropped in an outage of ours never came."""
+    budget = 0.4
+    origin.pages |= {"/a": Page(), "/b": Page()}
+    async with start(budget=budget) as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await until(lambda: len(origin.hits("/a")) >= 1)
+        await running.control.delete_site(site_id)
+    async with start(budget=budget) as running:
+        await running.add(origin.url("/b", host=1))
+        await until(lambda: len(origin.hits("/b")) >= 1)
+    assert origin.hits("/b")[0].at - origin.hits("/a")[-1].at >= 1 / budget
+
+
 @pytest.mark.parametrize("kill", [False, True])
 async def test_the_servers_log_keeps_the_window_across_a_restart(origin: Origin, start: Start, kill: bool) -> None:
     budget = 40.0

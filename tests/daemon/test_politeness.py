@@ -90,6 +90,29 @@ async def test_a_host_is_spaced_from_when_a_request_was_sent(
     assert np.diff(times).min() >= 0.4 - ROUNDING_SECONDS
 
 
+async def test_a_request_that_is_repeated_waits_for_its_hosts_turn(origin: Origin, start: Start) -> None:
+    """The server drops each connection that it has kept, when something comes over it."""
+    served: set[object] = set()
+
+    async def drops(request: web.Request) -> web.Response:
+        protocol = request.protocol
+        if protocol in served:
+            assert request.transport is not None
+            request.transport.abort()
+        served.add(protocol)
+        return web.Response(text="<p>here</p>", content_type="text/html")
+
+    origin.pages["/a"] = Page(handler=drops)
+    origin.robots = Page(handler=drops)
+    async with start(scheduling=spaced(0.3)) as running:
+        (site_id,) = await running.add(origin.url("/a"))
+        await running.polled(site_id, 4)
+        polls = await running.polls(site_id)
+    assert {poll.outcome for poll in polls} <= {OutcomeKind.FIRST, OutcomeKind.UNCHANGED}
+    assert len(origin.hits("/a")) > len(polls), "some were asked twice"
+    assert min(gaps(origin, 1)) >= 0.3 - TOLERANCE_SECONDS
+
+
 async def test_the_host_of_a_redirect_is_spaced_from_when_a_request_was_sent(
     origin: Origin, start: Start, sent: dict[str, list[float]]
 ) -> None:

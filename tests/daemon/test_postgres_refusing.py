@@ -98,6 +98,16 @@ REFUSALS = {
         "ALTER ROLE {role} RESET statement_timeout",
         "",
     ),
+    "idle sessions end": (
+        "ALTER ROLE {role} SET idle_session_timeout = '1ms'",
+        "ALTER ROLE {role} RESET idle_session_timeout",
+        "",
+    ),
+    "a library that is not there": (
+        "ALTER ROLE {role} SET session_preload_libraries = 'nowhere'",
+        "ALTER ROLE {role} RESET session_preload_libraries",
+        "58P01",
+    ),
     "renamed": (
         "ALTER DATABASE {name} RENAME TO {aside}",
         "ALTER DATABASE {aside} RENAME TO {name}",

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -112,6 +113,38 @@ async def test_all_kept_connections_may_have_been_closed_meanwhile(serve: Serve,
     outcome = await fetcher.fetch(Request(site.url("/last")))
     assert (outcome.kind, outcome.body, site.connections) == (OutcomeKind.BODY, b"page", 4)
     assert len(hosts) == len([seen for seen in site.seen if seen.path == "/last"]) > 1, "each attempt was sent"
+
+
+async def test_a_request_waits_before_it_is_written_again(serve: Serve, new_fetcher: NewFetcher) -> None:
+    """That counts neither for the deadline nor as its duration, and the poll starts with the one that is answered."""
+    closing = asyncio.Event()
+
+    async def handler(seen: Seen, writer: asyncio.StreamWriter) -> None:
+        if closing.is_set() and site.connections == 1:
+            writer.close()
+        else:
+            writer.write(PAGE)
+
+    site = await serve(handler)
+    fetcher = await new_fetcher(total_timeout_seconds=0.5)
+    waited: list[str] = []
+    sent: list[float] = []
+
+    async def wait(host: str) -> None:
+        waited.append(host)
+        await asyncio.sleep(0.8)
+
+    fetcher.before_repeat, fetcher.on_sent = wait, lambda _: sent.append(time.time())
+    await fetcher.fetch(Request(site.url()))
+    closing.set()
+    outcome = await fetcher.fetch(Request(site.url("/last")))
+    assert (outcome.kind, waited) == (OutcomeKind.BODY, [site.url("").removeprefix("http://")])
+    assert len(sent) == 3
+    assert outcome.started_at == pytest.approx(sent[2], abs=0.1)
+    assert sent[2] - sent[1] >= 0.8
+    assert outcome.duration < 0.5
+    robots = await fetcher.fetch_robots(site.url("/robots.txt"))
+    assert (robots.kind.value, len(waited)) == ("found", 1)
 
 
 async def test_what_comes_before_the_response_is_passed_over(serve: Serve, fetcher: Fetcher) -> None:

@@ -13,6 +13,7 @@ from pollerd.allocation import EvidenceBatch
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling import Bounds, Chooser, Limit, SchedulingSettings, first_waits, reach, waits
+from pollerd.scheduling.waiting import waiting
 from tests.scheduling.test_capacity import tables as spaced
 from tests.scheduling.test_choice import NOW, SETTINGS, ByElapsed, chosen, tables
 
@@ -25,8 +26,8 @@ class Known:
     def __init__(self, *rates: float) -> None:
         self.rates = np.array(rates)
 
-    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(-np.expm1(-self.rates[slots] * elapsed))
+    def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(-np.expm1(-self.rates[slots, None] * elapsed))
 
 
 def wait(believer: object, slots: int, min_yield: float = 0.01, longest: float = DAY) -> NDArray[np.float64]:
@@ -142,18 +143,23 @@ def test_what_is_believed_unchanged_needs_no_budget() -> None:
 def test_what_binds() -> None:
     settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
     sites, hosts = spaced(settings, [0, 1, 2])
-    assert reach(sites, hosts, settings).binding(0.05) is Limit.BUDGET
-    assert reach(sites, hosts, settings).binding(5.0) is Limit.MIN_INTERVAL
+    sites.last_poll[:3] = NOW
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 0.05) is Limit.BUDGET
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is Limit.MIN_INTERVAL
     sites.last_seen[:3] = NOW
     sites.put("quiet_until", np.arange(3), NOW + np.array([40.0, 300.0, -math.inf]))
-    assert reach(sites, hosts, settings).binding(5.0) is Limit.MIN_YIELD
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is Limit.MIN_YIELD
     sites.put("told_ttl", np.arange(3), np.array([40.0, 300.0, 0.0]))
-    assert reach(sites, hosts, settings).binding(5.0) is Limit.TTL
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is Limit.TTL
     crowd, host = spaced(settings, [0] * 60)
-    assert reach(crowd, host, settings).binding(5.0) is Limit.HOST_INTERVAL
+    crowd.last_poll[:60] = NOW
+    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is Limit.HOST_INTERVAL
     np.testing.assert_allclose(reach(crowd, host, settings).stretch, 2.0)
     crowd.state[:60] = STATE_CODE[SiteState.GONE]
-    assert reach(crowd, host, settings).binding(5.0) is Limit.NO_SITES
+    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is Limit.GONE
+    for slot in range(60):
+        crowd.remove(slot)
+    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is Limit.NO_SITES
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.0, math.nan])

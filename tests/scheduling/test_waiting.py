@@ -9,7 +9,7 @@ import pytest
 
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable
-from pollerd.scheduling.waiting import Waiting, waiting
+from pollerd.scheduling.waiting import Limit, Waiting, waiting
 
 NOW = 1_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
@@ -76,6 +76,25 @@ def test_a_site_that_is_believed_unchanged_waits_for_that() -> None:
     sites.last_seen[:2] = NOW - 10
     sites.put("quiet_until", 0, NOW + 3_600)
     assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(belief=1, interval=1)
+
+
+def test_a_site_that_asks_to_be_left_alone_waits_for_that() -> None:
+    sites, hosts = tables([0, 1])
+    sites.last_seen[:2] = NOW - 10
+    sites.put("quiet_until", 0, NOW + 3_600)
+    sites.put("told_ttl", 0, 7_200.0)
+    assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(ttl=1, interval=1)
+
+
+def test_what_can_be_spent_is_that_of_the_sites_that_are_polled() -> None:
+    sites, hosts = tables([0, 1, 2])
+    sites.last_poll[1], sites.state[2] = -np.inf, STATE_CODE[SiteState.BLOCKED]
+    found = waiting(sites, hosts, SETTINGS, NOW)
+    assert found.spendable == pytest.approx(2 / 30)
+    assert found.binding(0.0, 0.05) is Limit.FIRST_ANSWERS
+    sites.last_poll[1] = NOW
+    assert waiting(sites, hosts, SETTINGS, NOW).binding(0.0, 0.05) is Limit.BUDGET
+    assert waiting(sites, hosts, SETTINGS, NOW).binding(0.0, 0.1) is Limit.MIN_INTERVAL
 
 
 def test_no_sites_wait_for_nothing_and_no_interval_is_no_bound() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import Access, SiteSpec, SiteState
-from pollerd.storage import SiteChanges, StorageSettings, Store
+from pollerd.model import NUMERIC_SETTINGS, Access, SiteSpec, SiteState
+from pollerd.scheduling import SiteTable
+from pollerd.storage import SiteChanges, StorageSettings, Store, schema
+from pollerd.storage.values import ScheduleRows
 from storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 
@@ -198,3 +202,31 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
     assert len(await hosts_of(store)) == 2000
     again = await store.add_sites(specs[-7000:], hosts[-7000:], 2.0, respect_deleted=True)
     assert (len(again.added), len(again.existing)) == (0, 7000)
+
+
+def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
+    assert set(NUMERIC_SETTINGS) == {one.name for one in fields(SiteSpec)} - {"url", "tags", "access", "paused"}
+    assert set(NUMERIC_SETTINGS) <= set(schema.site.c.keys())
+    assert set(NUMERIC_SETTINGS) <= {one.name for one in fields(ScheduleRows)}
+    table = SiteTable()
+    table.add([7])
+    for name, value in NUMERIC_SETTINGS.items():
+        empty = getattr(table, name)[0]
+        assert math.isnan(empty) if value is None else empty == value
+
+
+async def test_many_are_paused_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 2)
+    specs = [SiteSpec(f"http://h/{n}", tags=("odd",) if n % 2 else (), paused=n == 1) for n in range(7)]
+    added = await store.add_sites(specs, ["h:80"] * 7, 1.0, respect_deleted=True)
+    ids = [site_id for site_id, _, _ in added.added]
+    seen = []
+    async for piece, changed in store.pause_sites("odd", True):
+        seen.append((piece.tolist(), changed))
+        await store.delete_site(ids[5], 2.0) if len(seen) == 1 else None  # another write comes in between
+    assert seen == [([ids[1], ids[3]], 1)]
+    paused = {site.id for site in await store.get_sites(ids) if site.spec.paused}
+    assert paused == {ids[1], ids[3]}
+    everyone = [(piece.tolist(), changed) async for piece, changed in store.pause_sites(None, False)]
+    assert everyone == [(ids[0:2], 1), (ids[2:4], 1), ([ids[4], ids[6]], 0)]
+    assert [changed async for _, changed in store.pause_sites("nobody", True)] == []

@@ -67,11 +67,11 @@ async def test_runs_tell_a_clean_stop_from_a_crash(url: str, settings: StorageSe
     await poll_all(first, await add(first), 10.0)
     await first.close()
     second = await Store.open(url, settings=settings)
-    assert await second.start_run("2", 20.0) == RunInfo(2, False, 10.0)
+    assert await second.start_run("2", 20.0) == RunInfo(2, False, None)
     await second.end_run(30.0)
     await second.close()
     third = await Store.open(url, settings=settings)
-    assert await third.start_run("2", 40.0) == RunInfo(3, True, 10.0)
+    assert await third.start_run("2", 40.0) == RunInfo(3, True, 30.0)
     await third.close()
     await third.close()
 

@@ -290,8 +290,7 @@ class Belief:
         """`faded_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
         own = np.float32(self._settings.own_share)
         keep = np.exp(-self.hazards * self._cycles(slots, gap)[:, None]).astype(np.float32)
-        mass = self.likelihood.take(slots, 0).astype(np.float32)
-        mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
+        mass = self._mass(slots, prior)
         each: NDArray[np.float32] = np.einsum("khj->kh", mass)
         drawn = np.einsum("kh,kh->k", each, 1 - keep)
         rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
@@ -299,6 +298,45 @@ class Belief:
         rows += self.occupancy[slots] * (drawn * (own / np.float32(_WHOLE)))[:, None]
         rows /= each.sum(1, keepdims=True)
         return rows
+
+    def _mass(self, slots: NDArray[np.int64], prior: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Hazards and rates of slots int64[k] with their priors [k, K], float32[k, H, K], up to a factor each."""
+        mass = self.likelihood.take(slots, 0).astype(np.float32)
+        mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
+        return mass
+
+    def faded_sums(
+        self, slots: NDArray[np.int64], gap: NDArray[np.float64], values: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Expectations float64[k, m] of values float32[k, m, K] of the rates of slots int64[k].
+
+        Under `faded_rows` after m gaps each, float64[k, m] s.
+        """
+        prior = np.broadcast_to(self.relatives.rows(slots, self.prior.astype(np.float32)), (len(slots), grid.CELLS))
+        out = np.asarray(np.einsum("kmj,kj->km", values, prior), np.float64)
+        taught = np.flatnonzero(self.observed[slots] > 0)
+        if taught.size:
+            out[taught] = self._taught_sums(slots[taught], gap[taught], values[taught], prior[taught])
+        return out
+
+    def _taught_sums(
+        self,
+        slots: NDArray[np.int64],
+        gap: NDArray[np.float64],
+        values: NDArray[np.float32],
+        prior: NDArray[np.float32],
+    ) -> NDArray[np.float64]:
+        """`faded_sums` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        own, gaps = self._settings.own_share, gap.shape[1]
+        mass = self._mass(slots, prior)
+        each = mass.sum(2)
+        cycles = self._cycles(np.repeat(slots, gaps), gap.ravel()).reshape(-1, gaps)
+        keep = np.exp((cycles[:, :, None] * -self.hazards).astype(np.float32))
+        drawn = (1.0 - own) * (values @ self.population.astype(np.float32))
+        drawn += own / _WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
+        kept = np.einsum("kmj,khj->kmh", values, mass)
+        told = keep * kept + (1.0 - keep) * (each[:, None] * drawn[:, :, None])
+        return np.asarray(told.sum(2) / each.sum(1)[:, None])
 
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from pollerd.allocation.learning.belief import Belief
 
 _ROWS_AT_A_TIME = 16_384
+_FEW_CHANGES, _MANY_CHANGES = 0.01, 40.0
+"""Expected changes below which two terms of the series are enough, and above which a change is certain."""
 
 
 def mean_rates(belief: Belief, slots: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -54,3 +56,19 @@ def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArra
     gap = belief.clock.gap(elapsed, belief.now)
     seen = -np.expm1(-(gap * belief.factor(slots))[:, None] * belief.rates)
     return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
+
+
+def change_probabilities(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`change_probability` of slots int64[k] after m gaps each, elapsed float64[k, m] s: float64[k, m].
+
+    What polls have told of a slot is read once for all its gaps, which is most of the work.
+    """
+    gap = belief.clock.gap(elapsed.ravel(), belief.now).reshape(elapsed.shape)
+    expected = (gap * belief.factor(slots)[:, None]).astype(np.float32)[:, :, None] * belief.rates.astype(np.float32)
+    return belief.faded_sums(slots, gap, _chance_of_any(expected))
+
+
+def _chance_of_any(expected: NDArray[np.float32]) -> NDArray[np.float32]:
+    """1 - exp(-expected), any shape, to a part in 10,000, in a fraction of the time that `expm1` takes."""
+    few = expected * (1.0 - 0.5 * expected)
+    return np.where(expected < _FEW_CHANGES, few, 1.0 - np.exp(-np.minimum(expected, _MANY_CHANGES)))

@@ -1,0 +1,33 @@
+"""HTTP/1.1 as uvicorn speaks it, but for its own refusal of what is no HTTP."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+from http import HTTPStatus
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pollerd.api.answer_headers import HEADERS
+from pollerd.api.problems import problem
+
+_CAN_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
+
+
+class HttpProtocol(H11Protocol):
+    """Refuses bad HTTP with what every other refusal is: a problem document with the headers of all answers."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers, where no answer has begun yet, and closes the connection."""
+        if self.conn.our_state in _CAN_ANSWER:
+            answer = problem(HTTPStatus.BAD_REQUEST, msg)
+            headers = [
+                (b"date", formatdate(usegmt=True).encode()),
+                *answer.raw_headers,
+                *HEADERS,
+                (b"connection", b"close"),
+            ]
+            begin = h11.Response(status_code=answer.status_code, headers=headers, reason=HTTPStatus.BAD_REQUEST.phrase)
+            for event in (begin, h11.Data(data=bytes(answer.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
