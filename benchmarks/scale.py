@@ -6,6 +6,10 @@ over REST, while calls are timed; then a restart; then polling at the full budge
 timed.
 
     python benchmarks/scale.py [--sites 100000] [--budget 200] [--seconds 60] [--database URL] [--list-only]
+
+With `--folder` the list and the SQLite files stay there, and what a run before left is not made again: `--phases list`
+first, then `--phases polling` as often as wanted. `--lock FILE` is held while polling is measured, so that measurements
+on one machine follow one another.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -20,7 +25,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -167,9 +172,9 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 @contextlib.asynccontextmanager
-async def databases(work: Path, server: str | None) -> AsyncIterator[list[str]]:
-    """URLs of two empty databases: SQLite files, or on a PostgreSQL server, where they are dropped at the end."""
-    names = [f"pollerd_scale_{os.getpid()}_{n}" for n in range(2)]
+async def databases(work: Path, server: str | None, *, kept: bool) -> AsyncIterator[list[str]]:
+    """URLs of two databases: SQLite files, empty unless kept, or on a PostgreSQL server, where they go in the end."""
+    names = [f"pollerd_scale_{'kept' if kept else os.getpid()}_{n}" for n in range(2)]
     if server is None:
         yield [f"sqlite+aiosqlite:///{work}/{name}.db" for name in names]
         return
@@ -288,18 +293,41 @@ async def restarted(work: Path, database: str, budget: float, seconds: float, po
         found.add("memory while polling", process.memory())
 
 
-async def measure(
-    sites: int, budget: float, seconds: float, port: int, server: str | None, *, list_only: bool
-) -> Figures:
+@contextlib.contextmanager
+def folder_of(kept: Path | None) -> Iterator[Path]:
+    """Where the list and the databases stand; one of its own that goes in the end, but where they are to be kept."""
+    if kept is None:
+        with tempfile.TemporaryDirectory(prefix="scale-") as made:
+            yield Path(made)
+    else:
+        kept.mkdir(parents=True, exist_ok=True)
+        yield kept
+
+
+@contextlib.contextmanager
+def held(lock: Path | None) -> Iterator[None]:
+    """Waits until no other measurement holds the lock, and holds it."""
+    if lock is None:
+        yield
+        return
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+async def measure(a: argparse.Namespace) -> Figures:
     found = Figures()
-    with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-        work = Path(folder)
-        write_list(work / "urls.txt", sites, port)
-        async with databases(work, server) as (first, second):
-            await from_a_list(work, first, sites, found)
-            if not list_only:
-                await over_rest(work, second, sites, found)
-            await restarted(work, first, budget, seconds, port, found)
+    with folder_of(a.folder) as work:
+        if not (work / "urls.txt").exists():
+            write_list(work / "urls.txt", a.sites, a.port)
+        async with databases(work, a.database, kept=a.folder is not None) as (first, second):
+            if "list" in a.phases:
+                await from_a_list(work, first, a.sites, found)
+            if "rest" in a.phases:
+                await over_rest(work, second, a.sites, found)
+            if "polling" in a.phases:
+                with held(a.lock):
+                    await restarted(work, first, a.budget, a.seconds, a.port, found)
     return found
 
 
@@ -311,8 +339,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8798)
     parser.add_argument("--database", metavar="URL", help="postgresql://...: of a server, to make databases on")
     parser.add_argument("--list-only", action="store_true", help="no import over REST, which takes as long again")
+    parser.add_argument("--phases", nargs="+", choices=("list", "rest", "polling"), default=["list", "rest", "polling"])
+    parser.add_argument("--folder", type=Path, help="where list and databases are kept")
+    parser.add_argument("--lock", type=Path, help="a file that is held while polling is measured")
     a = parser.parse_args()
-    found = asyncio.run(measure(a.sites, a.budget, a.seconds, a.port, a.database, list_only=a.list_only))
+    if a.list_only:
+        a.phases = ["list", "polling"]
+    found = asyncio.run(measure(a))
     print(f"| what | {a.sites:,} sites |\n| --- | --- |")
     for what, value in found.rows:
         print(f"| {what} | {value} |")

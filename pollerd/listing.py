@@ -19,7 +19,8 @@ from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueEr
 from pollerd.list_document import DOCUMENTS, format_of, read_entries
 from pollerd.model import SiteSpec
 
-_LIST_BLOCK = 5_000
+_LIST_BLOCK = 10_000
+"""A transaction each: commits of polls wait for one of them, a third of a second, at most."""
 _REJECTED_SHOWN = 20
 _RETRY_SECONDS = 2.0
 _REJECTED_ENOUGH = 1_000

@@ -102,6 +102,15 @@ class Allocator(ABC):
         """
         return top(np.where(eligible, self.urgency(elapsed, now), -np.inf), k)
 
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """`select`, given when the slots were last polled, float64[m >= n] epoch s, -inf: never.
+
+        A policy may spare itself to work out what has elapsed of millions, most of which it does not look at.
+        """
+        return self.select(np.maximum(now - last_seen, 0.0), now, eligible, k)
+
     @abstractmethod
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float

@@ -113,13 +113,27 @@ class Shortlist:
         `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at. k: how many are
         wanted.
         """
-        mask, reached = np.zeros(len(free), np.bool_), np.float32(progress - (self._origin or 0.0))
+        mask, reached = np.zeros(len(free), np.bool_), self.reached(progress)
         for part in rows_of(free):
-            gap = elapsed[part]
-            rest = gap >= self._seen[part]
-            rest &= gap <= latest
-            rest &= self._due[part] > reached
-            mask[part] = free[part] > rest
+            mask[part] = free[part] & self.may_stand(part, elapsed[part], reached, latest)
+        return self.or_a_piece(mask, free, k)
+
+    def reached(self, progress: float) -> np.float32:
+        """The clock's `progress` (s), as `may_stand` compares it."""
+        return np.float32(progress - (self._origin or 0.0))
+
+    def may_stand(
+        self, part: slice | NDArray[np.int64], gap: NDArray[np.float64], reached: np.float32, latest: float
+    ) -> NDArray[np.bool_]:
+        """Which of the slots in `part` may stand at the level or above at gap float64[m] s, bool[m]."""
+        rest = gap >= self._seen[part]
+        rest &= gap <= latest
+        rest &= self._due[part] > reached
+        return np.logical_not(rest, out=rest)
+
+    def or_a_piece(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+        """Which of the free slots to look at, given those that may stand high, bool[n]: with the next piece of a sweep,
+        and where they are too many that piece alone."""
         if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
             self._find_anew()
             mask[:] = False

@@ -27,6 +27,7 @@ from pollerd.allocation.learning.words import words
 from pollerd.allocation.ranking import top
 from pollerd.allocation.roster import Roster
 from pollerd.allocation.shortlist import Shortlist
+from pollerd.allocation.since import Since
 from pollerd.allocation.ties import tie_breaks
 from pollerd.allocation.validation import host_numbers, positive
 from pollerd.columns import rows_of
@@ -140,25 +141,35 @@ class Whittle(Allocator):
         Above 65,536 slots the first look, a lesson or a change of the cycle reaches all of them over several choices,
         one for each 32,768 of them.
         """
+        return self._select(self._roster.check_elapsed(elapsed)[: self._roster.n], now, eligible, k)
+
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """The same choice; what has elapsed is worked out stretch by stretch, as it is looked at."""
+        return self._select(Since(self._roster.check_elapsed(last_seen), now), now, eligible, k)
+
+    def _select(
+        self, elapsed: NDArray[np.float64] | Since, now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
         n = self._roster.n
-        elapsed = self._roster.check_elapsed(elapsed)[:n]
         free = eligible[:n] & self._roster.used[:n]
         number = int(np.count_nonzero(free))
         if k <= 0 or not number:
             return np.empty(0, np.int64)
-        never = _never_polled(free, elapsed, k)
+        latest = self._settings.starvation_cycles * self._belief.cycle
+        looking = self._shortlist if self._shortlist.worth_it(number, k) else None
+        progress = self._progress(now)
+        never, late, mask = _gone_through(free, elapsed, latest, k, looking, progress)
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
-        latest = self._settings.starvation_cycles * self._belief.cycle
-        late = _late(free, elapsed, latest)
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
         self._sweep_where_all_has_changed()
-        if not self._shortlist.worth_it(number, k):
+        if looking is None:
             slots = np.flatnonzero(free)
             return _first(slots, self._urgency(slots, elapsed[slots], now), k)
-        progress = self._progress(now)
-        mask = self._shortlist.to_look_at(free, elapsed, progress, latest, k)
+        mask = self._shortlist.or_a_piece(mask, free, k)
         slots = np.flatnonzero(mask)
         value = self._urgency(slots, elapsed[slots], now)
         if len(slots) < number and not self._shortlist.enough(value, k):
@@ -340,22 +351,38 @@ class Whittle(Allocator):
         self._shortlist.clear()
 
 
-def _never_polled(free: NDArray[np.bool_], elapsed: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """The first of the free slots that were never polled, int64[<= k]."""
-    found: list[NDArray[np.int64]] = []
+def _gone_through(
+    free: NDArray[np.bool_],
+    elapsed: NDArray[np.float64] | Since,
+    latest: float,
+    k: int,
+    shortlist: Shortlist | None,
+    progress: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
+    polled longer ago than `latest` s, int64[m]; which may stand high by the `shortlist`, where one is given, bool[n].
+
+    In one pass: to bring millions of moments from memory takes longer than what is done with them.
+    """
+    never: list[NDArray[np.int64]] = []
+    late: list[NDArray[np.int64]] = []
+    mask = np.zeros(len(free), np.bool_)
+    reached = np.float32(0.0) if shortlist is None else shortlist.reached(progress)
     for part in rows_of(free):
-        found.append(_named(part, free[part] & (elapsed[part] == np.inf)))
-        k -= len(found[-1])
+        gap, there = elapsed[part], free[part]
+        if shortlist is not None:
+            mask[part] = there & shortlist.may_stand(part, gap, reached, latest)
+        chosen = there & (gap > latest)
+        if not chosen.any():
+            continue
+        never.append(_named(part, chosen & (gap == np.inf)))
+        late.append(_named(part, chosen & (gap < np.inf)))
+        k -= len(never[-1])
         if k <= 0:
-            found[-1] = found[-1][: len(found[-1]) + k]
+            never[-1] = never[-1][: len(never[-1]) + k]
             break
-    return np.concatenate(found)
-
-
-def _late(free: NDArray[np.bool_], elapsed: NDArray[np.float64], latest: float) -> NDArray[np.int64]:
-    """The free slots that were polled, but longer ago than `latest` s, int64[k]."""
-    found = [_named(part, free[part] & (elapsed[part] > latest) & (elapsed[part] < np.inf)) for part in rows_of(free)]
-    return np.concatenate(found)
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *never]), np.concatenate([none, *late]), mask
 
 
 def _named(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

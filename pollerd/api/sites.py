@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
+from msgspec.structs import replace
 
 from pollerd import model
 from pollerd.api import access

@@ -292,6 +292,7 @@ class Bookkeeper:
         sites.changes[slots] += [r.poll.changed for r in records]
         sites.state[slots] = [STATE_CODE[r.state] for r in records]
         sites.asap[slots] = sites.in_flight[slots] = False
+        sites.touch(slots)
         note_told_ttl(self._fleet, slots, np.array([_told_ttl(f, r) for f, r in zip(findings, records, strict=True)]))
         self._private.note(slots, records)
         note_quiet(self._fleet, slots)

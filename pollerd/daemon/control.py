@@ -130,7 +130,7 @@ class Control:
                 [specs[i] for _, i, _ in result.added],
             )
             await self._take_in_unknown([site_id for site_id, _ in result.existing])
-        self._fleet.fit_budget_to_growth()
+        await self._fleet.fit_budget_to_growth()
         self._dispatcher.wake()
         return _renumbered(result, places, refused) if refused else result
 
@@ -244,7 +244,7 @@ class Control:
             for start in range(0, len(result.touched), _TAKEN_OVER_AT_ONCE):
                 ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
                 await self._take_over(await self._store.get_sites(ids))
-        self._fleet.fit_budget_to_growth()
+        await self._fleet.fit_budget_to_growth()
         self._dispatcher.wake()
         return result
 
@@ -319,6 +319,7 @@ class Control:
         site = await self._store.get_site(site_id)
         slot = self._slot(site_id)
         self._fleet.sites.asap[slot] = True
+        self._fleet.sites.touch([slot])
         self._dispatcher.wake()
         return site
 

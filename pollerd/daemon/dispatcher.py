@@ -203,10 +203,11 @@ class Dispatcher:
         wait = min(self._again_in, self._intake.review_in)
         if wait <= self._settings.tick_seconds:
             return wait
-        return min(
-            wait,
-            next_due(self._fleet.sites, self._fleet.hosts, self._clock(), self._fleet.settings.min_interval_seconds),
-        )
+        began = time.perf_counter()
+        settings = self._fleet.settings
+        wait = min(wait, next_due(self._fleet.sites, self._fleet.hosts, self._clock(), settings.min_interval_seconds))
+        self._rested_at += (time.perf_counter() - began) * (1 / _CHOOSING_SHARE - 1)
+        return wait
 
     async def _idle(self, seconds: float) -> None:
         """Waits so long, or until something may be polled; choosing takes its share of the time then, too."""
@@ -268,6 +269,7 @@ class Dispatcher:
             return False
         self._chosen = {slot: int(sites.site_id[slot]) for slot in chosen}
         sites.in_flight[chosen] = True
+        sites.touch(chosen)
         try:
             memories = await self._memories.get(list(self._chosen.values()))
             self._health.works("reads")
@@ -292,6 +294,7 @@ class Dispatcher:
         for slot, site_id in ids.items():
             if self._fleet.sites.site_id[slot] == site_id:
                 self._fleet.sites.in_flight[slot] = False
+                self._fleet.sites.touch([slot])
         if self._idling:  # when the next is due was worked out as if these were going to be polled
             self._wake.set()
 

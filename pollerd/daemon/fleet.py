@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -25,6 +25,7 @@ from pollerd.scheduling import (
     SchedulingSettings,
     SiteTable,
     reach,
+    totals,
 )
 from pollerd.storage import HostRow, ScheduleRows
 
@@ -60,6 +61,7 @@ class Fleet:
         """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
         self._fitted_sites = 0
         self._crowding: Crowding | None = None
+        self._being_fitted = asyncio.Lock()
         self.listeners: list[Callable[[Event], None]] = []
         """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
@@ -74,8 +76,9 @@ class Fleet:
 
     def load_hosts(self, hosts: Sequence[HostRow]) -> None:
         """Takes over hosts that storage kept, some at a time, before their sites."""
-        for row in hosts:
-            self._load_host(row)
+        slots = self.hosts.add_many([(row.id, row.name) for row in hosts])
+        for slot, row in zip(slots.tolist(), hosts, strict=True):
+            self._load_host(slot, row)
 
     def expect(self, sites: int) -> None:
         """Makes room for so many sites at once: growing bit by bit with them copies all columns again and again."""
@@ -99,6 +102,7 @@ class Fleet:
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
         self.look_again_at_blocked(slots)
         self.unusable |= put_right(table, slots)
+        table.touch(slots)
         self.unusable |= faults
         self.taking_in(slots)(self.allocator)
 
@@ -109,6 +113,7 @@ class Fleet:
         """
         blocked = slots[self.sites.state[slots] == STATE_CODE[SiteState.BLOCKED]]
         self.sites.not_before[blocked] = 0.0
+        self.sites.touch(blocked)
 
     def taking_in(self, slots: NDArray[np.int64]) -> Event:
         """The slots int64[k] come to an allocator, as they are now."""
@@ -132,11 +137,12 @@ class Fleet:
             self.unusable |= {site_id: f"host_id: must be a host's; given: {host_id}" for site_id, host_id in ids}
         return hosts
 
-    def _load_host(self, row: HostRow) -> None:
-        slot = self.hosts.add(row.id, row.name)
-        self.hosts.last_start[slot] = -math.inf if row.last_start_at is None else row.last_start_at
-        self.hosts.paused_until[slot] = row.paused_until or 0.0
-        self.hosts.throttles[slot] = row.throttles
+    def _load_host(self, slot: int, row: HostRow) -> None:
+        if row.last_start_at is not None:
+            self.hosts.last_start[slot] = row.last_start_at
+        if row.paused_until or row.throttles:
+            self.hosts.paused_until[slot] = row.paused_until or 0.0
+            self.hosts.throttles[slot] = row.throttles
         if row.override is not None:
             self.hosts.load_override(slot, row.override)
         robots = row.robots
@@ -160,11 +166,12 @@ class Fleet:
             np.minimum(column, now, out=column)
         for column in (self.sites.not_before, self.hosts.paused_until):
             np.minimum(column, latest, out=column)
+        self.sites.standing.touch_all()
 
-    def fit_budget_to_growth(self) -> None:
+    async def fit_budget_to_growth(self) -> None:
         """`fit_budget`, where the number of sites has grown noticeably since the last time."""
         if len(self.sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
-            self.fit_budget()
+            await self.fit_budget_by_and_by()
 
     def clock_set(self, seconds: float) -> None:
         """The clock was set ahead: what was counts as so much later, so that no wait ends early, nor all at once."""
@@ -176,6 +183,7 @@ class Fleet:
             sites.quiet_until += seconds
         for column in (sites.not_before, hosts.paused_until, hosts.robots_retry_at):
             column[column > 0] += seconds
+        sites.standing.touch_all()
 
     def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
         """Takes in new sites; `hosts` holds the stored host (id, name) of each."""
@@ -183,10 +191,11 @@ class Fleet:
             return
         slots = self.sites.add(site_ids)
         table = self.sites
-        table.host[slots] = [self.hosts.add(*host) for host in hosts]
+        table.host[slots] = self.hosts.add_many(hosts)
         for name in NUMERIC_SETTINGS:
             table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]
+        table.touch(slots)
         self._do(self.taking_in(slots))
 
     def refusals(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
@@ -234,6 +243,7 @@ class Fleet:
         table = self.sites
         for name in ("min_interval", "max_interval", "min_yield", "respect_ttl"):
             table.put(name, slot, _optional(getattr(spec, name)))
+        table.touch([slot])
         new = (spec.weight, spec.cost, _optional(spec.half_life))
         old = (float(table.weight[slot]), float(table.cost[slot]), float(table.half_life[slot]))
         if not np.array_equal(new, old, equal_nan=True):
@@ -260,6 +270,7 @@ class Fleet:
             return
         self.sites.polls[slot], self.sites.changes[slot] = site.polls, site.changes
         self.sites.paused[slot] = site.state is SiteState.PAUSED
+        self.sites.touch([slot])
 
     def is_paused(self, site_id: int) -> bool:
         """Whether the user paused the site; False for one that is not known."""
@@ -272,23 +283,27 @@ class Fleet:
         if slot is None:
             return
         self.sites.paused[slot] = paused
+        self.sites.touch([slot])
         if not paused:
-            self._start_again(slot)
+            self._start_again(np.array([slot]))
 
     def pause_many(self, site_ids: NDArray[np.int64], paused: bool) -> None:
         """Pauses or resumes these sites; nothing else of them changes. Sites that are not known are passed over."""
         slots = self.sites.slots_of(site_ids)
-        self.sites.paused[slots[slots >= 0]] = paused
+        slots = slots[slots >= 0]
+        self.sites.paused[slots] = paused
+        self.sites.touch(slots)
 
     def end_backoffs(self, site_ids: Sequence[int]) -> None:
         """These sites may be polled again."""
         slots = self.sites.slots_of(np.array(site_ids, np.int64))
         self._start_again(slots[slots >= 0])
 
-    def _start_again(self, slots: NDArray[np.int64] | int) -> None:
+    def _start_again(self, slots: NDArray[np.int64]) -> None:
         self.sites.state[slots] = STATE_CODE[SiteState.ACTIVE]
         self.sites.not_before[slots] = 0.0
         self.sites.failures[slots] = 0
+        self.sites.touch(slots)
 
     def backing_off_on(self, host: int, now: float) -> NDArray[np.int64]:
         """Ids of the sites on the host slot that back off, int64[k]."""
@@ -338,11 +353,37 @@ class Fleet:
         """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
         self.budget = self.budget if budget is None else budget
         self._fitted_sites = len(self.sites)
+        if self.sites.size > _LONG:
+            for _ in self._fitting():
+                pass
+            return
         reach = self.reach()
         self._crowding = Crowding(reach.total, reach.by_host)
-        told = self.budget if reach.total >= self.budget else self.allocator_budget(self.budget)
-        if abs(told - self.allocator.budget) > _NOTICEABLE * told:
-            self._do(partial(_set_budget, told))
+        self._tell(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
+
+    async def fit_budget_by_and_by(self) -> None:
+        """`fit_budget`; of a long list so that the loop turns meanwhile. Whoever comes while it is done waits."""
+        if self.sites.size <= _LONG:
+            self.fit_budget()
+            return
+        async with self._being_fitted:
+            self._fitted_sites = len(self.sites)
+            for _ in self._fitting():
+                await asyncio.sleep(0)
+
+    def _fitting(self) -> Iterator[None]:
+        """`fit_budget` of a long list, piece by piece."""
+        found = yield from totals(self.sites, self.hosts, self.settings)
+        reached = found.total
+        if reached < self.budget:
+            reached = (yield from totals(self.sites, self.hosts, self.settings, whatever_is_believed=True)).total
+        self._crowding = found
+        self._tell(min(self.budget, reached))
+
+    def _tell(self, budget: float) -> None:
+        """The allocator goes by what of the budget can be spent, where that has changed noticeably."""
+        if abs(budget - self.allocator.budget) > _NOTICEABLE * budget:
+            self._do(partial(_set_budget, budget))
 
     def remove(self, site_id: int) -> int | None:
         """Forgets a site; returns the slot that it had."""
@@ -372,12 +413,16 @@ class Fleet:
 
     def live(self) -> NDArray[np.bool_]:
         """bool[size]: slots of sites that are being polled, or will be again without the user's doing."""
-        return self.sites.in_force()
+        standing = self.sites.standing
+        return standing.live() if standing.is_kept else self.sites.in_force()
 
     def live_cost(self) -> float:
         """Cost of one poll of every live site."""
+        standing = self.sites.standing
+        if self.sites.is_as_ever("cost") and standing.is_kept:  # 1 each: asked for at every choice
+            return float(standing.counts()[: STATE_CODE[SiteState.GONE]].sum())
         live = self.live()
-        if self.sites.is_as_ever("cost"):  # 1 each: asked for at every choice
+        if self.sites.is_as_ever("cost"):
             return float(np.count_nonzero(live))
         return float(self.sites.cost[: self.sites.size].sum(where=live))
 

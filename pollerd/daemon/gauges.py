@@ -6,9 +6,6 @@ import asyncio
 import math
 import time
 
-import numpy as np
-
-from pollerd.columns import stretches
 from pollerd.daemon.collection import CollectionOutlook
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast
@@ -63,18 +60,11 @@ class Gauges:
         instruments.budget.set(budget)
         instruments.utilization.set(self._meter.rate() / budget)
         instruments.dispatch_age.set(self._meter.dispatch_age())
-        counts, paused = np.zeros(len(STATES), np.int64), 0
-        for part in stretches(sites.size):
-            occupied = sites.site_id[part] >= 0
-            active = occupied & ~sites.paused[part]
-            counts += np.bincount(sites.state[part][active], minlength=len(STATES))
-            paused += int(np.count_nonzero(occupied)) - int(np.count_nonzero(active))
-        for state, count in zip(STATES, counts.tolist(), strict=True):
+        for state, count in zip((*STATES, SiteState.PAUSED), sites.counts(), strict=True):
             instruments.sites[state].set(count)
-        instruments.sites[SiteState.PAUSED].set(paused)
 
     async def _look_ahead(self) -> None:
-        self._fleet.fit_budget()
+        await self._fleet.fit_budget_by_and_by()
         instruments, figures = self._instruments, await self._forecast.refresh()
         instruments.price.set(figures.benefit.price)
         instruments.expected.labels("uniform").set(figures.benefit.uniform)

@@ -104,4 +104,5 @@ class Intake:
         sites, hosts = self._fleet.sites, self._fleet.hosts
         if sites.site_id[finding.slot] == finding.site_id:
             sites.in_flight[finding.slot] = False
+            sites.touch([finding.slot])
             hosts.robots_retry_at[int(sites.host[finding.slot])] = 0.0

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pollerd.columns import stretches
 from pollerd.daemon.binding import BindingWatch
@@ -15,7 +16,7 @@ from pollerd.daemon.calibration import Calibration
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.forecast import Forecast, sample
 from pollerd.daemon.meter import Meter
-from pollerd.daemon.quiet import told_waits
+from pollerd.daemon.quiet import AT_ONCE, told_waits
 from pollerd.daemon.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.waiting import at_private_addresses
@@ -42,6 +43,7 @@ class Outlook:
         self._fleet, self._meter, self._forecast = fleet, meter, forecast
         self._calibration, self._shadows = calibration, shadows
         self._objective, self._clock = objective, clock
+        self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
         self.binding = BindingWatch(fleet, meter, clock)
 
     def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
@@ -105,11 +107,18 @@ class Outlook:
 
     def _rank(self, urgency: float, now: float) -> int:
         """The place of this urgency among all sites, from 1; of very many, as a sample has it."""
-        everyone = self._fleet.sites.occupied()
-        some = sample(everyone)
+        number, some = self._sampled()
         elapsed = self._fleet.sites.elapsed_of(some, now)
         above = np.count_nonzero(self._fleet.allocator.urgency_of(some, elapsed, now) > urgency)
-        return 1 + round(above * np.count_nonzero(everyone) / len(some))
+        return 1 + round(above * number / len(some))
+
+    def _sampled(self) -> tuple[int, NDArray[np.int64]]:
+        """How many sites there are, and a `sample` of them; of a long list the last one where they are as many."""
+        sites = self._fleet.sites
+        number, slots = self._sample
+        if len(sites) != number or sites.size <= AT_ONCE or (sites.site_id[slots] < 0).any():
+            self._sample = number, slots = len(sites), sample(sites.occupied())
+        return number, slots
 
     async def allocation_over_budgets(self) -> AllocationView:
         """`allocation`, with the benefit curve; worked out off the loop."""
@@ -157,7 +166,10 @@ class Outlook:
 
     def noisy_sites(self) -> int:
         """How many sites change at nearly every poll and are held to the uniform share."""
-        return int(self._fleet.sites.changes_always().sum())
+        sites = self._fleet.sites
+        if not sites.standing.is_kept:
+            return int(np.count_nonzero(sites.changes_always()))
+        return int(np.count_nonzero(sites.changes_always(np.flatnonzero(sites.standing.suspect[: sites.size]))))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
         """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""
@@ -213,6 +225,8 @@ class Outlook:
 
     def _maximum_intervals_feasible(self) -> bool:
         sites, n = self._fleet.sites, self._fleet.sites.size
+        if self._fleet.settings.max_interval_seconds == math.inf and sites.is_as_ever("max_interval"):
+            return True
         own = sites.max_interval[:n]
         maximum = np.where(np.isnan(own), self._fleet.settings.max_interval_seconds, own)
         load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()

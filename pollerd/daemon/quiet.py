@@ -31,7 +31,9 @@ def note_quiet(fleet: Fleet, slots: NDArray[np.int64]) -> None:
     if some.size:
         wait = np.maximum(_believed(fleet, some), told_waits(fleet, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
+    others = slots[sites.quiet_until[slots] != until]  # of millions never polled none is
     sites.put("quiet_until", slots, until)
+    sites.touch(others)
 
 
 def _believed(fleet: Fleet, slots: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -78,7 +80,7 @@ async def note_all_quiet(fleet: Fleet) -> None:
         note_quiet(fleet, slots[fleet.sites.site_id[slots] >= 0])
         at += _PIECE
         await asyncio.sleep(0.0 if hurry else (loop.time() - began) * (1 / _SHARE - 1))
-    fleet.fit_budget()
+    await fleet.fit_budget_by_and_by()
 
 
 async def keep_quiet_known(fleet: Fleet, wake: Callable[[], None]) -> None:

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from pollerd.columns import rows_of
 from pollerd.scheduling.hosts import HostTable
-from pollerd.scheduling.noise import SUSPECT_AFTER, NoiseCap
+from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
+from pollerd.scheduling.standing import SUSPECT_AFTER
 from pollerd.scheduling.trials import Rivals, Trials
 
 _ROUNDS = 6
@@ -34,25 +35,33 @@ class Selector(Protocol):
     ) -> NDArray[np.int64]:
         """At most k eligible slots, most urgent first."""
 
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """The same, given when the slots were last polled; asked of long lists."""
+
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         """How much each of the slots wants the next poll; asked only where sites are on trial."""
 
 
 @dataclass(frozen=True)
 class _Wants:
-    """What the allocator wants now; elapsed float64[size] s."""
+    """What the allocator wants now; elapsed float64[size] s, None: the list is long, it is not worked out for all."""
 
     allocator: Selector
-    elapsed: NDArray[np.float64]
+    sites: SiteTable
+    elapsed: NDArray[np.float64] | None
     now: float
 
     def first(self, free: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
         """At most k of the free slots, most urgent first."""
+        if self.elapsed is None:
+            return self.allocator.select_seen(self.sites.last_seen[: self.sites.size], self.now, free, k)
         return self.allocator.select(self.elapsed, self.now, free, k)
 
     def urgency(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """How much each of the slots wants the next poll, float64[k]."""
-        return self.allocator.urgency_of(slots, self.elapsed[slots], self.now)
+        return self.allocator.urgency_of(slots, self.sites.elapsed_of(slots, self.now), self.now)
 
 
 @dataclass
@@ -74,7 +83,6 @@ class Chooser:
         self.sites, self.hosts, self.settings = sites, hosts, settings
         self.noise, self.trials = NoiseCap(sites), Trials(sites, hosts)
         self._new_credit = 0.0
-        self._elapsed = np.empty(0)
 
     def eligible(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
         """bool[size]: sites that may be polled now.
@@ -89,7 +97,10 @@ class Chooser:
     ) -> NDArray[np.bool_]:
         """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
         sites = self.sites
-        mask = sites.pollable(now, self.settings.min_interval_seconds)
+        if sites.standing.update(now, self.settings.min_interval_seconds):
+            mask = sites.standing.ready[: sites.size].copy()
+        else:
+            mask = sites.pollable(now, self.settings.min_interval_seconds)
         for part in rows_of(mask):
             mask[part] &= open_hosts.take(sites.host[part])
         due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
@@ -106,7 +117,7 @@ class Chooser:
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
-        open_hosts, suspects = self.hosts.ready(now), np.flatnonzero(self.sites.changes_always(after=SUSPECT_AFTER))
+        open_hosts, suspects = self.hosts.ready(now), self._suspects(now)
         changing = suspects[self.sites.changes_always(suspects)]
         mask = self._eligible(now, uniform_period, open_hosts, changing)
         twin = self._twin(now, uniform_period, open_hosts, suspects)
@@ -119,8 +130,10 @@ class Chooser:
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
         turn.take(twin)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
-        known = np.isfinite(self.sites.last_poll[:n])
-        wants, rivals = _Wants(allocator, self._since(now), now), self.trials.rivals(now)
+        standing, long = self.sites.standing, self.sites.standing.is_kept
+        known = standing.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
+        wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
+        rivals = self.trials.rivals(now)
         if rivals is None:
             for group, limit in self._shares(turn, known, ~known):
                 turn.take_from(wants, group, limit)
@@ -133,11 +146,12 @@ class Chooser:
         self.noise.earn(len(choice.polls))
         return choice
 
-    def _since(self, now: float) -> NDArray[np.float64]:
-        """`SiteTable.elapsed`, good until the next choice: of millions the room for it is kept."""
-        if len(self._elapsed) != self.sites.size:
-            self._elapsed = np.empty(self.sites.size)
-        return self.sites.elapsed(now, out=self._elapsed)
+    def _suspects(self, now: float) -> NDArray[np.int64]:
+        """Slots that changed at nearly every poll."""
+        standing = self.sites.standing
+        if standing.update(now, self.settings.min_interval_seconds):
+            return np.flatnonzero(standing.suspect[: self.sites.size])
+        return np.flatnonzero(self.sites.changes_always(after=SUSPECT_AFTER))
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
@@ -196,9 +210,9 @@ class _Turn:
 
     def take_from(self, wants: _Wants, group: NDArray[np.bool_], limit: int) -> None:
         """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
-        enough = limit * _ENOUGH_SHARE
+        enough, free = limit * _ENOUGH_SHARE, self.mask & group
         for _ in range(_ROUNDS):
-            free = self._free(group)
+            self._narrow(free)
             if limit <= 0 or not free.any():
                 return
             slots = wants.first(free, limit)
@@ -226,11 +240,19 @@ class _Turn:
 
     def _free(self, group: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """bool[size]: sites of the group whose host is not taken yet, and has, or may be asked for, its robots.txt."""
-        closed, free = self.claimed, self.mask & group
+        free = self.mask & group
+        self._narrow(free)
+        return free
+
+    def _narrow(self, free: NDArray[np.bool_]) -> None:
+        """Leaves in free, bool[size], sites whose host is not taken yet, and has, or may be asked for, its robots.txt.
+
+        Who is left out once is so for the rest of the turn: where few are left, only those are looked at again.
+        """
+        closed = self.claimed
         if len(self.choice.robots) >= self.robots_room:
             closed = closed | self.robots_wanted
         if closed.any():
             open_hosts = ~closed
             for part in rows_of(free):
                 free[part] &= open_hosts.take(self.host[part])
-        return free

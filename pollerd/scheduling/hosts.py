@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,14 +94,42 @@ class HostTable(Columns):
         self._take_id(slot, host_id)
         return slot
 
+    def add_many(self, hosts: Sequence[tuple[int, str]]) -> NDArray[np.int32]:
+        """`add` of each of the stored hosts (id, name): int32[k]. Most of a list's are known by their ids."""
+        ids = np.array([host_id for host_id, _ in hosts], np.int64)
+        slots = self.slots_of_ids(ids)
+        unknown = np.flatnonzero(slots < 0)
+        fresh = {name: host_id for host_id, name in (hosts[place] for place in unknown.tolist())}
+        if len(fresh) < len(unknown) or not self._slot_by_name.keys().isdisjoint(fresh):  # met by redirects, perhaps
+            for place in unknown.tolist():
+                slots[place] = self.add(*hosts[place])
+        elif fresh:
+            slots[unknown] = self._append(np.fromiter(fresh.values(), np.int64, len(fresh)), list(fresh))
+        return slots
+
+    def _append(self, host_ids: NDArray[np.int64], names: list[str]) -> NDArray[np.int64]:
+        """New slots, int64[k], for stored hosts of which neither id nor name is known, none twice."""
+        slots = np.arange(self.size, self.size + len(names))
+        self.size += len(names)
+        self.grow(self.size)
+        self.names += names
+        self._slot_by_name.update(zip(names, slots.tolist(), strict=True))
+        self.host_id[slots] = host_ids
+        self._make_room_for(int(host_ids.max()))
+        self._slot_by_id[host_ids] = slots
+        return slots
+
     def _take_id(self, slot: int, host_id: int) -> None:
         self.host_id[slot] = host_id
         if host_id >= 0:
-            if host_id >= len(self._slot_by_id):
-                room = np.full(max(host_id + 1, len(self._slot_by_id) * 3 // 2, 64), -1, np.int32)
-                room[: len(self._slot_by_id)] = self._slot_by_id
-                self._slot_by_id = room
+            self._make_room_for(host_id)
             self._slot_by_id[host_id] = slot
+
+    def _make_room_for(self, host_id: int) -> None:
+        if host_id >= len(self._slot_by_id):
+            room = np.full(max(host_id + 1, len(self._slot_by_id) * 3 // 2, 64), -1, np.int32)
+            room[: len(self._slot_by_id)] = self._slot_by_id
+            self._slot_by_id = room
 
     def slot_of(self, name: str) -> int | None:
         """The slot of the host "name:port", None where it is not known."""

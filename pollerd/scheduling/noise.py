@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from pollerd.scheduling.sites import SiteTable
 
-SUSPECT_AFTER = 2
-"""Informative polls, all of which found a change, after which a site may be asked twice."""
 TWIN_SHARE = 1 / 50
 """At most one twin in so many polls."""
 _CREDIT_MOST = 16.0

@@ -1,7 +1,7 @@
 """What other packages use of `pollerd.scheduling`; they import it from there."""
 
 from pollerd.scheduling.backoff import backoff_seconds, clamp_retry_after, lengthened
-from pollerd.scheduling.capacity import Crowding, Reach, reach
+from pollerd.scheduling.capacity import Crowding, Reach, reach, totals
 from pollerd.scheduling.choice import Choice, Chooser
 from pollerd.scheduling.due import next_due
 from pollerd.scheduling.hosts import HostTable
@@ -39,5 +39,6 @@ __all__ = [
     "reach",
     "rules_allow",
     "rules_delay",
+    "totals",
     "waits",
 ]

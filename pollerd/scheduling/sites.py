@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
-from pollerd.model import STATE_CODE, SiteState
+from pollerd.model import STATE_CODE, STATES, SiteState
+from pollerd.scheduling.standing import Standing
 
 _GONE = STATE_CODE[SiteState.GONE]
 
@@ -119,9 +120,15 @@ class SiteTable(Columns):
         """Highest slot ever used, plus one."""
         self._free: list[int] = []
         self._slot_by_id = np.full(64, -1, np.int32)
+        self.standing = Standing(self)
+        """How each row stands, where they are many."""
 
     def __len__(self) -> int:
         return self.size - len(self._free)
+
+    def touch(self, slots: NDArray[np.int64] | list[int]) -> None:
+        """To be called by whoever writes into columns of the slots int64[k], `private` and `told_ttl` aside."""
+        self.standing.touch(slots)
 
     def add(self, site_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Takes a slot for each new site id; returns the slots, int64[k], in order."""
@@ -133,6 +140,7 @@ class SiteTable(Columns):
         self.grow(self.size)
         self.site_id[slots] = ids
         self._index(ids, slots)
+        self.touch(slots)
         return slots
 
     def remove(self, slot: int) -> None:
@@ -140,6 +148,7 @@ class SiteTable(Columns):
         self._slot_by_id[self.site_id[slot]] = -1
         self.clear(slot)
         self._free.append(slot)
+        self.touch([slot])
 
     def slot_of(self, site_id: int) -> int | None:
         """The site's slot, or None where the site is not known."""
@@ -159,16 +168,25 @@ class SiteTable(Columns):
         """bool[size]: slots that hold a site."""
         return self.site_id[: self.size] >= 0
 
+    def counts(self) -> list[int]:
+        """How many sites stand where, in the order of `STATES`, and last, how many of all are paused."""
+        if self.standing.is_kept:
+            return [int(number) for number in self.standing.counts()[: len(STATES) + 1]]
+        counts, paused = np.zeros(len(STATES), np.int64), 0
+        for part in stretches(self.size):
+            occupied = self.site_id[part] >= 0
+            active = occupied & ~self.paused[part]
+            counts += np.bincount(self.state[part][active], minlength=len(STATES))
+            paused += int(np.count_nonzero(occupied)) - int(np.count_nonzero(active))
+        return [*counts.tolist(), paused]
+
     def on_trial(self) -> NDArray[np.bool_] | None:
         """bool[size]: sites that the topic robot has on trial; None where there never was any."""
         return None if self.is_as_ever("worth") else ~np.isnan(self.worth[: self.size])
 
-    def elapsed(self, now: float, out: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """float64[size]: seconds since the last informative poll, inf where there was none; never below 0.
-
-        out: float64[size], to be written anew; None: a new one.
-        """
-        out = np.empty(self.size) if out is None else out
+    def elapsed(self, now: float) -> NDArray[np.float64]:
+        """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""
+        out = np.empty(self.size)
         for part in stretches(self.size):
             since = np.subtract(now, self.last_seen[part], out=out[part])
             np.maximum(since, 0.0, out=since)
@@ -179,7 +197,9 @@ class SiteTable(Columns):
         since = now - self.last_seen[slots]
         return np.maximum(since, 0.0, out=since)
 
-    def next_allowed(self, default_min_interval: float, part: slice | None = None) -> NDArray[np.float64]:
+    def next_allowed(
+        self, default_min_interval: float, part: NDArray[np.int64] | slice | None = None
+    ) -> NDArray[np.float64]:
         """float64[k]: the earliest moment of the next poll as far as the sites themselves are concerned, epoch s.
 
         part: rows below `size`; None: all.
@@ -188,9 +208,11 @@ class SiteTable(Columns):
         allowed = self.last_poll[part] + self.interval(default_min_interval, part)
         if not self.is_as_ever("quiet_until"):
             np.maximum(allowed, self.quiet_until[part], out=allowed)
-        return np.maximum(allowed, self.not_before[part], out=allowed)
+        return np.asarray(np.maximum(allowed, self.not_before[part], out=allowed))
 
-    def interval(self, default_min_interval: float, part: slice | None = None) -> NDArray[np.float64] | float:
+    def interval(
+        self, default_min_interval: float, part: NDArray[np.int64] | slice | None = None
+    ) -> NDArray[np.float64] | float:
         """float64[k] of those rows (None: of all), or one for all: the shortest time between two polls of a site, s."""
         if self.is_as_ever("min_interval"):
             return default_min_interval
@@ -216,6 +238,10 @@ class SiteTable(Columns):
             asked |= self.asap[part]
             np.logical_and(asked, self.askable(now, part), out=out[part])
         return out
+
+    def earliest(self, default_min_interval: float, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """float64[k]: from when those rows are `pollable`, epoch s, if they are in force and not in flight."""
+        return np.where(self.asap[part], self.not_before[part], self.next_allowed(default_min_interval, part))
 
     def quiet_waits(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """float64[k]: seconds after their last informative polls in which those slots are believed unchanged.
@@ -270,17 +296,22 @@ class SiteTable(Columns):
         self.history_length[slots] = np.where(still, 0, longer)
         trusted = self.trusted[slots]
         self.trusted[slots] = np.where(still, _TRUSTED_POLLS, trusted - (trusted > 0))
+        self.touch(slots)
 
     def forget_history(self, slots: NDArray[np.int64]) -> None:
         """What the polls of the slots int64[k] found was noise, known from now on: it says nothing of what comes."""
         self.history[slots] = self.history_length[slots] = self.trusted[slots] = 0
+        self.touch(slots)
 
     def suspect(self, slot: int) -> None:
         """The slot counts as one that changes always, and its next twin is due, until a twin says otherwise."""
         self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0
         self.twin_at[slot] = -math.inf
+        self.touch([slot])
 
-    def changes_always(self, slots: NDArray[np.int64] | None = None, after: int = _HISTORY_KNOWN) -> NDArray[np.bool_]:
+    def changes_always(
+        self, slots: NDArray[np.int64] | slice | None = None, after: int = _HISTORY_KNOWN
+    ) -> NDArray[np.bool_]:
         """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
 
         At most one in 16 did not. after: so many informative polls at least there must have been; after fewer than 4

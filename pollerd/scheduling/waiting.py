@@ -147,7 +147,7 @@ def at_private_addresses(sites: SiteTable) -> NDArray[np.bool_]:
     """bool[size]: sites refused for a private address, and those of the same hosts that were not tried yet."""
     n = sites.size
     refused = sites.private[:n]
-    if not refused.any():
+    if sites.is_as_ever("private") or not refused.any():
         return refused
     hosts = np.bincount(sites.host[:n][refused], minlength=int(sites.host[:n].max()) + 1) > 0
     return refused | (hosts[sites.host[:n]] & np.isneginf(sites.last_poll[:n]) & sites.occupied())

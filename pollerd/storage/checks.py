@@ -8,9 +8,22 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.texts import storable
 
+_USUAL = (1.0, 1.0, None, None, None, None)
+
 
 def check_spec(spec: SiteSpec) -> None:
     """Raises `InvalidValueError`, naming the field, where a spec cannot be kept."""
+    numbers = (spec.weight, spec.cost, spec.min_interval, spec.max_interval, spec.min_yield, spec.half_life)
+    if numbers != _USUAL:  # of most sites of a list nothing but the URL is said
+        _check_numbers(spec)
+    if not spec.url or storable(spec.url) != spec.url:
+        raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
+    for tag in spec.tags:
+        if not tag or storable(tag) != tag:
+            raise InvalidValueError("tags", "words without NUL or lone surrogates", tag)
+
+
+def _check_numbers(spec: SiteSpec) -> None:
     for field, least in (("weight", spec.weight), ("min_interval", spec.min_interval)):
         if least is not None and not (math.isfinite(least) and least >= 0):
             raise InvalidValueError(field, "a number, 0 or more", least)
@@ -25,11 +38,6 @@ def check_spec(spec: SiteSpec) -> None:
         raise InvalidValueError("min_yield", "a chance from 0 to below 1", spec.min_yield)
     if None not in (spec.min_interval, spec.max_interval) and spec.min_interval > spec.max_interval:  # type: ignore[operator]
         raise InvalidValueError("max_interval", f"at least min_interval ({spec.min_interval})", spec.max_interval)
-    if not spec.url or storable(spec.url) != spec.url:
-        raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
-    for tag in spec.tags:
-        if not tag or storable(tag) != tag:
-            raise InvalidValueError("tags", "words without NUL or lone surrogates", tag)
 
 
 def _check_positive(field: str, value: float) -> None:

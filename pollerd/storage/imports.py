@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, exists, select
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, SiteSpec
@@ -27,9 +27,10 @@ class SiteImport:
 
     def __init__(self, sql: Statements, seal: Seal) -> None:
         self._sql, self._seal = sql, seal
-        self._hosts_named = select(host.c.name, host.c.id).where(sql.among(host.c.name, "names"))
-        self._sites_at = select(site.c.url, site.c.id).where(sql.among(site.c.url, "urls"))
-        self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
+        self._hosts_named = sql.rows_at(host.c.name, "names", host.c.name, host.c.id)
+        self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
+        self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
+        self._any_deleted = select(exists().select_from(deleted_url))
         self._restore = delete(deleted_url).where(sql.among(deleted_url.c.url, "urls"))
 
     def add(
@@ -48,9 +49,12 @@ class SiteImport:
         if len(specs) != len(hosts):
             raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
         result = AddResult([], [], [])
+        any_deleted = bool(connection.execute(self._any_deleted).scalar_one())
         for start in range(0, len(specs), PIECE):
             wanted = list(range(start, min(start + PIECE, len(specs))))
-            self._add_piece(connection, specs, hosts, wanted, now, respect_deleted, result)
+            if any_deleted:
+                wanted = self._without_deleted(connection, specs, wanted, respect_deleted, result)
+            self._add_piece(connection, specs, hosts, wanted, now, result)
         return result
 
     def host_id(self, connection: Connection, name: str) -> int:
@@ -68,18 +72,11 @@ class SiteImport:
         hosts: Sequence[str],
         wanted: list[int],
         now: float,
-        respect_deleted: bool,
         result: AddResult,
     ) -> None:
         for i in wanted:
             check_spec(specs[i])
         urls = self._sql.texts(specs[i].url for i in wanted)
-        if respect_deleted:
-            deleted = set(connection.execute(self._deleted_at, {"urls": urls}).scalars())
-            result.deleted.extend(i for i in wanted if specs[i].url in deleted)
-            wanted = [i for i in wanted if specs[i].url not in deleted]
-        else:
-            connection.execute(self._restore, {"urls": urls})
         known = self._ids(connection, self._sites_at, {"urls": urls})
         first: dict[str, int] = {}
         for i in wanted:
@@ -95,6 +92,23 @@ class SiteImport:
                 result.added.append((ids[url], i, host_ids[hosts[i]]))
             else:
                 result.existing.append((ids[url], i))
+
+    def _without_deleted(
+        self,
+        connection: Connection,
+        specs: Sequence[SiteSpec],
+        wanted: list[int],
+        respect_deleted: bool,
+        result: AddResult,
+    ) -> list[int]:
+        """Those of the wanted that a user did not delete; all where that is not respected, and is forgotten."""
+        urls = self._sql.texts(specs[i].url for i in wanted)
+        if not respect_deleted:
+            connection.execute(self._restore, {"urls": urls})
+            return wanted
+        deleted = set(connection.execute(self._deleted_at, {"urls": urls}).scalars())
+        result.deleted.extend(i for i in wanted if specs[i].url in deleted)
+        return [i for i in wanted if specs[i].url not in deleted]
 
     def _host_ids(self, connection: Connection, names: list[str]) -> dict[str, int]:
         """Ids of hosts by name, new ones added."""
@@ -113,16 +127,22 @@ class SiteImport:
         return {row[0]: row[1] for row in connection.execute(statement, parameters).all()}
 
     def _insert(self, connection: Connection, sites: list[tuple[SiteSpec, int]], now: float) -> dict[str, int]:
-        """URL -> id of each new site."""
+        """URL -> id of each new site, whose state is inserted, too."""
+        if not sites:
+            return {}
         rows = [_site_row(spec, host_id, now) for spec, host_id in sites]
-        ids: dict[str, int] = {}
-        for parameters in self._sql.site_insertions(rows) if rows else ():
-            ids.update(run(connection, self._sql.insert_sites, *parameters))
+        first = run(connection, self._sql.last_site_id)[0][0] + 1 if self._sql.is_sqlite else 0
+        told: list[tuple[Any, ...]] = []
+        for parameters in self._sql.site_insertions(first, rows):
+            told += run(connection, self._sql.insert_sites, *parameters)
+        if self._sql.is_sqlite:
+            run(connection, self._sql.insert_states, first)
+            return {spec.url: first + place for place, (spec, _) in enumerate(sites)}
+        ids: dict[str, int] = dict(told)
+        run(connection, self._sql.insert_states, list(ids.values()))
         return ids
 
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
-        if sites:
-            run(connection, self._sql.insert_states, self._sql.many(site_id for site_id, _ in sites))
         sealed = [(self._seal.close(spec.access), site_id) for site_id, spec in sites if spec.access]
         run_each(connection, self._sql.set_access, sealed)
         tags = [(site_id, tag) for site_id, spec in sites for tag in dict.fromkeys(spec.tags)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Column, Connection, Select, case, func, or_, select
 from zstandard import ZstdError
 
 from pollerd.errors import SchemaError
@@ -21,34 +21,104 @@ from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
-_NUMBERS = (*NUMERIC_SETTINGS, "last_poll_at", "last_seen_at", "not_before")
-_FIELDS = (
-    Field("host_id", np.int64, "a whole number", 0),
-    Field("paused", np.bool_, "true or false", 0),
+_HOST = Field("host_id", np.int64, "a whole number", 0)
+_OF_SITE = (Field("paused", np.bool_, "true or false", 0), *(Field(name, np.float64) for name in NUMERIC_SETTINGS))
+_OF_STATE = (
     Field("state", np.int8, f"one of {', '.join(_CODES)}", STATE_CODE[SiteState.ACTIVE], _CODES),
-    *(Field(name, np.float64) for name in _NUMBERS),
+    *(Field(name, np.float64) for name in ("last_poll_at", "last_seen_at", "not_before")),
     *(Field(name, np.int64, "a whole number", 0) for name in ("failures", "polls", "changes")),
 )
-"""What `ScheduleRows` holds after the sites' ids, in its order."""
-_COLUMN = {column.name: column for column in (*site_state.c, *site.c)}
+_USUAL: dict[str, Any] = {
+    "paused": False,
+    "weight": 1.0,
+    "cost": 1.0,
+    "state": SiteState.ACTIVE.value,
+    "failures": 0,
+    "polls": 0,
+    "changes": 0,
+}
+"""What stands in a column of most rows, where it is not NULL."""
 
 
 def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, dict[int, str]]:
     """Some sites with ids above `after`, ordered by id; none: there are no more.
 
     Beside them what is wrong with rows of which a value could not be read, by site id; something else stands in for it.
+    Only who a site is and where it stands is read of each; settings and states are read of those where they are not
+    what they are of most: the database finds that out in a tenth of the time that it takes to read them.
     """
-    statement = select(site.c.id, *(_COLUMN[field.name] for field in _FIELDS))
-    rows = _piece(connection, statement.join_from(site, site_state), site.c.id, after)
-    ids, *columns = list(zip(*rows, strict=True)) or [()] * (1 + len(_FIELDS))
     faults: dict[int, str] = {}
-    arrays = [field.column(values, ids, faults) for field, values in zip(_FIELDS, columns, strict=True)]
-    return ScheduleRows(np.array(ids, np.int64), *arrays), faults
+    columns = _ids_and_hosts(connection, after, faults)
+    if len(columns["site_id"]):
+        columns |= _unusual(connection, _OF_SITE, site.c.id, columns["site_id"], faults)
+        columns |= _unusual(connection, _OF_STATE, site_state.c.site_id, columns["site_id"], faults)
+        columns = _with_states(connection, columns)
+    else:
+        columns |= {field.name: np.empty(0, field.kind) for field in (*_OF_SITE, *_OF_STATE)}
+    return ScheduleRows(**columns), faults
+
+
+def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -> dict[str, NDArray[Any]]:
+    """`site_id` and `host_id` of some sites with ids above `after`, int64[k], by id.
+
+    SQLite strings them together: to hand out the rows one by one takes it three times as long.
+    """
+    statement = select(site.c.id, site.c.host_id)
+    if connection.dialect.name == "sqlite":
+        some = statement.where(site.c.id > after).order_by(site.c.id).limit(PIECE).subquery()
+        whole = func.sum(case((func.typeof(some.c.host_id) == "integer", 0), else_=1))
+        joined = select(func.group_concat(some.c.id), func.group_concat(some.c.host_id), whole)
+        ids, hosts, spoiled = connection.execute(joined).one()
+        if not spoiled:  # else they are read below, where those are named
+            return {"site_id": _numbers(ids), "host_id": _numbers(hosts)}
+    rows = _piece(connection, statement, site.c.id, after)
+    told, given = list(zip(*rows, strict=True)) or [(), ()]
+    return {"site_id": np.array(told, np.int64), "host_id": _HOST.column(given, told, faults)}
+
+
+def _numbers(text: str | None) -> NDArray[np.int64]:
+    """Whole numbers, int64[k], from a text with commas between them; None: there are none."""
+    return np.fromstring(text, np.int64, sep=",") if text else np.empty(0, np.int64)
+
+
+def _unusual(
+    connection: Connection,
+    fields: Sequence[Field],
+    key: Column[Any],
+    site_ids: NDArray[np.int64],
+    faults: dict[int, str],
+) -> dict[str, NDArray[Any]]:
+    """The fields of sites int64[k], ascending, [k] each, by name; read of rows in which one is not the usual."""
+    columns = [key.table.c[field.name] for field in fields]
+    told = or_(*(column.is_distinct_from(_USUAL.get(column.name)) for column in columns))
+    among = key.between(int(site_ids[0]), int(site_ids[-1]))
+    with connection.execute(select(key, *columns).where(among, told).order_by(key)) as result:
+        rows = result.cursor.fetchall()
+    found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
+    places = np.searchsorted(site_ids, np.array(found, np.int64))
+    out = {}
+    for field, given in zip(fields, values, strict=True):
+        out[field.name] = np.repeat(field.column([_USUAL.get(field.name)], [0], faults), len(site_ids))
+        out[field.name][places] = field.column(given, found, faults)
+    return out
+
+
+def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The columns without those sites, if any, that have no row of their state: somebody has deleted it."""
+    ids, key = columns["site_id"], site_state.c.site_id
+    among = key.between(int(ids[0]), int(ids[-1]))
+    if connection.execute(select(func.count()).select_from(site_state).where(among)).scalar_one() == len(ids):
+        return columns
+    there = np.isin(ids, np.array(connection.execute(select(key).where(among)).scalars().all(), np.int64))
+    return {name: values[there] for name, values in columns.items()}
 
 
 def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
     """Some hosts with ids above `after`, ordered by id; none: there are no more."""
     c = host.c
+    plain = _piece(connection, select(c.id, c.name), c.id, after)
+    if not plain:
+        return []
     statement = select(
         c.id,
         c.name,
@@ -65,7 +135,12 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
         host_override.c.paused,
         host_override.c.until,
     ).outerjoin_from(host, host_override, host_override.c.host_id == c.id)
-    return [_host(*row) for row in _piece(connection, statement, c.id, after)]
+    known = (c.last_start_at, c.paused_until, c.robots_kind, c.robots_at, host_override.c.host_id)
+    told = or_(c.throttles.is_distinct_from(0), *(column.is_not(None) for column in known))
+    statement = statement.where(c.id.between(plain[0][0], plain[-1][0]), told)
+    with connection.execute(statement) as result:  # of a new list's hosts nothing is known but their names
+        rows = {row[0]: _host(*row) for row in result.cursor.fetchall()}
+    return [rows.get(host_id) or HostRow(host_id, name) for host_id, name in plain]
 
 
 def _host(

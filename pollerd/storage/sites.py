@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
@@ -156,7 +156,7 @@ class Sites:
         if unknown or ("url" in changes) != ("host" in changes):
             allowed = "among " + ", ".join(SiteChanges.__annotations__) + "; url and host together"
             raise InvalidValueError("changes", allowed, sorted(changes))
-        given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__dataclass_fields__}
+        given: dict[str, Any] = {k: v for k, v in changes.items() if k in SiteSpec.__struct_fields__}
         spec = replace(before.spec, **given)
         check_spec(spec)
         values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}

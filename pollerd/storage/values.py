@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, TypedDict, TypeVar
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
@@ -145,8 +146,7 @@ class HostUpdate:
     robots: HostRobots | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(Struct, frozen=True, gc=False):
     """A host as kept. `name` is "host:port"."""
 
     id: int

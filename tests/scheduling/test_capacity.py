@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 
+import numpy as np
 import pytest
 
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, reach
+from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity, reach
+
+
+def last_word(going: Generator[None, None, capacity.Crowding]) -> capacity.Crowding:
+    """What a look at all pieces comes to."""
+    while True:
+        try:
+            next(going)
+        except StopIteration as ended:
+            return ended.value  # type: ignore[no-any-return]
 
 
 def tables(settings: SchedulingSettings, hosts: list[int]) -> tuple[SiteTable, HostTable]:
@@ -41,3 +52,29 @@ def test_without_intervals_or_sites_there_is_no_bound() -> None:
     sites, hosts = tables(settings, [0, 1])
     assert reach(sites, hosts, settings).total == math.inf
     assert reach(SiteTable(), HostTable(settings), settings).total == math.inf
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_totals_of_a_long_list_are_those_of_all_sites(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "_PIECE", 64)
+    rng = np.random.default_rng(seed)
+    settings = SchedulingSettings(min_interval_seconds=30.0, host_interval_seconds=2.0)
+    sites, hosts = SiteTable(), HostTable(settings)
+    for number in range(50):
+        hosts.add(number + 1, f"h{number}:80")
+    slots = sites.add(np.arange(1, 401))
+    sites.host[slots] = rng.integers(0, 50, 400)
+    sites.paused[:30] = True
+    sites.remove(77)
+    if seed % 3:
+        sites.put("min_interval", slots[:100], rng.choice([np.nan, 5.0, 600.0], 100))
+        sites.put("cost", slots[50:80], 3.0)
+    if seed % 2:
+        sites.last_seen[slots] = 1e9
+        sites.put("quiet_until", slots, 1e9 + rng.exponential(200.0, 400))
+        sites.put("told_ttl", slots[:200], 150.0)
+    for believed in (True, False):
+        whole = capacity.reach(sites, hosts, settings, whatever_is_believed=not believed)
+        found = last_word(capacity.totals(sites, hosts, settings, whatever_is_believed=not believed))
+        assert found.total == pytest.approx(whole.total)
+        np.testing.assert_allclose(found.by_host, whole.by_host)
