@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pollerd import quantities
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.meter import Meter
 from pollerd.scheduling import Limit, SchedulingSettings, Waiting
+from pollerd.scheduling.standing import LONG
 from pollerd.scheduling.waiting import waiting
 
 _SHARE = 0.02
@@ -46,19 +48,37 @@ class Binding:
 
 
 class BindingWatch:
-    """Finds out what binds, anew at each question as long as that takes no more than a share of the time."""
+    """Counts what sites wait for, anew at each question as long as that takes no more than a share of the time.
+
+    A long list is counted beside the loop, while the polling goes on: told is what was found out last.
+    """
 
     def __init__(self, fleet: Fleet, meter: Meter, clock: Callable[[], float]) -> None:
         self._fleet, self._meter, self._clock = fleet, meter, clock
-        self._waiting, self._due = Waiting(), 0.0
+        self._waiting: Waiting | None = None
+        self._due = 0.0
+        self._counting: asyncio.Task[Waiting] | None = None
 
     def now(self) -> Binding:
-        """What binds; of very many sites some seconds ago."""
+        """What binds; of very many sites some seconds ago. The first time they are counted at once."""
+        found = self._counted()
+        return binding(found, self._fleet.settings, self._meter.rate(), self._fleet.budget)
+
+    def _counted(self) -> Waiting:
+        if self._counting is not None and self._counting.done():
+            self._waiting, self._counting = self._counting.result(), None
+        if self._waiting is None or (time.monotonic() >= self._due and self._fleet.sites.size <= LONG):
+            self._waiting = self._count(self._clock())
+        elif time.monotonic() >= self._due and self._counting is None:
+            self._counting = asyncio.create_task(asyncio.to_thread(self._count, self._clock()), name="count_waiting")
+        return self._waiting
+
+    def _count(self, at: float) -> Waiting:
         fleet, began = self._fleet, time.monotonic()
-        if began >= self._due:
-            self._waiting = waiting(fleet.sites, fleet.hosts, fleet.settings, self._clock())
-            self._due = began + (time.monotonic() - began) / _SHARE
-        return binding(self._waiting, fleet.settings, self._meter.rate(), fleet.budget)
+        found = waiting(fleet.sites, fleet.hosts, fleet.settings, at)
+        now = time.monotonic()
+        self._due = now + (now - began) * (1 / _SHARE - 1)
+        return found
 
 
 def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:

@@ -22,7 +22,7 @@ from pollerd.daemon.meter import Meter
 from pollerd.daemon.pace import Pace
 from pollerd.daemon.pacer import WritePacer
 from pollerd.daemon.poller import Poller
-from pollerd.daemon.robots import PENDING_MAX, RobotsKeeper
+from pollerd.daemon.robots import RobotsKeeper, most_pending
 from pollerd.daemon.settings import DaemonSettings
 from pollerd.daemon.storage_health import StorageHealth
 from pollerd.discovery.fetchers import pause_s
@@ -231,7 +231,7 @@ class Dispatcher:
         began = time.perf_counter()
         self._lag.mark()
         k = max(1, self._ahead(), int(self._gate.budget * self._tick))
-        room = PENDING_MAX - len(self._asking)
+        room = most_pending(self._gate.budget) - len(self._asking)
         choice = self._chooser.choose(self._fleet.allocator, self._clock(), k, self._fleet.uniform_period(), room)
         took = time.perf_counter() - began
         self._instruments.tick.observe(took)

@@ -27,17 +27,16 @@ from pollerd.scheduling import (
     reach,
     totals,
 )
+from pollerd.scheduling.standing import LONG
 from pollerd.storage import HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
 """The name that robots.txt rules are looked up under."""
 
-_LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
+LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
 """No wait is meant to be longer: backoffs and pauses end within a day, a denial is looked at again soon after one."""
 
 
-_LONG = 65_536
-"""Of more sites some figures are as old as the last look at all of them."""
 _HOSTS_ENOUGH = 100
 """With so many hosts it makes no difference how many more there are: see `hosts_that_must_fail`."""
 _NOTICEABLE = 0.01
@@ -161,7 +160,7 @@ class Fleet:
 
         Without this a site would not be polled until the clock has caught up.
         """
-        latest = now + max(self.settings.backoff_cap_seconds, _LONGEST_WAIT_SECONDS)
+        latest = now + max(self.settings.backoff_cap_seconds, LONGEST_WAIT_SECONDS)
         for column in (self.sites.last_poll, self.sites.last_seen, self.hosts.last_start, self.hosts.robots_at):
             np.minimum(column, now, out=column)
         for column in (self.sites.not_before, self.hosts.paused_until):
@@ -340,7 +339,7 @@ class Fleet:
 
         Of more than 65,536 sites as it was when the budget was last fitted, each 15 s: it goes through all of them.
         """
-        if self._crowding is None or self.sites.size <= _LONG:
+        if self._crowding is None or self.sites.size <= LONG:
             found = self.reach()
             self._crowding = Crowding(found.total, found.by_host)
         return self._crowding
@@ -353,7 +352,7 @@ class Fleet:
         """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
         self.budget = self.budget if budget is None else budget
         self._fitted_sites = len(self.sites)
-        if self.sites.size > _LONG:
+        if self.sites.size > LONG:
             for _ in self._fitting():
                 pass
             return
@@ -363,7 +362,7 @@ class Fleet:
 
     async def fit_budget_by_and_by(self) -> None:
         """`fit_budget`; of a long list so that the loop turns meanwhile. Whoever comes while it is done waits."""
-        if self.sites.size <= _LONG:
+        if self.sites.size <= LONG:
             self.fit_budget()
             return
         async with self._being_fitted:

@@ -22,14 +22,21 @@ from pollerd.storage import HostRobots
 from pollerd.telemetry import Instruments
 from pollerd.urls import host_of, robots_url
 
-PENDING_MAX = 64
-"""robots.txt requests that may be waiting or under way at once."""
+_PENDING_LEAST, _PENDING_MOST, _PENDING_SECONDS = 64, 1_000, 1.5
 _RETRY_CAP_SECONDS = 3_600.0
 
 
 def robots_allowance(budget: float) -> float:
     """robots.txt requests per second: half the budget, so that a new list gets going without doubling the load."""
     return max(budget / 2, BUDGET_MIN)
+
+
+def most_pending(budget: float) -> int:
+    """robots.txt requests that may be waiting or under way at once: what is asked until the next choice.
+
+    That comes up to a second later where choosing takes long.
+    """
+    return int(min(max(robots_allowance(budget) * _PENDING_SECONDS, _PENDING_LEAST), _PENDING_MOST))
 
 
 class RobotsKeeper:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pollerd.scheduling.sites import SiteTable
 
 LONG = 65_536
-"""With more sites it is kept; fewer are gone through in a millisecond."""
+"""With more sites it is kept, and figures are as old as the last look at all; fewer are gone through in no time."""
 PAUSED, EMPTY = len(STATES), len(STATES) + 1
 """Codes of `Standing.code` beside those of `STATE_CODE`: of a site that is paused, and of a row without one."""
 _GONE = STATE_CODE[SiteState.GONE]

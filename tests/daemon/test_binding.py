@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import numpy as np
 import pytest
 
@@ -108,3 +111,23 @@ def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.M
         assert watch.now().limit is Limit.PAUSED
         now[0] += 1.0
     assert counted == pytest.approx([0.0, 5.1, 10.2], abs=0.2)
+
+
+async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def count(*_: object) -> Waiting:
+        threads.append(threading.get_ident())
+        return Waiting(paused=len(threads))
+
+    monkeypatch.setattr("pollerd.daemon.binding.LONG", -1)
+    monkeypatch.setattr("pollerd.daemon.binding._SHARE", 1.0)
+    monkeypatch.setattr("pollerd.daemon.binding.waiting", count)
+    fleet = Fleet(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
+    watch = BindingWatch(fleet, Meter(), lambda: 0.0)
+    assert watch.now().reason == "1 paused"
+    assert watch.now().reason == "1 paused", "what was found out last, until the count is done"
+    async with asyncio.timeout(10):
+        while watch.now().reason == "1 paused":
+            await asyncio.sleep(0.01)
+    assert threads[0] == threading.get_ident() != threads[1]
