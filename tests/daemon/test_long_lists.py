@@ -27,7 +27,7 @@ def test_a_short_list_tells_of_now_and_a_long_one_of_the_last_look(monkeypatch: 
     fleet = fleet_of(6, 3)
     fleet.sites.paused[:3] = True
     assert fleet.crowding().total == pytest.approx(3 / 30)
-    monkeypatch.setattr(fleet_module, "_LONG", 5)
+    monkeypatch.setattr(fleet_module, "LONG", 5)
     fleet.sites.paused[:3] = False
     assert fleet.crowding().total == pytest.approx(3 / 30)
     fleet.fit_budget()
