@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
-from pollerd.allocation.whittle import Whittle
+from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.scheduling import Bounds, first_waits, waits
 from pollerd.simulation.environments.histories import read_history
 

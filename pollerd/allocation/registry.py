@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from pollerd.allocation.automata.htraa import Htraa, HtraaSettings
+from pollerd.allocation.automata.lakg import Lakg, LakgSettings
+from pollerd.allocation.bandits.budget_split import BANDITS, MixtureBandit, MixtureSettings
+from pollerd.allocation.bandits.ucb1_raw import Ucb1Raw
+from pollerd.allocation.baselines.estimator import Estimator
+from pollerd.allocation.baselines.optimal import Optimal
+from pollerd.allocation.baselines.proportional import Proportional
+from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.allocation.contract import Allocator
-from pollerd.allocation.ephemeral.settings import LspeSettings
-from pollerd.allocation.estimator import Estimator
-from pollerd.allocation.gpoks import Gpoks, GpoksSettings
-from pollerd.allocation.htraa import Htraa, HtraaSettings
-from pollerd.allocation.index import OBJECTIVES
-from pollerd.allocation.lakg import Lakg, LakgSettings
-from pollerd.allocation.lspe import Lspe
-from pollerd.allocation.mixture_bandit import BANDITS, MixtureBandit, MixtureSettings
-from pollerd.allocation.optimal import Optimal
-from pollerd.allocation.proportional import Proportional
-from pollerd.allocation.ucb1_raw import Ucb1Raw
-from pollerd.allocation.uniform import Uniform
-from pollerd.allocation.validation import one_of
-from pollerd.allocation.whittle import Whittle, WhittleSettings
+from pollerd.allocation.core.index import OBJECTIVES
+from pollerd.allocation.gpoks.gpoks import Gpoks, GpoksSettings
+from pollerd.allocation.lspe.lspe import Lspe
+from pollerd.allocation.lspe.settings import LspeSettings
+from pollerd.allocation.slots.validation import one_of
+from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 from pollerd.errors import InvalidValueError
 
 

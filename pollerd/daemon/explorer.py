@@ -18,7 +18,7 @@ import structlog
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from pollerd.allocation.index import amplitude_and_rate
+from pollerd.allocation.core.index import amplitude_and_rate
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.fleet import Fleet
 from pollerd.daemon.verdict import PageStanding, Verdict, page_record, verdict

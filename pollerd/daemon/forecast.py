@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.benefit import Benefit
-from pollerd.allocation.mixture import Mixture
+from pollerd.allocation.core.benefit import Benefit
+from pollerd.allocation.core.mixture import Mixture
 from pollerd.columns import stretches
 from pollerd.daemon.fleet import Fleet
 

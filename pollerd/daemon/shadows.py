@@ -19,7 +19,7 @@ import structlog
 
 from pollerd import allocation
 from pollerd.allocation import Allocator
-from pollerd.allocation.wish import wished_periods
+from pollerd.allocation.core.desired_periods import wished_periods
 from pollerd.daemon.fleet import Event, Fleet
 from pollerd.daemon.forecast import Belief, Forecast
 from pollerd.daemon.journal import Journal

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.learning import grid
-from pollerd.allocation.learning.alike import DOUBT, MOST_BEHIND, AllAlike
+from pollerd.allocation.whittle.rate_model import grid
+from pollerd.allocation.whittle.rate_model.common_rate import DOUBT, MOST_BEHIND, AllAlike
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
+from pollerd.allocation.bandits.budget_split import BANDITS
 from pollerd.allocation.bandits.gp_ucb import GpUcb
 from pollerd.allocation.bandits.thompson import Thompson
 from pollerd.allocation.bandits.ucb1 import Ucb1
-from pollerd.allocation.mixture_bandit import BANDITS
-from pollerd.allocation.state import unpack
+from pollerd.allocation.slots.state_bytes import unpack
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.learning.clock import MOST_STRETCHES, CommonClock
+from pollerd.allocation.whittle.rate_model.common_clock import MOST_STRETCHES, CommonClock
 
 CYCLE = 100.0
 SITES = 100

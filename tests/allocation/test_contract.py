@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import Allocator, EvidenceBatch, create, names
-from pollerd.allocation.index import OBJECTIVES
+from pollerd.allocation.core.index import OBJECTIVES
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.learning.exploration import Exploration
+from pollerd.allocation.whittle.exploration import Exploration
 
 SITES, HALF_LIFE_S = 60, 0.2
 

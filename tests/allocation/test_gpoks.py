@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.gaussian.sampling import VARIANTS
-from pollerd.allocation.state import pack, unpack
+from pollerd.allocation.gpoks.sampling import VARIANTS
+from pollerd.allocation.slots.state_bytes import pack, unpack
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web

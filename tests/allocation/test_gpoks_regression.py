@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.gaussian.belief import believe
-from pollerd.allocation.gaussian.kernel import Kernel, index_set
-from pollerd.allocation.gaussian.regression import regress
+from pollerd.allocation.gpoks.belief import believe
+from pollerd.allocation.gpoks.kernel import Kernel, index_set
+from pollerd.allocation.gpoks.regression import regress
 from pollerd.errors import InvalidValueError
 
 POINTS = np.linspace(0.0, 1.0, 26)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation.gaussian.belief import Belief, believe
-from pollerd.allocation.gaussian.halfspaces import draw_within
-from pollerd.allocation.gaussian.kernel import Kernel, index_set
-from pollerd.allocation.gaussian.sampling import CONSTRAINED, VARIANTS, in_flight, value_functions
+from pollerd.allocation.gpoks.belief import Belief, believe
+from pollerd.allocation.gpoks.halfspaces import draw_within
+from pollerd.allocation.gpoks.kernel import Kernel, index_set
+from pollerd.allocation.gpoks.sampling import CONSTRAINED, VARIANTS, in_flight, value_functions
 
 DRAWS = 2000
 ALARM = 1e-5

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.hierarchy import Hierarchy
-from pollerd.allocation.tournament import Tournament
-from pollerd.allocation.traa import TraaSettings
+from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.tournament import Tournament
+from pollerd.allocation.automata.traa import TraaSettings
 
 
 def settled(seed: int, n: int, **parameters: float) -> tuple[Hierarchy, np.ndarray]:

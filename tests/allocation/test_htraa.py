@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.hierarchy import Hierarchy
-from pollerd.allocation.htraa import Htraa
-from pollerd.allocation.tally import Tally
-from pollerd.allocation.traa import TraaSettings, nearest_states, next_state, shares
+from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.htraa import Htraa
+from pollerd.allocation.automata.traa import TraaSettings, nearest_states, next_state, shares
+from pollerd.allocation.slots.poll_counts import Tally
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

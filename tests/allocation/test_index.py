@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.benefit import expected_benefit, value
-from pollerd.allocation.index import (
+from pollerd.allocation.core.benefit import expected_benefit, value
+from pollerd.allocation.core.index import (
     OBJECTIVES,
     amplitude_and_rate,
     g,

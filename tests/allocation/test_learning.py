@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.index import g
-from pollerd.allocation.learning import grid
-from pollerd.allocation.learning.belief import Belief
-from pollerd.allocation.learning.forgetting import SLOW, START_ODDS
-from pollerd.allocation.learning.likelihood import likelihood
-from pollerd.allocation.learning.prior import learn, next_lesson, start_prior
-from pollerd.allocation.learning.settings import LearningSettings
-from pollerd.allocation.learning.told_rates import mean_rates
+from pollerd.allocation.core.index import g
+from pollerd.allocation.whittle.estimates import mean_rates
+from pollerd.allocation.whittle.rate_model import grid
+from pollerd.allocation.whittle.rate_model.belief import Belief
+from pollerd.allocation.whittle.rate_model.drift import SLOW, START_ODDS
+from pollerd.allocation.whittle.rate_model.likelihood import likelihood
+from pollerd.allocation.whittle.rate_model.prior import learn, next_lesson, start_prior
+from pollerd.allocation.whittle.settings import LearningSettings
 from pollerd.errors import InvalidValueError
 
 RATES = np.geomspace(1e-8, 1e1, 40)
@@ -107,7 +107,7 @@ def test_a_lesson_reaches_all_sites() -> None:
 def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     everyone, some = taught(400), taught(400)
     everyone._learn()
-    monkeypatch.setattr("pollerd.allocation.learning.belief._TEACHERS", 150)
+    monkeypatch.setattr("pollerd.allocation.whittle.rate_model.belief._TEACHERS", 150)
     some._learn()
     rows = some.likelihood[np.arange(0, 400, 3)].astype(np.float32)
     start = start_prior(some.lattice, 1000.0, some._settings.start_width_efolds)

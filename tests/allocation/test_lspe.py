@@ -9,14 +9,14 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.ephemeral.evaluation import Evaluation
-from pollerd.allocation.ephemeral.features import Features
-from pollerd.allocation.ephemeral.learner import Learner
-from pollerd.allocation.ephemeral.scene import Scene, Step
-from pollerd.allocation.ephemeral.seats import Seats
-from pollerd.allocation.ephemeral.settings import LspeSettings
-from pollerd.allocation.ephemeral.thresholds import projected, score
-from pollerd.allocation.lspe import Lspe
+from pollerd.allocation.lspe.evaluation import Evaluation
+from pollerd.allocation.lspe.features import Features
+from pollerd.allocation.lspe.learner import Learner
+from pollerd.allocation.lspe.lspe import Lspe
+from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.settings import LspeSettings
+from pollerd.allocation.lspe.state_index import Seats
+from pollerd.allocation.lspe.thresholds import projected, score
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.benefit import value
-from pollerd.allocation.crossing import Crossings
-from pollerd.allocation.index import OBJECTIVES, amplitude_and_rate, solve_price
-from pollerd.allocation.mixture import Mixture
+from pollerd.allocation.core.benefit import value
+from pollerd.allocation.core.crossing_times import Crossings
+from pollerd.allocation.core.index import OBJECTIVES, amplitude_and_rate, solve_price
+from pollerd.allocation.core.mixture import Mixture
 
 LATTICE = np.geomspace(1e-7, 1e-1, 24)[None]
 NOW = 1.75e9

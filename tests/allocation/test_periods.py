@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.benefit import value
-from pollerd.allocation.edf import EarliestDeadlineFirst
-from pollerd.allocation.index import amplitude_and_rate, solve_price
-from pollerd.allocation.lakg import LakgSettings
+from pollerd.allocation.automata.lakg import LakgSettings
+from pollerd.allocation.core.benefit import value
+from pollerd.allocation.core.edf import EarliestDeadlineFirst
+from pollerd.allocation.core.index import amplitude_and_rate, solve_price
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.index import amplitude_and_rate, index
-from pollerd.allocation.learning import grid
-from pollerd.allocation.learning.alike import AllAlike
-from pollerd.allocation.learning.belief import ROW
-from pollerd.allocation.learning.likelihood import changes_of, likelihood, score
-from pollerd.allocation.learning.refinement import Refinement
+from pollerd.allocation.core.index import amplitude_and_rate, index
+from pollerd.allocation.whittle.rate_model import grid
+from pollerd.allocation.whittle.rate_model.belief import ROW
+from pollerd.allocation.whittle.rate_model.common_rate import AllAlike
+from pollerd.allocation.whittle.rate_model.likelihood import changes_of, likelihood, score
+from pollerd.allocation.whittle.rate_model.refinement import Refinement
 from pollerd.errors import InvalidValueError
 
 N = 60

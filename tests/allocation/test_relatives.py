@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from pollerd import allocation
 from pollerd.allocation import Allocator, EvidenceBatch
-from pollerd.allocation.learning import grid, groups
-from pollerd.allocation.learning.belief import VERSION
-from pollerd.allocation.learning.forgetting import START_ODDS
-from pollerd.allocation.learning.groups import NONE, Groups
-from pollerd.allocation.learning.relatives import DOUBT, NEIGHBOURS, Relatives
-from pollerd.allocation.learning.relatives import HOSTS as OF_HOSTS
-from pollerd.allocation.state import unpack
+from pollerd.allocation.slots.state_bytes import unpack
+from pollerd.allocation.whittle.rate_model import grid, groups
+from pollerd.allocation.whittle.rate_model.belief import VERSION
+from pollerd.allocation.whittle.rate_model.drift import START_ODDS
+from pollerd.allocation.whittle.rate_model.group_priors import DOUBT, NEIGHBOURS, Relatives
+from pollerd.allocation.whittle.rate_model.group_priors import HOSTS as OF_HOSTS
+from pollerd.allocation.whittle.rate_model.groups import NONE, Groups
 from pollerd.errors import InvalidValueError
 
 PAGES, HOSTS, NOW = 60, 3, 1.7e9

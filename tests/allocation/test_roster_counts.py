@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation import roster
-from pollerd.allocation.roster import Roster
+from pollerd.allocation.slots import slot_table as roster
+from pollerd.allocation.slots.slot_table import Roster
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.learning.belief import VERSION
-from pollerd.allocation.state import pack, unpack
-from pollerd.allocation.whittle import Whittle
+from pollerd.allocation.slots.state_bytes import pack, unpack
+from pollerd.allocation.whittle.rate_model.belief import VERSION
+from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 
 N = 50

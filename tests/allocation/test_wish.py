@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.wish import wished_periods
+from pollerd.allocation.core.desired_periods import wished_periods
 
 NOW, PAGES, BUDGET = 1.75e9, 60, 0.2
 

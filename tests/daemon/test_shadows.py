@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
-from pollerd.allocation.uniform import Uniform
+from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon import shadows as shadows_module
 from pollerd.daemon.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 from numpy.typing import NDArray
 
-from pollerd.allocation.htraa import Htraa
+from pollerd.allocation.automata.htraa import Htraa
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import CapturingLogger
 
 from pollerd.allocation import EvidenceBatch
-from pollerd.allocation.uniform import Uniform
+from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.faults import SITES_IN_A_ROW, Faults
 from pollerd.daemon.finding import Finding
 from pollerd.daemon.judge import judge

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import names
-from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.allocation.lspe.sources import Sources
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.interest import (
     Diary,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.allocation.edf import EarliestDeadlineFirst
-from pollerd.allocation.gaps import credit_after
-from pollerd.allocation.hierarchy import Hierarchy
-from pollerd.allocation.traa import UPDATING, TraaSettings
+from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.traa import UPDATING, TraaSettings
+from pollerd.allocation.core.edf import EarliestDeadlineFirst
+from pollerd.allocation.slots.elapsed import credit_after
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
 from pollerd.simulation.environments.side_by_side import Periods, Trees
 from pollerd.simulation.environments.web import Policy, run_web, streams

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pollerd.allocation.bandits.arms import Arms
-from pollerd.allocation.gaussian.belief import believe
-from pollerd.allocation.gaussian.kernel import Kernel, index_set
+from pollerd.allocation.gpoks.belief import believe
+from pollerd.allocation.gpoks.kernel import Kernel, index_set
 
 _DEVIATIONS = 2.0
 _DIGITS = 9

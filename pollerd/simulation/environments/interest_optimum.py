@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.allocation.lspe.sources import Sources
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.interest import Limit
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
-from pollerd.allocation.validation import column
+from pollerd.allocation.slots.validation import column
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.driving import EPOCH_S, STEP_S
 

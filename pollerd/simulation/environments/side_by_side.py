@@ -14,13 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
-from pollerd.allocation.gaps import SAME_S, credit_after
-from pollerd.allocation.hierarchy import Hierarchy
-from pollerd.allocation.lakg import LakgSettings
-from pollerd.allocation.rated import in_proportion
-from pollerd.allocation.tally import Tally, rate_without_polls
-from pollerd.allocation.traa import UPDATING, TraaSettings, shares
+from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.lakg import LakgSettings
+from pollerd.allocation.automata.traa import UPDATING, TraaSettings, shares
+from pollerd.allocation.baselines.rate_based import in_proportion
+from pollerd.allocation.core.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
+from pollerd.allocation.slots.elapsed import SAME_S, credit_after
+from pollerd.allocation.slots.poll_counts import Tally, rate_without_polls
 
 _DRAWS_AHEAD = 512
 """Polls for which the random numbers of a run are drawn at once."""

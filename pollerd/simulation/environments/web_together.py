@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.htraa import HtraaSettings
-from pollerd.allocation.lakg import LakgSettings
-from pollerd.allocation.rated import in_proportion
+from pollerd.allocation.automata.htraa import HtraaSettings
+from pollerd.allocation.automata.lakg import LakgSettings
+from pollerd.allocation.baselines.rate_based import in_proportion
 from pollerd.simulation.environments.changes import Webs, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S
 from pollerd.simulation.environments.knapsack import Knapsack

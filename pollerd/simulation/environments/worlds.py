@@ -10,8 +10,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.benefit import value
-from pollerd.allocation.index import amplitude_and_rate, solve_price
+from pollerd.allocation.core.benefit import value
+from pollerd.allocation.core.index import amplitude_and_rate, solve_price
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import Phase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.allocation.lspe.sources import Sources
 from pollerd.simulation.environments.interest import Ranking, greedy, round_robin, single, whittle
 
 PAPER = "[E] Avrachenkov & Borkar, Whittle index policy for crawling ephemeral content"

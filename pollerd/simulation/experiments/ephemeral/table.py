@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.allocation.lspe.sources import Sources
 from pollerd.simulation.environments.interest import Limit, Ranking, drawn_gains, drive_sources
 from pollerd.simulation.environments.interest_optimum import bound, exact
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell

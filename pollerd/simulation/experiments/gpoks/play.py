@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import create
 from pollerd.allocation.bandits.arms import Arms
+from pollerd.allocation.bandits.budget_split import MixtureSettings
 from pollerd.allocation.bandits.ucb1 import Ucb1
-from pollerd.allocation.gaussian.belief import believe
-from pollerd.allocation.gaussian.kernel import Kernel, index_set
-from pollerd.allocation.gaussian.sampling import value_functions
-from pollerd.allocation.knapsack import water_filling
-from pollerd.allocation.mixture_bandit import MixtureSettings
+from pollerd.allocation.core.knapsack import water_filling
+from pollerd.allocation.gpoks.belief import believe
+from pollerd.allocation.gpoks.kernel import Kernel, index_set
+from pollerd.allocation.gpoks.sampling import value_functions
 from pollerd.simulation.environments.driving import STEP_S
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
 

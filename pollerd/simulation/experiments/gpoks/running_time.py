@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.gaussian.belief import Belief, believe
-from pollerd.allocation.gaussian.kernel import IndexSet, Kernel, index_set
-from pollerd.allocation.gaussian.regression import regress
-from pollerd.allocation.gaussian.sampling import value_functions
-from pollerd.allocation.knapsack import det_ks
+from pollerd.allocation.core.knapsack import det_ks
+from pollerd.allocation.gpoks.belief import Belief, believe
+from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
+from pollerd.allocation.gpoks.regression import regress
+from pollerd.allocation.gpoks.sampling import value_functions
 from pollerd.simulation.environments.knapsack import Knapsack
 from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, Outcome, Printed, Size, cell
 from pollerd.simulation.experiments.gpoks.play import POINTS

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.ephemeral.learner import Learner
-from pollerd.allocation.ephemeral.scene import Scene, Step
-from pollerd.allocation.ephemeral.settings import LspeSettings
-from pollerd.allocation.ephemeral.sources import Sources
+from pollerd.allocation.lspe.learner import Learner
+from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.settings import LspeSettings
+from pollerd.allocation.lspe.sources import Sources
 from pollerd.simulation.environments.interest import Limit, drive_sources
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell
 from pollerd.simulation.experiments.ephemeral.example import POLICIES, four_sources

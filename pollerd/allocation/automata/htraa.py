@@ -1,0 +1,293 @@
+"""The hierarchy of twofold resource allocation automata, H-TRAA ([A]), for sites that come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.schedule import Schedule
+from pollerd.allocation.automata.traa import TraaSettings
+from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.core.ranking import top
+from pollerd.allocation.slots.elapsed import credit_after, finite
+from pollerd.allocation.slots.poll_counts import FIELDS, SOUND, Tally
+from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
+from pollerd.allocation.slots.validation import positive_or_0, put
+from pollerd.columns import lengthen
+from pollerd.errors import InvalidValueError
+
+NAME, VERSION = "htraa", 1
+FIRST_REORDER_POLLS = 1000
+
+
+@dataclass(frozen=True)
+class HtraaSettings(TraaSettings):
+    """The automata's settings, and:
+
+    reorder: re-sort the leaves by estimated rate at 1,000, 2,000, 4,000 … polls ([A] has them in the order of their
+    coming). step: s between two polls, above 0; 0: 1 / budget.
+    """
+
+    reorder: bool = True
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.reorder, bool):
+            raise InvalidValueError("reorder", "true or false", self.reorder)
+        put(self, step=positive_or_0("step", self.step))
+
+
+class Htraa(Allocator):
+    """Equalises the probability that a poll finds a change, without estimating rates: automata learn from hit and miss.
+
+    Only for the objective `changes` and for sites of equal weight and equal cost: `create`, `add` and `admit` raise
+    InvalidValueError for others. Of the evidence only `changed` is used; first polls teach nothing. Half-lives and the
+    budget do not matter to the amounts.
+
+    `select` is exact: largest `urgency` first; of equals at the edge whoever stands further left in the tree. It costs
+    O(log n) for each leaf that it looks at, plus array passes over the sites that were not eligible when they last
+    came up. Where nearly all that come up are not eligible it falls back to one pass over all.
+
+    The automata's rules hold for polls that came at the frequencies the tree gave. Polls taught before the first
+    `select` of a new allocator (another one's, replayed) did not, so they are only added up; then the tree starts from
+    the rates they tell: leaves sorted, amounts in proportion, which is the optimum for those rates.
+    """
+
+    def __init__(self, budget: float, settings: HtraaSettings, rng: np.random.Generator) -> None:
+        super().__init__(budget)
+        self._settings = settings
+        self._bits, self._rng = stream(rng)
+        self._roster, self._tally = Roster(), Tally()
+        self._tree = Hierarchy(settings)
+        self._leaf = np.zeros(0, np.int64)
+        self._key = np.zeros(0, np.uint64)
+        self._credit = np.zeros(0)
+        """Seconds that each site's last poll came late (early: < 0): added to elapsed, so that frequencies come out."""
+        self._schedule = Schedule(self._tree)
+        self._started = False
+        self._informed = False
+        """Whether the automata know more than how many sites there are."""
+        self._taught = 0
+        self._reorder_at = FIRST_REORDER_POLLS
+        self._stored_keys: NDArray[np.uint64] | None = None
+        """Whose leaf is whose in a state that was put back; sites find theirs before the next use."""
+
+    # --- sites ---------------------------------------------------------------------------------------------------
+
+    def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
+        self._roster.admit_equal(slots, weight, cost, NAME)
+
+    def expect(self, sites: int) -> None:
+        self._roster.grow(sites)
+
+    def add(
+        self,
+        slots: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        cost: NDArray[np.float64],
+        half_life: NDArray[np.float64] | None = None,
+    ) -> None:
+        self._bind()
+        self.admit(slots, weight, cost)
+        slots = self._roster.add(slots, weight, cost, half_life)
+        self._grow()
+        self._tally.rows[slots] = 0.0
+        self._credit[slots] = 0.0
+        self._key[slots] = self._rng.integers(1, 2**63, size=len(slots), dtype=np.uint64)
+        self._place(slots)
+
+    def _grow(self) -> None:
+        extra = self._roster.capacity - len(self._leaf)
+        self._tally.grow(self._roster.capacity)
+        for name, value in (("_leaf", -1), ("_key", 0), ("_credit", 0.0)):
+            lengthen(vars(self), name, extra, value)
+
+    def _place(self, slots: NDArray[np.int64]) -> None:
+        self._leaf[slots] = self._tree.add(len(slots), self._rng if self._informed else None)
+        self._schedule.place(slots, self._leaf[slots])
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        self._bind()
+        slots = self._roster.remove(slots)
+        leaves = self._leaf[slots]
+        self._tree.remove(leaves, self._rng if self._informed else None)
+        self._schedule.remove(leaves)
+        self._leaf[slots] = -1
+
+    # --- choosing ------------------------------------------------------------------------------------------------
+
+    def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        self._bind()
+        elapsed = self._roster.check_elapsed(elapsed)
+        out = np.full(len(elapsed), -np.inf)
+        slots = np.flatnonzero(self._roster.used)
+        out[slots] = self._tree.amounts(self._leaf[slots]) * (finite(elapsed[slots]) + self._credit[slots])
+        return out
+
+    def select(
+        self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        self._bind()
+        elapsed = self._roster.check_elapsed(elapsed)
+        if not self._started:
+            self._start()
+        if k <= 0 or not self._roster.size:
+            return np.empty(0, np.int64)
+        chosen = self._schedule.choose(elapsed, self._credit, now, eligible, k)
+        if chosen is None:
+            return top(np.where(eligible, self.urgency(elapsed, now), -np.inf), k)
+        urgency = self._tree.amounts(self._leaf[chosen]) * (finite(elapsed[chosen]) + self._credit[chosen])
+        return chosen[np.lexsort((chosen, -urgency))][:k]
+
+    # --- learning ------------------------------------------------------------------------------------------------
+
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        self._bind()
+        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
+        told = np.flatnonzero(np.isfinite(elapsed))
+        while len(told):
+            room = len(told)
+            if self._started and self._settings.reorder:
+                room = min(room, self._reorder_at - self._taught)
+            part, told = told[:room], told[room:]
+            self._tally.note(slots[part], elapsed[part], evidence.changed[part])
+            if self._started:
+                self._settle_credit(slots[part], elapsed[part])
+                self._teach(slots[part], evidence.changed[part])
+
+    def _teach(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
+        leaves = self._leaf[slots]
+        self._tree.teach(leaves, changed, self._rng)
+        self._informed = True
+        self._taught += len(slots)
+        if self._settings.reorder and self._taught == self._reorder_at:
+            self._reorder_at *= 2
+            self._sort()
+        else:
+            self._schedule.set_aside(leaves)
+
+    def _settle_credit(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
+        """A poll costs its site one period, `step / x`."""
+        period = self._step() / self._tree.amounts(self._leaf[slots])
+        self._credit[slots] = credit_after(elapsed, self._credit[slots], period)
+
+    def _start(self) -> None:
+        """The first choice is to be made: what was told so far gives the tree its start."""
+        self._started = True
+        if self._tally.rows[self._roster.used.nonzero()[0], 0].any():
+            self._sort()
+
+    def _sort(self) -> None:
+        """Leaves by estimated rate, the fastest on the left; the automata go where the amounts are in proportion."""
+        slots = np.flatnonzero(self._roster.used)
+        rates = self.rates()[slots]
+        order = np.lexsort((self._leaf[slots], -rates))
+        slots = slots[order]
+        self._leaf[slots] = np.arange(len(slots))
+        self._tree.settle(rates[order])
+        self._informed = True
+        self._schedule.renew(slots, self._leaf[slots])
+
+    def rates(self) -> NDArray[np.float64]:
+        n = self._roster.n
+        return np.where(self._roster.used[:n], self._tally.rates(n, self._cycle()), np.nan)
+
+    def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The tree's amounts; before the first choice the rates, in proportion to which it will start."""
+        self._bind()
+        return self._tree.amounts(self._leaf[slots]) if self._started else self.rates()[slots]
+
+    def _cycle(self) -> float:
+        """Seconds in which every site has one poll."""
+        return self._step() * max(self._roster.size, 1)
+
+    def _step(self) -> float:
+        """Seconds between two polls."""
+        return self._settings.step or 1.0 / self.budget
+
+    # --- storage -------------------------------------------------------------------------------------------------
+
+    def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """A name for the site's leaf, which stays when leaves are sorted, what its polls found, its credit."""
+        slots = self._roster.known(slots)
+        return pack_rows(self._key[slots].view(np.float64), self._tally.rows[slots], self._credit[slots])
+
+    def shared_state(self) -> bytes:
+        """The tree with the names of its leaves; the random numbers to come; how much was taught."""
+        self._bind()
+        keys = np.zeros(self._tree.capacity, np.uint64)
+        slots = np.flatnonzero(self._roster.used)
+        keys[self._leaf[slots]] = self._key[slots]
+        return pack(NAME, VERSION, self._arrays(self._tree.states, keys))
+
+    def _arrays(self, states: NDArray[np.int64], keys: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
+        return {
+            "form": self._form(),
+            "progress": np.array([self._started, self._informed, self._taught, self._reorder_at]),
+            "random": halves(self._bits),
+            "states": states.astype(np.uint32 if states.max() < 2**32 else np.uint64),
+            "keys": keys,
+        }
+
+    def _form(self) -> NDArray[np.float64]:
+        settings = self._settings
+        return np.array([settings.resolution, settings.growth, settings.exponent], np.float64)
+
+    def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
+        slots = self._roster.known(slots)
+        kept = unpack(NAME, VERSION, shared_state)
+        same_form(kept, self._arrays(self._tree.states, self._key), ("states", "keys"))
+        key, rows, credit = self._taken_apart(slots, site_state)
+        if not np.array_equal(kept["form"], self._form()):
+            raise InvalidValueError("resolution, growth and exponent of the state", f"{self._form()}", kept["form"])
+        started, informed, taught, reorder_at = kept["progress"]
+        most = reorder_at - 1 if self._settings.reorder else np.iinfo(np.int64).max
+        if not 0 <= taught <= most or reorder_at < FIRST_REORDER_POLLS:
+            allowed = f"from 0 to {most} polls taught, before leaves are sorted at {FIRST_REORDER_POLLS} or more"
+            raise InvalidValueError("progress of the state", allowed, (int(taught), int(reorder_at)))
+        self._tree.restore(kept["states"].astype(np.int64), kept["keys"] != 0)
+        self._key[slots], self._tally.rows[slots], self._credit[slots] = key, rows, credit
+        self._started, self._informed = bool(started), bool(informed)
+        self._taught, self._reorder_at = int(taught), int(reorder_at)
+        put_back(self._bits, kept["random"])
+        self._stored_keys = kept["keys"]
+
+    def _bind(self) -> None:
+        """After `restore`, maybe in parts: every site finds its leaf by name; those without one come in as new."""
+        if self._stored_keys is None:
+            return
+        names, self._stored_keys = self._stored_keys, None
+        slots = np.flatnonzero(self._roster.used)
+        order = np.argsort(names, kind="stable")
+        at = np.minimum(np.searchsorted(names, self._key[slots], sorter=order), len(names) - 1)
+        leaves = order[at]
+        leaves[names[leaves] != self._key[slots]] = -1
+        leaves[np.setdiff1d(np.arange(len(slots)), np.unique(leaves, return_index=True)[1])] = -1
+        known = leaves >= 0
+        occupied = np.zeros(len(names), np.bool_)
+        occupied[leaves[known]] = True
+        self._tree.restore(self._tree.states, occupied)
+        self._leaf[slots] = leaves
+        self._schedule.renew(slots[known], leaves[known])
+        self._place(slots[~known])
+
+    def _taken_apart(
+        self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
+        """Names [k], tallies [k, fields] and credits [k] of stored rows; raises InvalidValueError for others' rows."""
+        data = unpack_rows(NAME, site_state, len(slots), 1 + len(FIELDS) + 1)
+        key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
+        rows, credit = data[:, 1:-1], data[:, -1]
+        all_sound(NAME, "a name above 0", key > 0, key)
+        all_sound(NAME, SOUND, self._tally.sound(rows), rows)
+        all_sound(NAME, "a finite credit", np.isfinite(credit), credit)
+        return key, rows, credit

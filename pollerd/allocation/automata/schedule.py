@@ -1,0 +1,127 @@
+"""Choosing from a hierarchy by what may be polled: a tournament of those that may, and a pool of those that wait."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.automata.hierarchy import Hierarchy
+from pollerd.allocation.automata.tournament import Tournament
+from pollerd.allocation.core.ranking import top
+from pollerd.allocation.slots.elapsed import NEVER_POLLED_S, SAME_S, finite
+
+_LOOKS_A_CHOICE = 4
+_LOOKS_MORE = 256
+
+
+class Schedule:
+    """Names the leaves whose turn it is.
+
+    What the caller says of elapsed times is followed when a leaf comes up: a poll only ever makes a leaf less urgent,
+    so one that comes up with an older last poll is set right, and takes its place further down. A leaf that comes up
+    and is not eligible waits outside until it is; sites never polled wait there, too.
+    """
+
+    def __init__(self, tree: Hierarchy) -> None:
+        self._tree = tree
+        self.renew(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+    def renew(self, slots: NDArray[np.int64], leaves: NDArray[np.int64]) -> None:
+        """The tree was laid out anew: slots int64[n] stand on leaves int64[n]."""
+        self._slot = np.full(self._tree.capacity, -1)
+        self._slot[leaves] = slots
+        self._start_over(-NEVER_POLLED_S)
+
+    def _start_over(self, now: float) -> None:
+        self._tournament = Tournament(self._tree, now)
+        self._waiting = np.flatnonzero(self._slot >= 0)
+
+    def place(self, slots: NDArray[np.int64], leaves: NDArray[np.int64]) -> None:
+        """Slots int64[k] now stand on leaves int64[k]."""
+        if self._tree.capacity != len(self._slot):
+            known = np.flatnonzero(self._slot >= 0)
+            self.renew(np.concatenate([self._slot[known], slots]), np.concatenate([known, leaves]))
+            return
+        self._slot[leaves] = slots
+        self._waiting = np.concatenate([self._waiting, leaves])
+        self._tournament.look_again(leaves)
+
+    def remove(self, leaves: NDArray[np.int64]) -> None:
+        """Nobody stands on leaves int64[k] any more."""
+        self._slot[leaves] = -1
+        self._waiting = self._waiting[self._slot[self._waiting] >= 0]
+        self._tournament.leave(leaves)
+
+    def set_aside(self, leaves: NDArray[np.int64]) -> None:
+        """Leaves int64[k], some maybe twice, were polled and the automata above them moved: they come in anew."""
+        leaves = np.unique(leaves)
+        self._waiting = np.concatenate([self._waiting, leaves[self._tournament.takes_part(leaves)]])
+        self._tournament.leave(leaves)
+
+    def choose(
+        self,
+        elapsed: NDArray[np.float64],
+        credit: NDArray[np.float64],
+        now: float,
+        eligible: NDArray[np.bool_],
+        k: int,
+    ) -> NDArray[np.int64] | None:
+        """Slots that hold the k most urgent eligible ones, int64[>= k] where there are so many, in no order.
+
+        None: nearly all that came up were not eligible.
+        """
+        if now < self._tournament.now:
+            self._start_over(now)
+        self._tournament.advance(now)
+        fresh = self._let_in(elapsed, credit, now, eligible)
+        if len(fresh) > k:
+            fresh = fresh[top(self._tree.amounts(fresh), k)]
+        found = self._look(elapsed, credit, now, eligible, k)
+        return None if found is None else np.asarray(np.concatenate([self._slot[fresh], found]), np.int64)
+
+    def _let_in(
+        self, elapsed: NDArray[np.float64], credit: NDArray[np.float64], now: float, eligible: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Lets those back in that wait no more; returns the leaves of sites never polled that may be."""
+        slots = self._slot[self._waiting]
+        able, new = eligible[slots], np.isposinf(elapsed[slots])
+        back = able & ~new
+        fresh = np.asarray(self._waiting[able & new], np.int64)
+        if back.any():
+            leaves, slots = self._waiting[back], slots[back]
+            self._tournament.enter(leaves, now - finite(elapsed[slots]) - credit[slots])
+            self._waiting = self._waiting[~back]
+        return fresh
+
+    def _look(
+        self,
+        elapsed: NDArray[np.float64],
+        credit: NDArray[np.float64],
+        now: float,
+        eligible: NDArray[np.bool_],
+        k: int,
+    ) -> NDArray[np.int64] | None:
+        """Goes down the ranking until k have kept the place they had."""
+        found: list[int] = []
+        moved: list[int] = []
+        barred: list[int] = []
+        looks = _LOOKS_A_CHOICE * k + _LOOKS_MORE
+        for leaf, last in self._tournament.ranking():
+            slot = self._slot[leaf]
+            if not eligible[slot]:
+                barred.append(leaf)
+            elif not abs(now - float(elapsed[slot] + credit[slot]) - last) < SAME_S:
+                moved.append(leaf)
+            else:
+                found.append(leaf)
+            looks -= 1
+            if len(found) == k or not looks:
+                break
+        out = np.asarray(self._slot[found + moved], np.int64)
+        if moved:
+            slots = self._slot[moved]
+            self._tournament.enter(np.array(moved), now - finite(elapsed[slots]) - credit[slots])
+        if barred:
+            self._tournament.leave(np.array(barred))
+            self._waiting = np.concatenate([self._waiting, barred])
+        return None if not looks and len(found) < k else out

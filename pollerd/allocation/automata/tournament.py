@@ -1,0 +1,134 @@
+"""Who is next: the leaf with the largest `amount x seconds since its last poll`, in O(log n) a choice.
+
+Every leaf's urgency is a line in time, `x_i (t - last_i)`. Polled when it reaches the common level, a leaf is polled at
+frequency x_i: earliest deadline first ([A] 3.1.1), where the periods 1/x_i move with what is learned. When an automaton
+moves, all leaves on one side of it move by one factor, so who leads there stays: only the nodes above a polled leaf
+need another look. Each node keeps who leads below it, and until when, because a steeper line may overtake: a kinetic
+tournament.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.automata.hierarchy import Hierarchy
+
+_FEW = 8
+"""Leaves up to which their ways are gone up one by one; more are done level by level, on arrays."""
+
+
+class Tournament:
+    """Leaves of a hierarchy that take part, and who leads. It follows one layout of the tree."""
+
+    def __init__(self, tree: Hierarchy, now: float) -> None:
+        self._tree, self.now = tree, now
+        size = 2 * tree.capacity
+        self._leaders, self._slopes = np.full(size, -1, np.int64), np.ones(size)
+        self._untils, self._lasts = np.full(size, np.inf), np.zeros(tree.capacity)
+        # Single items are read and written far faster through these than through the arrays.
+        self._leader: Any = self._leaders.data
+        self._slope: Any = self._slopes.data
+        self._until: Any = self._untils.data
+        self._last: Any = self._lasts.data
+        self._part: Any = tree.part.data
+
+    def enter(self, leaves: NDArray[np.int64], last: NDArray[np.float64]) -> None:
+        """Leaves int64[k], last polled at float64[k] s, take part from now on, or with another last poll."""
+        self._leaders[self._tree.capacity + leaves] = leaves
+        self._lasts[leaves] = last
+        self.look_again(leaves)
+
+    def leave(self, leaves: NDArray[np.int64]) -> None:
+        """Leaves int64[k] take part no more."""
+        self._leaders[self._tree.capacity + leaves] = -1
+        self.look_again(leaves)
+
+    def takes_part(self, leaves: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool[k] for leaves int64[k]."""
+        return np.asarray(self._leaders[self._tree.capacity + leaves] >= 0)
+
+    def look_again(self, leaves: NDArray[np.int64]) -> None:
+        """Finds the leaders above leaves int64[k] anew: shares, last polls or participation changed."""
+        if len(leaves) <= _FEW:
+            for leaf in leaves.tolist():
+                node = (leaf + self._tree.capacity) >> 1
+                while node:
+                    self._decide(node)
+                    node >>= 1
+            return
+        nodes = np.sort(leaves, kind="stable") + self._tree.capacity
+        for _ in range(self._tree.depth):
+            above = nodes >> 1  # in order, too: the same stand side by side
+            nodes = above[np.diff(above, prepend=-1) > 0]
+            self._decide_all(nodes)
+
+    def advance(self, now: float) -> None:
+        """Lets time pass to `now`, not before the last such time."""
+        self.now = now
+        self._catch_up(1)
+
+    def _catch_up(self, node: int) -> None:
+        if node < self._tree.capacity and self._until[node] <= self.now:
+            self._catch_up(2 * node)
+            self._catch_up(2 * node + 1)
+            self._decide(node)
+
+    def _decide(self, node: int) -> None:
+        leader, slope, until, last, part = self._leader, self._slope, self._until, self._last, self._part
+        left, right = 2 * node, 2 * node + 1
+        a, b = leader[left], leader[right]
+        steep_a, steep_b = slope[left] * part[left], slope[right] * part[right]
+        if a < 0 or b < 0:
+            leader[node], slope[node] = (b, steep_b) if a < 0 else (a, steep_a)
+            until[node] = until[right] if a < 0 else until[left]
+            return
+        lead = steep_a * (self.now - last[a]) - steep_b * (self.now - last[b])
+        if lead > 0 or (lead == 0 and steep_a >= steep_b):
+            leader[node], slope[node], gain = a, steep_a, steep_b - steep_a
+        else:
+            leader[node], slope[node], gain, lead = b, steep_b, steep_a - steep_b, -lead
+        overtaken = self.now + lead / gain if gain > 0 else math.inf
+        until[node] = min(overtaken, until[left], until[right])
+
+    def _decide_all(self, nodes: NDArray[np.int64]) -> None:
+        """`_decide` for nodes int64[k] of one level."""
+        leader, slope, until, last = self._leaders, self._slopes, self._untils, self._lasts
+        part = self._tree.part
+        left, right = 2 * nodes, 2 * nodes + 1
+        a, b = leader[left], leader[right]
+        steep_a, steep_b = slope[left] * part[left], slope[right] * part[right]
+        lead = steep_a * (self.now - last[a]) - steep_b * (self.now - last[b])
+        first = ((lead > 0) | ((lead == 0) & (steep_a >= steep_b)) | (b < 0)) & (a >= 0)
+        leader[nodes], slope[nodes] = np.where(first, a, b), np.where(first, steep_a, steep_b)
+        gain = np.where(first, steep_b - steep_a, steep_a - steep_b)
+        contested = (a >= 0) & (b >= 0) & (gain > 0)
+        overtaken = self.now + np.abs(lead) / np.where(contested, gain, 1.0)
+        below = np.minimum(until[left], until[right])
+        until[nodes] = np.where(contested, np.minimum(overtaken, below), below)
+
+    def ranking(self) -> Iterator[tuple[int, float]]:
+        """Leaves and their last polls (s), the most urgent first, as of `advance`; nothing may change meanwhile.
+
+        The leader of a node goes down to its leaf; whoever stands aside of its way leads a smaller tree.
+        """
+        leader, slope, last, part, now = self._leader, self._slope, self._last, self._part, self.now
+        size, depth = self._tree.capacity, self._tree.depth
+        heap = [(0.0, 1, 1.0)] if leader[1] >= 0 else []
+        while heap:
+            _, node, amount = heappop(heap)
+            leaf = leader[node]
+            yield leaf, last[leaf]
+            for height in range(depth - node.bit_length(), -1, -1):
+                way = (leaf + size) >> height
+                aside = way ^ 1
+                rival = leader[aside]
+                if rival >= 0:
+                    above = amount * part[aside]
+                    heappush(heap, (above * slope[aside] * (last[rival] - now), aside, above))
+                amount *= part[way]

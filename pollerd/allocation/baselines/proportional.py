@@ -1,0 +1,29 @@
+"""Polls in proportion to how often pages change ([A] 4.3.1, Proportional)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.baselines.rate_based import Rated, in_proportion
+
+
+class Proportional(Rated):
+    """Frequencies in proportion to `p_i = 1 - e^{-λ_i step}`, the probability that page i changes within one step.
+
+    The optimum for `changes` has them in proportion to λ_i: the two part where pages change at nearly every step.
+    With `rates` these are the λ; without, as in the live daemon, where truth is not known, those that the polls tell.
+
+    A choice is one pass over all n sites, O(n). A poll costs O(1), and its part of the O(n) for new periods after every
+    n polls; told rates cost nothing.
+
+    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError.
+    """
+
+    NAME = "proportional"
+
+    def __init__(self, budget: float, rates: NDArray[np.float64] | None = None, step: float = 0.0) -> None:
+        super().__init__(budget, rates, step)
+
+    def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        return in_proportion(-np.expm1(-rates * self._step()), self.budget)

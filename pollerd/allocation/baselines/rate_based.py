@@ -1,0 +1,129 @@
+"""What policies have in common whose periods follow from rates: true ones they were told, or those the polls tell."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.core.periodic import Periodic
+from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
+from pollerd.allocation.slots.state_bytes import all_sound, not_negative_count
+from pollerd.allocation.slots.validation import column, floats, positive_or_0
+from pollerd.errors import InvalidValueError
+
+_SLOWEST, _FASTEST = 1e-100, 1e100
+"""No estimate lies beyond these, 1/s."""
+
+
+class Rated(Periodic):
+    """Periods from rates.
+
+    told: changes per second by slot, float64[>= slots], >= 0; then polls teach nothing, and a slot beyond them is
+    refused. None: rates are estimated from what the polls of each site found, the last 64 to 128 of them (`Tally`).
+    Periods follow the estimates after as many polls as there are sites. step: s between two polls, 0: 1 / budget.
+    """
+
+    _FIELDS = len(FIELDS) + 1
+
+    def __init__(
+        self, budget: float, told: NDArray[np.float64] | None, step: float, memory: float = MEMORY_POLLS
+    ) -> None:
+        super().__init__(budget)
+        self._told = None if told is None else column("rates", told, floats("rates", told).size, zero=True)
+        self._step_s = positive_or_0("step", step)
+        self._tally = Tally(memory)
+        self._learned = np.zeros((0, self._FIELDS))
+        """The tally's fields, and the rate that the site's period goes by; 0: the one that it starts from."""
+        self._polls_since = 0
+        self._every: NDArray[np.float64] | None = None
+        """Periods of slots 0..n-1, for the budget beside them; None: to be worked out."""
+        self._every_for = 0.0
+
+    @abstractmethod
+    def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Seconds between polls of slots 0..n-1 for rates float64[n], 0 where no site is."""
+
+    def _step(self) -> float:
+        """Seconds between two polls."""
+        return self._step_s or 1.0 / self.budget
+
+    def _cycle(self) -> float:
+        """Seconds in which every site has one poll."""
+        return self._step() * max(self._roster.size, 1)
+
+    # --- rates ---------------------------------------------------------------------------------------------------
+
+    def rates(self) -> NDArray[np.float64]:
+        n = self._roster.n
+        rates = self._estimates() if self._told is None else self._told[:n]
+        return np.where(self._roster.used[:n], rates, np.nan)
+
+    def _estimates(self) -> NDArray[np.float64]:
+        return self._tally.rates(self._roster.n, self._cycle())
+
+    def _periods(self) -> NDArray[np.float64]:
+        if self._every is None or self._every_for != self.budget:
+            n = self._roster.n
+            rates = self._settled_rates(n) if self._told is None else self._told[:n]
+            self._every = self._split(np.where(self._roster.used[:n], rates, 0.0))
+            self._every_for = self.budget
+        return self._every
+
+    def _settled_rates(self, n: int) -> NDArray[np.float64]:
+        settled = self._learned[:n, -1]
+        return np.where(settled > 0, settled, rate_without_polls(self._cycle()))
+
+    def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        if self._told is not None:
+            return
+        self._tally.note(slots, elapsed, changed)
+        self._polls_since += len(slots)
+        if self._polls_since >= self._roster.size:
+            self._settle_rates()
+
+    def _settle_rates(self) -> None:
+        """From now on periods go by the rates as they are estimated now."""
+        n = self._roster.n
+        polled = self._learned[:n, 0] > 0
+        self._learned[:n, -1] = np.where(polled, self._estimates(), 0.0)
+        self._polls_since, self._every = 0, None
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
+        super().admit(slots, weight, cost)
+        if self._told is not None and np.max(slots, initial=-1) >= len(self._told):
+            raise InvalidValueError(
+                "rates", f"one for each slot, up to {int(np.max(slots))}", f"{len(self._told)} rates"
+            )
+
+    def _grow(self, capacity: int) -> None:
+        self._learned = np.concatenate([self._learned, np.zeros((capacity - len(self._learned), self._FIELDS))])
+        self._tally.rows = self._learned[:, :-1]
+
+    def _rows(self) -> NDArray[np.float64]:
+        return self._learned
+
+    def _check(self, rows: NDArray[np.float64]) -> None:
+        all_sound(self.NAME, SOUND, self._tally.sound(rows[:, :-1]), rows)
+        settled = rows[:, -1]
+        sound = (settled == 0) | ((settled >= _SLOWEST) & (settled <= _FASTEST))
+        all_sound(self.NAME, f"a rate of 0 or from {_SLOWEST:g} to {_FASTEST:g} per s", sound, settled)
+
+    def _resized(self) -> None:
+        self._every = None
+
+    def _shared(self) -> dict[str, NDArray[Any]]:
+        return {"polls_since": np.array([self._polls_since])}
+
+    def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
+        self._polls_since = not_negative_count("polls_since", kept)
+
+
+def in_proportion(amounts: NDArray[np.float64], budget: float) -> NDArray[np.float64]:
+    """Periods in s for frequencies in proportion to amounts float64[n] >= 0; inf where the amount is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(amounts > 0, amounts.sum() / (budget * amounts), np.inf)

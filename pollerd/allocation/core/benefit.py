@@ -1,0 +1,55 @@
+"""What a budget brings: expected value per second at the best split, under uniform, and as scheduled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.core.index import amplitude_and_rate, solve_price
+from pollerd.allocation.slots.validation import positive
+
+
+@dataclass(frozen=True)
+class Benefit:
+    """Figures under a belief of rates. Values are per second: detections for `changes`, weighted."""
+
+    price: float
+    """θ: the value of one more unit of cost per second."""
+    best: float
+    """Expected value per second when each site is polled at its period(θ)."""
+    uniform: float
+    """Expected value per second when all sites share one period."""
+    periods: NDArray[np.float64]
+    """float64[n] s between polls of each site at the best split; inf: never."""
+
+
+def value(period: NDArray[np.float64], amplitude: NDArray[np.float64], rate: NDArray[np.float64]) -> float:
+    """Expected value per second, `Σ A (1 - e^{-r τ}) / τ`, of polling each site every `period` float64[n] s."""
+    finite = np.isfinite(period) & (period > 0)
+    gap = np.where(finite, period, 1.0)
+    return float(np.where(finite, amplitude * -np.expm1(-rate * gap) / gap, 0.0).sum())
+
+
+def expected_benefit(
+    rates: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    cost: NDArray[np.float64],
+    budget: float,
+    objective: str = "changes",
+    half_life: NDArray[np.float64] | None = None,
+) -> Benefit:
+    """Benefit of a budget (cost per second, > 0) over sites with believed rates, all float64[n].
+
+    Rows with a nan rate are left out of the sums and get a period of inf. What is really scheduled is
+    `value(periods as kept, ...)` of the caller's own intervals.
+    """
+    budget = positive("budget", budget)
+    believed = np.where(np.isnan(rates), 0.0, rates)
+    life = np.full(len(believed), np.nan) if half_life is None else half_life
+    amplitude, rate = amplitude_and_rate(objective, believed, weight, life)
+    price, best = solve_price(budget, amplitude, rate, cost)
+    known = ~np.isnan(rates)
+    cycle = np.full(len(believed), float(cost[known].sum()) / budget)
+    return Benefit(price, value(best, amplitude, rate), value(cycle, amplitude, rate), best)

@@ -1,0 +1,54 @@
+"""How often an allocator would have each site polled if nothing held it back."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.contract import Allocator
+from pollerd.allocation.core.crossing_times import Crossings
+from pollerd.allocation.core.index import share_out
+
+_CYCLES = 1e4
+"""Gaps from this part to this multiple of a uniform cycle are looked at."""
+_COLUMNS = 64
+_SPENT_UP_TO = 1e-7
+_BEYOND = 1e-4
+_WIDER = 30.0
+
+
+def wished_periods(
+    allocator: Allocator,
+    slots: NDArray[np.int64],
+    cost: NDArray[np.float64],
+    floor: NDArray[np.float64],
+    budget: float,
+    now: float,
+) -> NDArray[np.float64]:
+    """Seconds float64[k] between polls of slots int64[k] at the budget (cost per second) of these; inf: never.
+
+    cost float64[k] > 0; floor float64[k] s: the shortest periods there may be. Where the policy keeps `shares`, they
+    are its frequencies. Else it polls whoever has the largest urgency, so that with what it has learned held fast each
+    site is polled when its urgency reaches one level, common to all: that at which the budget is spent.
+    """
+    if not len(slots):
+        return np.empty(0)
+    shares = allocator.shares(slots)
+    cycle = float(cost.sum()) / budget
+    if shares is None:
+        gaps = np.geomspace(cycle / _CYCLES, cycle * _CYCLES, _COLUMNS)
+        urgency = [allocator.urgency_of(slots, np.full(len(slots), gap), now) for gap in gaps]
+        crossings = Crossings(gaps, np.fmax(np.stack(urgency, axis=1), 0.0))
+        low, high = crossings.range
+        at = crossings.at
+    else:
+        with np.errstate(divide="ignore"):
+            usual = 1.0 / shares
+        low = high = float(np.log(cycle))
+
+        def at(log_level: float) -> NDArray[np.float64]:
+            return np.asarray(np.exp(log_level) * usual)
+
+    within = low - _WIDER, high + (_BEYOND if shares is None else _WIDER)
+    _, every = share_out(budget, cost, lambda x: np.maximum(at(x), floor), within, _SPENT_UP_TO)
+    return np.maximum(every, floor)

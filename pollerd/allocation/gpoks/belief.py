@@ -1,0 +1,52 @@
+"""Gaussian process regression from counts and sums at each point of a finite index set ([B] 6.3.1, FAST-GPOKS)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.gpoks.kernel import IndexSet
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of k functions on one index set of m points.
+
+    mean float64[k, m]: their posterior means. root float64[k, m, r]: a function is `mean + root @ z` with z standard
+    normal, so `root @ root.T` is its covariance.
+    """
+
+    mean: NDArray[np.float64]
+    root: NDArray[np.float64]
+
+    @property
+    def deviation(self) -> NDArray[np.float64]:
+        """Posterior standard deviation at each point, float64[k, m]."""
+        return np.asarray(np.sqrt((self.root**2).sum(-1)))
+
+    def take(self, rows: NDArray[np.int64]) -> Belief:
+        """Of the functions in these rows alone."""
+        return Belief(self.mean[rows], self.root[rows])
+
+
+def believe(
+    index: IndexSet,
+    counts: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    prior: NDArray[np.float64] | float = 0.0,
+) -> Belief:
+    """The belief after counts float64[k, m] observations that came to sums float64[k, m] at each point.
+
+    prior: the prior's mean, float64[m] or one number. Exact on the index set: n observations at a point are one of
+    their average with noise `σ_n² / n`. The cost does not depend on their number. In terms of the features' weights w
+    the prior is N(0, I), and the posterior has the precision `I + Φ' diag(counts) Φ / σ_n²`, of r rows where [B]
+    inverts m.
+    """
+    features, noise = index.features, index.noise
+    precision = np.eye(features.shape[1]) + features.T @ (counts[:, :, None] * features) / noise
+    inverse = np.linalg.inv(np.linalg.cholesky(precision))
+    pull = ((sums - counts * prior) @ features) / noise
+    weights = np.swapaxes(inverse, 1, 2) @ (inverse @ pull[..., None])
+    return Belief(prior + weights[..., 0] @ features.T, features @ np.swapaxes(inverse, 1, 2))

@@ -1,0 +1,289 @@
+"""Gaussian process based optimistic knapsack sampling, GPOKS ([B] 6), for sites that come and go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.core.knapsack import water_filling
+from pollerd.allocation.core.periodic import Periodic
+from pollerd.allocation.gpoks.belief import Belief, believe
+from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
+from pollerd.allocation.gpoks.sampling import VARIANTS, value_functions
+from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
+from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.state_bytes import all_sound
+from pollerd.allocation.slots.validation import one_of, positive_or_0, put, whole
+from pollerd.errors import InvalidValueError
+
+_DOUBLINGS = 36
+_SHORTEST_S = 2.0**-10
+"""Gaps are told apart from a millisecond to two years; others count as the nearest of these."""
+_LONGEST_CYCLES = 16.0
+"""Every site is polled at least as often as this many times the gap of an even split."""
+_DOUBLINGS_A_POLL = 3
+"""A site's next gap is at least its last one, halved so often."""
+_KERNEL = Kernel(signal=0.1, noise=0.02)
+"""Chances lie between 0 and 1, and one poll has to tell of a site among thousands. [B] has 1 and .1."""
+_MOST_WORTH = 100.0
+"""No drawn function rises so high: 300 deviations of the prior above a chance of 1."""
+_DEVIATIONS_WITHOUT_POLLS = 1.25
+"""A site without polls is worth the prior's mean and so many deviations: fewer than who was seen to change."""
+_LESSONS_A_CYCLE = 16
+"""The prior is learned anew so often in as many polls as there are sites."""
+
+
+@dataclass(frozen=True)
+class GpoksSettings:
+    """How value functions are made and known.
+
+    variant: one of `VARIANTS`, see gaussian/sampling.py. points: points of the index set for each doubling of the gap,
+    a whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget.
+    """
+
+    variant: str = "ots+mono"
+    points: int = 2
+    step: float = 0.0
+
+    def __post_init__(self) -> None:
+        one_of("variant", self.variant, VARIANTS)
+        put(self, points=whole("points", self.points, 1, 8), step=positive_or_0("step", self.step))
+
+
+class Gpoks(Periodic):
+    """A Gaussian process for each site's probability that a poll finds a change; a knapsack solved on draws from them.
+
+    A drawn function says what a poll is worth at each frequency. DET-KS gives the budget in small steps to the site
+    whose next step is worth most, until it is spent; then all sites are worth the same at the margin, [B] (2.1). Sites
+    are polled at the frequencies that come out, earliest deadline first. After a poll its site's belief takes in what
+    the poll found, and its function is drawn anew: so a draw is held for the gap that it led to, and a poll costs one
+    draw, not n.
+
+    It differs from [B]'s program, made for 2 to 8 pages and simulated feedback. The index is the logarithm of the real
+    gap before the poll, in decades, and not the amount on [0, 1], on which all amounts of 1,000 sites would be one. The
+    prior's mean is what the estimated rates of all sites make, and not 0. A site without polls goes by the prior's mean
+    and 1.25 deviations, and who was polled early under a long period does not wait for its end when its new period is a
+    short one. No gap is shorter than an eighth of the site's last: far from all polls a drawn function is the
+    prior's, and without that bound sites of which little is known get the whole budget in turn. Of a site's polls the
+    last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 in place of 1 and .1 (l² = 1 as in [B]).
+    For [B]'s tables, step by step as [B] has it, see pollerd/simulation/experiments/gpoks.
+
+    The variants "ts" and "ips" do less here: a draw that is neither optimistic nor falling may hold a site back for a
+    long gap. After 20 to 40 polls a page they find .85 and .83 of the optimum on 8 pages, "gpr" and "ots+mono" .95, an
+    even split .79.
+
+    For n sites and m gaps in the index set a choice is one pass over all sites, O(n), but the first after a poll solves
+    the knapsack anew, O(n m log(n m)). A poll costs the draw of its function (gaussian/sampling.py), O(m) in the number
+    of gaps, and its part of an O(n) count of all rates after every n / 16 polls.
+
+    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. No site waits
+    longer than 16 times the gap of an even split.
+    """
+
+    NAME = "gpoks"
+    VERSION = 2
+    _PERIODS_JUMP = True
+    _VARYING = ("population",)
+
+    def __init__(self, budget: float, settings: GpoksSettings, rng: np.random.Generator) -> None:
+        super().__init__(budget)
+        self._settings = settings
+        self._bins = _DOUBLINGS * settings.points + 1
+        self._FIELDS = len(FIELDS) + 3 * self._bins + 1  # type: ignore[misc]
+        self._bits, self._rng = stream(rng)
+        self._tally = Tally()
+        self._population = np.zeros(self._bins)
+        """How many sites, of those polled, change once in the gap of each bin, as their polls have it."""
+        self._polls = 0
+        """Since the population was counted."""
+        self._resize_rows(np.zeros((0, self._FIELDS)))
+        self._every: NDArray[np.float64] | None = None
+        """Periods of slots 0..n-1, for the budget beside them; None: to be worked out."""
+        self._every_for = 0.0
+
+    # --- rows ----------------------------------------------------------------------------------------------------
+
+    def _resize_rows(self, rows: NDArray[np.float64]) -> None:
+        """The tally; by gap, the shortest first: polls, changes found, and the function held; the last gap, s."""
+        self._learned, at = rows, len(FIELDS)
+        self._tally.rows = rows[:, :at]
+        self._counts, self._sums, self._held = (
+            rows[:, at + part * self._bins : at + (part + 1) * self._bins] for part in range(3)
+        )
+
+    def _grow(self, capacity: int) -> None:
+        extra = np.zeros((capacity - len(self._learned), self._FIELDS))
+        self._resize_rows(np.concatenate([self._learned, extra]))
+
+    def _rows(self) -> NDArray[np.float64]:
+        return self._learned
+
+    def _check(self, rows: NDArray[np.float64]) -> None:
+        at, bins = len(FIELDS), self._bins
+        counts, sums, held = (rows[:, at + part * bins : at + (part + 1) * bins] for part in range(3))
+        all_sound(self.NAME, SOUND, self._tally.sound(rows[:, :at]), rows[:, :at])
+        all_sound(self.NAME, "no more changes than polls at any gap", (sums >= 0) & (sums <= counts), sums)
+        all_sound(self.NAME, f"at most {MEMORY_POLLS} polls at all gaps", counts.sum(1) <= MEMORY_POLLS, counts)
+        all_sound(self.NAME, f"a function from 0 to {_MOST_WORTH:g}", (held >= 0) & (held <= _MOST_WORTH), held)
+        last = rows[:, -1]
+        all_sound(self.NAME, "a last gap >= 0 s", np.asarray((last >= 0) & np.isfinite(last)), last)
+
+    def _resized(self) -> None:
+        self._every = None
+
+    def _forget(self, slots: NDArray[np.int64]) -> None:
+        super()._forget(slots)
+        self._polls = self._roster.size  # the population is counted with the next poll
+
+    # --- the index set -------------------------------------------------------------------------------------------
+
+    def _step(self) -> float:
+        """Seconds between two polls."""
+        return self._settings.step or 1.0 / self.budget
+
+    def _cycle(self) -> float:
+        """Seconds in which every site has one poll."""
+        return self._step() * max(self._roster.size, 1)
+
+    def _bin(self, gap: Any) -> Any:
+        """The bins int64 nearest to gaps in s >= 0, any shape."""
+        octave = np.log2(np.maximum(gap, _SHORTEST_S)) - np.log2(_SHORTEST_S)
+        return np.clip(np.rint(octave * self._settings.points), 0, self._bins - 1).astype(np.int64)
+
+    def _every_gap(self) -> NDArray[np.float64]:
+        """Gaps in s of all bins, rising."""
+        return np.asarray(_SHORTEST_S * 2.0 ** (np.arange(self._bins) / self._settings.points))
+
+    def _window(self) -> tuple[int, int]:
+        """First and last bin in use: of one step (all of the budget for one site) and of the longest gap allowed."""
+        first = min(int(self._bin(self._step())), self._bins - 2)
+        last = int(self._bin(self._cycle() * _LONGEST_CYCLES))
+        return first, max(last, first + 1)
+
+    def _gaps(self) -> NDArray[np.float64]:
+        """Gaps in s of the index set, float64[m], falling, as the amounts rise."""
+        first, last = self._window()
+        return self._every_gap()[first : last + 1][::-1]
+
+    def _prior(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The prior's mean at gaps in s: the mean chance of the population, and of one site without polls."""
+        rates = np.append(1.0 / self._every_gap(), rate_without_polls(self._cycle()))
+        number = np.append(self._population, 1.0)
+        return np.asarray(-np.expm1(-np.multiply.outer(gaps, rates)) @ number / number.sum())
+
+    def _count(self) -> None:
+        """The population anew."""
+        n = self._roster.n
+        polled = self._roster.used[:n] & (self._learned[:n, 0] > 0)
+        rates = self._tally.rates(n, self._cycle())[polled]
+        self._population = np.bincount(self._bin(1.0 / rates), minlength=self._bins).astype(np.float64)
+        self._polls = 0
+
+    def _belief(self, slots: NDArray[np.int64]) -> Belief:
+        """Of slots int64[k], at `_gaps`; polls beyond its ends count at its ends."""
+        first, last = self._window()
+        index = _index(last - first + 1, self._settings.points)
+        counts, sums = (_folded(kept[slots], first, last)[:, ::-1] for kept in (self._counts, self._sums))
+        return believe(index, counts, sums, self._prior(self._gaps()))
+
+    # --- choosing ------------------------------------------------------------------------------------------------
+
+    def _periods(self) -> NDArray[np.float64]:
+        if self._every is None or self._every_for != self.budget:
+            self._every, self._every_for = self._split(), self.budget
+        return self._every
+
+    def _split(self) -> NDArray[np.float64]:
+        """DET-KS on the functions held; the smallest amount is everybody's, as [B] starts from ε."""
+        slots, gaps = np.flatnonzero(self._roster.used), self._gaps()
+        every = np.full(self._roster.n, np.inf)
+        if len(slots):
+            first, last = self._window()
+            worth = self._held[slots, first : last + 1][:, ::-1]
+            unknown = self._learned[slots, 0] == 0
+            worth[unknown] = _DEVIATIONS_WITHOUT_POLLS * _KERNEL.signal**0.5 + self._prior(gaps)
+            amounts = np.minimum(self._step() / gaps, 1.0)
+            rest = 1.0 - len(slots) * float(amounts[0])
+            most = self._most_steps(slots)
+            worth = np.where(np.arange(len(gaps)) > most[:, None], -1.0, worth)
+            steps = water_filling(worth[None, :, 1:], np.diff(amounts), rest)[0]
+            chosen = amounts[np.minimum(steps, most)]  # where nobody may take what is left, all have more of it below
+            if unknown.any():  # the last step may be one of many alike
+                chosen[unknown] = chosen[unknown].mean()
+            every[slots] = self._step() * chosen.sum() / chosen
+        return every
+
+    def _most_steps(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many steps slots int64[k] may take up from the longest gap, int64[k]."""
+        first, last = self._window()
+        shortest = self._bin(self._learned[slots, -1]) - _DOUBLINGS_A_POLL * self._settings.points
+        shortest = np.where(self._learned[slots, 0] > 0, shortest, first)
+        return np.asarray(last - np.clip(shortest, first, last))
+
+    # --- learning ------------------------------------------------------------------------------------------------
+
+    def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
+        self._tally.note(slots, elapsed, changed)
+        bins = self._bin(elapsed)
+        np.add.at(self._counts, (slots, bins), 1.0)
+        np.add.at(self._sums, (slots, bins), changed)
+        polled = np.unique(slots)
+        while (full := self._counts[polled].sum(1) >= MEMORY_POLLS).any():
+            self._counts[polled[full]] /= 2
+            self._sums[polled[full]] /= 2
+        self._learned[slots, -1] = elapsed
+        self._polls += len(slots)
+        if self._polls * _LESSONS_A_CYCLE >= self._roster.size:
+            self._count()
+        self._draw(polled)
+        self._every = None
+
+    def _draw(self, slots: NDArray[np.int64]) -> None:
+        """New functions for slots int64[k]; beyond the index set they go on level. Below 0 is as good as 0."""
+        first, last = self._window()
+        drawn = np.maximum(value_functions(self._belief(slots), self._settings.variant, self._rng), 0.0)[:, ::-1]
+        within = np.clip(np.arange(self._bins), first, last) - first
+        self._held[slots] = drawn[:, within]
+
+    def rates(self) -> NDArray[np.float64]:
+        n = self._roster.n
+        return np.where(self._roster.used[:n], self._tally.rates(n, self._cycle()), np.nan)
+
+    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        slots = self._roster.known(slots)
+        first, last = self._window()
+        at = last - np.clip(self._bin(np.nan_to_num(elapsed, posinf=np.inf)), first, last)
+        return np.asarray(np.clip(self._belief(slots).mean[np.arange(len(slots)), at], 0.0, 1.0))
+
+    # --- storage -------------------------------------------------------------------------------------------------
+
+    def _shared(self) -> dict[str, NDArray[Any]]:
+        form = np.array([VARIANTS.index(self._settings.variant), self._settings.points])
+        return {"form": form, "population": np.append(self._population, self._polls), "random": halves(self._bits)}
+
+    def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
+        form, population = self._shared()["form"], kept["population"]
+        if not np.array_equal(kept["form"], form):
+            raise InvalidValueError("variant and points of the state", f"{form}", kept["form"])
+        if len(population) != self._bins + 1 or not (population >= 0).all():
+            raise InvalidValueError("shared_state", f"a population of {self._bins} numbers >= 0", population)
+        self._population, self._polls = population[:-1], int(population[-1])
+        put_back(self._bits, kept["random"])
+
+
+@lru_cache(maxsize=64)
+def _index(size: int, points: int) -> IndexSet:
+    """The index set of `size` points, `points` of them to a doubling of the gap; in decades, amounts rising."""
+    return index_set(np.arange(size) * (np.log10(2.0) / points), _KERNEL)
+
+
+def _folded(rows: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
+    """Columns first..last of rows float64[k, bins], with what lies before and beyond added to the ends."""
+    inside = rows[:, first : last + 1].copy()
+    inside[:, 0] += rows[:, :first].sum(1)
+    inside[:, -1] += rows[:, last + 1 :].sum(1)
+    return inside

@@ -1,0 +1,104 @@
+"""[D] whole: thresholds that climb the gradient of the average reward, on values that LSPE(0) learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.lspe.evaluation import Evaluation
+from pollerd.allocation.lspe.features import Features
+from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.settings import LspeSettings
+from pollerd.allocation.lspe.thresholds import chances, levels, projected, score, shared
+
+ASCENT_STEPS = 500
+"""`a(n) = c / ⌈n/500⌉` ([D] section IV)."""
+
+
+class Learner:
+    """Learns from one trajectory of scenes and polls.
+
+        q(n+1) = q(n) + a(n) ∇log p(X(n+1) | X(n)) · advantage
+
+    With the collected reward `R = Σ X ν` the policy moves what a step earns, too, so that the gradient of β needs R
+    beside V: the advantage is `R - η t + V(X(n+1)) - V(X(n))`. ([D]'s equations 7 and 9 have V(X(n+1)) alone, which is
+    right for its printed reward `Σ X` over all sites, and is used with that; it has no baseline.) The step is taken in
+    units of u* and of the mean u*: per site a constant times [D]'s. With the shared law it is divided by κ'², so that
+    it is a small part of the margins that the law tells apart; for k polls at once its chances are taken as k p.
+
+    A step costs O(ℓ²) for the ℓ = n (n + 3) / 2 features of n seats.
+    """
+
+    def __init__(self, seats: int, settings: LspeSettings) -> None:
+        self._settings = settings
+        self._features = Features(seats)
+        self.evaluation = Evaluation(len(self._features), settings)
+        self.coefficients = self._fresh(seats)
+        """q, float64[seats, 3], in units of u*."""
+
+    def _fresh(self, seats: int) -> NDArray[np.float64]:
+        """q of sites nothing was learned of: level."""
+        return np.tile([self._settings.start, 0.0, 0.0], (seats, 1))
+
+    def thresholds(self, scene: Scene) -> NDArray[np.float64]:
+        """T of each seat in units of interest, float64[seats]."""
+        return scene.ceiling * levels(self.coefficients, scene.psi, scene.low)
+
+    def chances(self, scene: Scene) -> NDArray[np.float64]:
+        """The chance of each seat to be polled, float64[seats]: each by itself, or to get the one poll there is."""
+        margin = scene.waiting - self.thresholds(scene)
+        if self._settings.law == "independent":
+            return chances(margin, self._settings)
+        return shared(margin / scene.scale, scene.ceiling > 0, self._settings)
+
+    def learn(self, step: Step, after: Scene) -> None:
+        """One step, and the scene that it led to."""
+        printed = self._settings.reward == "printed"
+        reward = float(step.scene.waiting.sum()) if printed else step.collected
+        phi, following = self._features.of(step.scene.filled), self._features.of(after.filled)
+        values = self.evaluation
+        advantage = values.value(following)
+        if not printed:
+            advantage += reward - values.average * step.lasted - values.value(phi)
+        self._climb(step.scene, step.polled, advantage)
+        values.learn(phi, following, reward, step.lasted)
+
+    def _climb(self, scene: Scene, polled: NDArray[np.bool_], advantage: float) -> None:
+        alive = scene.ceiling > 0
+        if not alive.any():
+            return
+        step = self._settings.ascent / math.ceil((self.evaluation.steps + 1.0) / ASCENT_STEPS)
+        psi, chance = scene.psi, self.chances(scene)
+        if self._settings.law == "independent":
+            slope = score(chance, polled, self._settings)
+        else:
+            slope = (int(polled.sum()) * chance - polled) / self._settings.sharpness
+        moved = self.coefficients + step * advantage / scene.scale * slope[:, None] * psi
+        self.coefficients[alive] = projected(moved, psi, scene.low)[alive]
+
+    def grow(self, seats: int) -> None:
+        """More seats, behind those there are."""
+        more = seats - len(self.coefficients)
+        if more > 0:
+            self._features = Features(seats)
+            self.evaluation.grow(len(self._features))
+            self.coefficients = np.concatenate([self.coefficients, self._fresh(more)])
+
+    def forget(self, seats: NDArray[np.bool_]) -> None:
+        """Nothing is known any more of whoever sits at seats bool[seats]."""
+        self.evaluation.forget(self._features.with_seats(seats))
+        self.coefficients[seats] = self._fresh(1)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """What was learned of all together, for `state.pack`; the coefficients are the sites' own."""
+        return self.evaluation.state()
+
+    def put_back(self, seats: int, kept: Mapping[str, NDArray[Any]]) -> None:
+        """What `state` gave when there were so many seats; the coefficients start afresh."""
+        self._features = Features(seats)
+        self.evaluation.put_back(kept)
+        self.coefficients = self._fresh(seats)

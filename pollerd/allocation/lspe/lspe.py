@@ -1,0 +1,298 @@
+"""The learner of [D] in front of real sites: what waits at each is worked out from what its polls found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.core.index import OBJECTIVES, amplitude_and_rate
+from pollerd.allocation.lspe.arrivals import FIELDS, Arrivals
+from pollerd.allocation.lspe.learner import Learner
+from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.settings import INVERSES, LAWS, REWARDS, LspeSettings
+from pollerd.allocation.lspe.state_index import Seats
+from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
+from pollerd.allocation.slots.poll_counts import MOST_POLLS, SOUND
+from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
+from pollerd.allocation.slots.validation import floats
+from pollerd.errors import InvalidValueError
+
+NAME, VERSION = "lspe", 1
+MOST_SITES = 30
+"""With 30 sites there are 495 features, and a step works on matrices of 495 x 495."""
+NEVER_POLLED = 1e300
+"""Urgency of a site never polled: above all others, finite."""
+_SEAT, _TICKET, _LAST = 0, 1, 2
+_FOUND = slice(3, 3 + len(FIELDS))
+_COEFFICIENTS = slice(3 + len(FIELDS), 6 + len(FIELDS))
+_COLUMNS = 6 + len(FIELDS)
+"""Of a stored row: seat (from 1) and ticket, time of the last poll, what polls found, coefficients."""
+
+_LARGEST = 1e100
+"""Coefficients stay far below this: they are in units of u*, projected at each step."""
+
+
+class Lspe(Allocator):
+    """Thresholds on what waits at each site, learned by policy gradient on LSPE(0) values ([D]); at most 30 sites.
+
+    **State.** `X_i = A_i (1 - e^(-r_i τ_i))`, [E]'s mean dynamics at the gap τ since the last poll: for `interest` A is
+    arrivals times weight over decay μ = ln 2 / half-life, and r is μ. `changes` and `freshness` mean what theory.md 1
+    says of them: A = weight, or weight / λ, and r = λ, the site's rate of changes. Arrivals and changes per second are
+    learned from the polls: for `interest` from counts of new items where a site has polls with counts; else from
+    changed or not, as `htraa` estimates rates.
+
+    **Steps.** One call of `observe` is one step: its polls are ν(n), the states just before it X(n), all of them by the
+    allocator's own record of last polls. Its length is the cost of its polls in units of the mean cost, so that what is
+    learned is value per unit of budget. A poll that found k items collects the interest left of k items spread evenly
+    over the gap, `weight k (1 - e^(-μτ)) / (μτ)`; one that only told "changed", that of the mean k; for the other
+    objectives a changed poll collects A. First polls teach nothing.
+
+    **Choice.** By margins X_i - T_i. With `law="shared"` each poll is a draw with chances in proportion to
+    `e^(κ' (X_i - T_i))` (for equal costs; else margins are divided by them after the draw's noise is added): the budget
+    is kept, and the gradient is that of the law by which sites are polled. With `law="independent"` the largest margin
+    is polled and [D]'s independent chances f_i serve the gradient alone, as [D] III proposes for a learner at work:
+    measured, that unlearns (docs/papers/ephemeral.md). T_i depends on what waits at the others by the own record, not
+    by the elapsed times given in the call.
+
+    `add` and `admit` raise InvalidValueError where there would be more than 30 sites. A poll costs O(ℓ²) for
+    ℓ = n (n + 3) / 2 features of n sites (`inverse="tikhonov"`: O(ℓ³)); the shared state has 16 ℓ² bytes, 4 MB with 30
+    sites. The ascent's steps grow shorter for ever ([D]'s a(n)): late moves are followed slowly.
+    """
+
+    most_sites = MOST_SITES
+
+    def __init__(self, budget: float, objective: str, settings: LspeSettings, rng: np.random.Generator) -> None:
+        super().__init__(budget)
+        if objective not in OBJECTIVES:
+            raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
+        self._objective, self._settings = objective, settings
+        self._bits, self._rng = stream(rng)
+        self._roster, self._arrivals, self._seats = Roster(), Arrivals(), Seats()
+        self._last = np.full(self._roster.capacity, np.nan)
+        """When each site was polled last, UTC epoch s; nan: never."""
+        self._arrivals.grow(self._roster.capacity)
+        self._learner = Learner(0, self._settings)
+        self._luck = np.zeros(0)
+        """What is added to each seat's margin until the next step, in units of the law's width, float64[seats]."""
+        self._step: Step | None = None
+        """The last step; what it led to is seen at the next."""
+        self._stored: dict[str, NDArray[Any]] | None = None
+        self._claims: dict[int, NDArray[np.float64]] = {}
+        """What a state that was put back says, and the rows of the sites that were; used before the next use."""
+
+    # --- sites ---------------------------------------------------------------------------------------------------
+
+    def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
+        self._roster.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, NAME)
+
+    def add(
+        self,
+        slots: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        cost: NDArray[np.float64],
+        half_life: NDArray[np.float64] | None = None,
+    ) -> None:
+        self._bind()
+        self.admit(slots, weight, cost)
+        slots = self._roster.add(slots, weight, cost, half_life)
+        self._arrivals.grow(self._roster.capacity)
+        self._last = np.concatenate([self._last, np.full(self._roster.capacity - len(self._last), np.nan)])
+        self._last[slots] = np.nan
+        self._arrivals.forget(slots)
+        self._seats.take(slots)
+        self._learner.grow(self._seats.number)
+        self._luck = np.append(self._luck, np.zeros(self._seats.number - len(self._luck)))
+        if self._step is not None:
+            self._step = self._step.with_seats(self._seats.number)
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        self._bind()
+        slots = self._roster.remove(slots)
+        left = self._seats.leave(slots)
+        self._learner.forget(left)
+        self._luck[left] = 0.0
+        if self._step is not None:
+            self._step = self._step.without(left)
+
+    # --- choosing ------------------------------------------------------------------------------------------------
+
+    def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        self._bind()
+        elapsed = self._roster.check_elapsed(elapsed)
+        out = np.full(len(elapsed), -np.inf)
+        slots, seats = self._seats.pairs()
+        if len(slots):
+            amplitude, rate = self._amplitude_and_rate(slots)
+            scene = self._scene(now)
+            waiting = amplitude * -np.expm1(-rate * np.fmax(elapsed[slots], 0.0))
+            luck = self._luck[seats] * (scene.scale / self._settings.sharpness)
+            margin = waiting - self._learner.thresholds(scene)[seats] + luck
+            wanted = np.where(amplitude > 0, margin / self._roster.cost[slots], -NEVER_POLLED)
+            out[slots] = np.where(np.isposinf(elapsed[slots]), NEVER_POLLED, wanted)
+        return out
+
+    def _rates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Items per second for `interest`, changes per second else."""
+        known = self._arrivals.items if self._objective == "interest" else self._arrivals.changes
+        return known(slots, self._cycle())
+
+    def _amplitude_and_rate(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        weight, half_life = self._roster.weight[slots], self._roster.half_life[slots]
+        return amplitude_and_rate(self._objective, self._rates(slots), weight, half_life)
+
+    def _scene(self, now: float) -> Scene:
+        """What waits at the seats at `now`, by the times of the last polls; all there can be where there was none."""
+        slots, seats = self._seats.pairs()
+        filled, ceiling, low = np.zeros((3, self._seats.number))
+        amplitude, rate = self._amplitude_and_rate(slots)
+        gap = np.where(np.isnan(self._last[slots]), np.inf, np.maximum(now - self._last[slots], 0.0))
+        ceiling[seats] = amplitude
+        with np.errstate(invalid="ignore"):
+            filled[seats] = np.nan_to_num(-np.expm1(-rate * gap), nan=0.0)
+        low[seats] = -np.expm1(-rate * self._cycle() / max(self._roster.size, 1))
+        return Scene(filled, ceiling, low)
+
+    def _cycle(self) -> float:
+        """Seconds in which the budget polls every site once."""
+        return (self._roster.total_cost or 1.0) / self.budget
+
+    # --- learning ------------------------------------------------------------------------------------------------
+
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        self._bind()
+        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
+        told = np.isfinite(elapsed)
+        if told.any():
+            self._take_step(slots[told], elapsed[told], evidence.take(np.flatnonzero(told)), now)
+        self._last[slots] = now
+
+    def _take_step(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        """Learns from the step before this one, whose outcome the present scene is, and keeps this one."""
+        scene = self._scene(now)
+        if self._step is not None:
+            self._learner.learn(self._step, scene)
+        polled = np.zeros(self._seats.number, np.bool_)
+        polled[self._seats.of(slots)] = True
+        lasted = float(self._roster.cost[slots].sum()) * self._roster.size / self._roster.total_cost
+        self._step = Step(scene, polled, self._collected(slots, elapsed, evidence), lasted)
+        self._arrivals.note(slots, elapsed, evidence)
+        if self._settings.law == "shared":
+            # The largest of margins with Gumbel's noise added is a draw with chances in proportion to e^margin.
+            self._luck = self._rng.gumbel(size=self._seats.number)
+
+    def _collected(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> float:
+        """The value that the polls brought."""
+        amplitude, rate = self._amplitude_and_rate(slots)
+        waiting = amplitude * -np.expm1(-rate * elapsed)
+        expected = self._rates(slots) * elapsed
+        found = evidence.changed / np.maximum(-np.expm1(-expected), 1e-12)
+        if self._objective == "interest":
+            with np.errstate(invalid="ignore", divide="ignore"):
+                counted = np.where(expected > 0, evidence.count / expected, 0.0)
+            found = np.where(evidence.count >= 0, counted, found)
+        return float((waiting * found).sum())
+
+    def rates(self) -> NDArray[np.float64]:
+        n = self._roster.n
+        return np.where(self._roster.used[:n], self._rates(np.arange(n)), np.nan)
+
+    # --- storage -------------------------------------------------------------------------------------------------
+
+    def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Seat (from 1) and ticket, time of the last poll, what polls found, coefficients: float64 each."""
+        self._bind()
+        slots = self._roster.known(slots)
+        seats = self._seats.of(slots)
+        own = np.column_stack([1.0 + seats, self._seats.tickets[seats], self._last[slots]])
+        return pack_rows(own, self._arrivals.rows(slots), self._learner.coefficients[seats])
+
+    def shared_state(self) -> bytes:
+        """What all sites' states taught together, and the step whose outcome is yet to come."""
+        self._bind()
+        return pack(NAME, VERSION, self._arrays(self._seats.tickets, self._luck, self._learner, self._step))
+
+    def _arrays(
+        self, tickets: NDArray[np.int64], luck: NDArray[np.float64], learner: Learner, step: Step | None
+    ) -> dict[str, NDArray[Any]]:
+        form = {"form": self._form(), "tickets": tickets, "issued": np.array([self._seats.issued])}
+        drawn = {"luck": luck, "random": halves(self._bits)}
+        return {**form, **drawn, **learner.state(), **({} if step is None else step.state())}
+
+    def _check(self, kept: dict[str, NDArray[Any]]) -> None:
+        """Raises InvalidValueError for a state that `shared_state` cannot have given."""
+        tickets = kept.get("tickets", np.zeros(0, np.int64))
+        seats = tickets.size
+        if seats > MOST_SITES or not (tickets >= 0).all():
+            raise InvalidValueError("shared_state", f"tickets of at most {MOST_SITES} seats, 0 or more", tickets)
+        step = Step.empty(seats) if "step" in kept else None
+        same_form(kept, self._arrays(np.zeros(seats, np.int64), np.zeros(seats), Learner(seats, self._settings), step))
+        if not np.array_equal(kept["form"], self._form()):
+            raise InvalidValueError("objective and parameters of the state", f"{self._form()}", kept["form"])
+
+    def _form(self) -> NDArray[np.float64]:
+        """What may not differ between the state and the allocator that takes it."""
+        settings = self._settings
+        kinds = (OBJECTIVES.index(self._objective), REWARDS.index(settings.reward), INVERSES.index(settings.inverse))
+        law = (LAWS.index(settings.law), settings.sharpness)
+        numbers = (
+            settings.start,
+            settings.steepness,
+            settings.shift,
+            settings.gain,
+            settings.ascent,
+            settings.epsilon,
+            settings.delta,
+        )
+        return np.array([*kinds, *law, *numbers], np.float64)
+
+    def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
+        slots = self._roster.known(slots)
+        kept = unpack(NAME, VERSION, shared_state)
+        self._check(kept)
+        rows = self._taken_apart(slots, site_state)
+        self._stored = kept
+        self._claims.update(zip(slots.tolist(), rows, strict=True))
+        self._last[slots] = rows[:, _LAST]
+        self._arrivals.put_rows(slots, rows[:, _FOUND])
+
+    def _bind(self) -> None:
+        """After `restore`, maybe in parts: every site finds its seat; those without one come in as new."""
+        if self._stored is None:
+            return
+        kept, claims = self._stored, self._claims
+        self._stored, self._claims = None, {}
+        seats = {slot: (int(row[_SEAT]) - 1, int(row[_TICKET])) for slot, row in claims.items()}
+        strange = self._seats.settle(seats, kept["tickets"], int(kept["issued"][0]))
+        self._learner.put_back(len(kept["tickets"]), kept)
+        self._learner.grow(self._seats.number)
+        self._learner.forget(strange)
+        self._luck = np.where(strange, 0.0, np.append(kept["luck"], np.zeros(len(strange) - len(kept["luck"]))))
+        put_back(self._bits, kept["random"])
+        slots = np.array(list(claims), np.int64)
+        self._learner.coefficients[self._seats.of(slots)] = [claims[slot][_COEFFICIENTS] for slot in slots.tolist()]
+        self._step = None
+        if "step" in kept:
+            self._step = Step.put_back(kept).with_seats(self._seats.number).without(strange)
+
+    def _taken_apart(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""
+        rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
+        for what, column, most in (("seat", _SEAT, MOST_SITES), ("ticket", _TICKET, MOST_POLLS)):
+            number = rows[:, column]
+            whole = (number >= 1) & (number <= most) & (number == np.floor(number))
+            all_sound(NAME, f"a {what}, a whole number from 1 to {most:g}", whole, number)
+        last, coefficients = rows[:, _LAST], rows[:, _COEFFICIENTS]
+        known = np.asarray(np.isnan(last) | (np.abs(last) <= NEVER_POLLED_S))
+        all_sound(NAME, "a last poll within 10^18 s, or nan", known, last)
+        all_sound(NAME, f"{SOUND}, and as many counts of items", self._arrivals.sound(rows[:, _FOUND]), rows[:, _FOUND])
+        all_sound(NAME, f"coefficients within {_LARGEST:g}", np.abs(coefficients) <= _LARGEST, coefficients)
+        return rows

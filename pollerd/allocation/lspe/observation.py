@@ -1,0 +1,80 @@
+"""What a learner of [D] sees: what stands at the sites at one epoch, and what a step made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.lspe.thresholds import basis
+
+_COLUMNS = ("filled", "ceiling", "low")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What stands at the seats, float64[seats] each; empty seats have 0.
+
+    filled: x/u*, in [0, 1] unless states are drawn. ceiling: u*, what waits where nobody polls. low: u/u*.
+    """
+
+    filled: NDArray[np.float64]
+    ceiling: NDArray[np.float64]
+    low: NDArray[np.float64]
+
+    @property
+    def waiting(self) -> NDArray[np.float64]:
+        """X, the interest that waits at each."""
+        return self.filled * self.ceiling
+
+    @property
+    def scale(self) -> float:
+        """The mean of all u* above 0; 1 where there is none."""
+        alive = self.ceiling > 0
+        return float(self.ceiling[alive].mean()) if alive.any() else 1.0
+
+    @property
+    def psi(self) -> NDArray[np.float64]:
+        """ψ of each seat, float64[seats, 3], with the sums in units of all ceilings together."""
+        return basis(self.waiting / max(float(self.ceiling.sum()), float(np.finfo(np.float64).tiny)))
+
+
+@dataclass(frozen=True)
+class Step:
+    """A scene, who was polled in it (bool[seats]), what that brought, and how much of the budget's time it took."""
+
+    scene: Scene
+    polled: NDArray[np.bool_]
+    collected: float
+    lasted: float = 1.0
+
+    def with_seats(self, seats: int) -> Self:
+        """The same with more seats, empty ones, behind those there are."""
+        more = seats - len(self.polled)
+        scene = Scene(*(np.append(getattr(self.scene, name), np.zeros(more)) for name in _COLUMNS))
+        return replace(self, scene=scene, polled=np.append(self.polled, np.zeros(more, np.bool_)))
+
+    def without(self, seats: NDArray[np.bool_]) -> Self:
+        """The same with seats bool[seats] empty."""
+        scene = Scene(*(np.where(seats, 0.0, getattr(self.scene, name)) for name in _COLUMNS))
+        return replace(self, scene=scene, polled=self.polled & ~seats)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """As arrays for `state.pack`."""
+        columns = {name: getattr(self.scene, name) for name in _COLUMNS}
+        return {**columns, "polled": self.polled, "step": np.array([self.collected, self.lasted])}
+
+    @classmethod
+    def empty(cls, seats: int) -> Self:
+        """Of so many seats without a site."""
+        nothing = np.zeros(seats)
+        return cls(Scene(nothing, nothing, nothing), np.zeros(seats, np.bool_), 0.0)
+
+    @classmethod
+    def put_back(cls, kept: Mapping[str, NDArray[Any]]) -> Self:
+        """Of what `state` gave."""
+        collected, lasted = (float(number) for number in kept["step"])
+        return cls(Scene(*(kept[name] for name in _COLUMNS)), kept["polled"], collected, lasted)

@@ -1,0 +1,52 @@
+"""What is believed of a site, in words for a person."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pollerd.allocation.whittle.estimates import mean_rates
+from pollerd.allocation.whittle.rate_model.belief import Belief
+from pollerd.wording import counted
+
+_RECENT_CYCLES = 0.125
+"""The pace of all sites is told for so long a time, in uniform cycles."""
+_USUAL = 1.1
+_MARKED = 2.0
+
+
+def words(belief: Belief, slot: int) -> dict[str, str]:
+    """As `Allocator.notes` has it, of a slot in use."""
+    told = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
+    if belief.observed[slot] > 0:
+        told |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}
+    return told
+
+
+def _prior_source(belief: Belief, slot: int) -> str:
+    if not belief.learned:
+        return "the start: around one change per uniform cycle"
+    of_all = f"learned from {counted(belief.polls, 'poll')} of all sites"
+    names = ("its host's", "its neighbours' in the list")
+    more = [name for name, told in zip(names, belief.relatives.told_by(slot), strict=True) if told]
+    return ", and from ".join([of_all, *more])
+
+
+def _profile(belief: Belief) -> str:
+    span = _RECENT_CYCLES * belief.cycle
+    pace = float(belief.clock.gap(np.array([span]), belief.now)[0]) / span
+    if 1.0 / _USUAL < pace < _USUAL:
+        return "all sites change at their usual pace now"
+    return f"all sites change at {pace:.2g} times their usual pace now"
+
+
+def _spell(belief: Belief, slot: int) -> str:
+    share = belief.occupancy[slot].astype(np.float64)
+    usual = float(share @ belief.rates / share.sum())
+    ratio = float(mean_rates(belief, np.array([slot]))[0]) / usual
+    word = "active" if ratio >= _MARKED else "quiet" if ratio <= 1.0 / _MARKED else "usual"
+    return f"{word}: {ratio:.2g} times its long-run rate"
+
+
+def _drift(belief: Belief, slot: int) -> str:
+    fast = belief.fast_share(np.array([slot]))[0]
+    return f"its rate drifts fast with probability {fast:.2f}"

@@ -1,0 +1,507 @@
+"""What is believed of every site: posterior rows over its rate and how fast that drifts, priors in common.
+
+A row keeps the site's *likelihood*, its posterior divided by the prior. A better prior therefore reaches all sites
+without rewriting a row, a site without evidence is a row of ones, and stored rows do not age.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.slots.state_bytes import all_sound, pack, same_form, unpack
+from pollerd.allocation.whittle.rate_model import grid
+from pollerd.allocation.whittle.rate_model.common_clock import CommonClock
+from pollerd.allocation.whittle.rate_model.common_rate import AllAlike
+from pollerd.allocation.whittle.rate_model.drift import FAST, SPEEDS, START_ODDS, SlowHazard, faded
+from pollerd.allocation.whittle.rate_model.group_priors import Relatives
+from pollerd.allocation.whittle.rate_model.likelihood import changes_of, score
+from pollerd.allocation.whittle.rate_model.likelihood import likelihood as likelihood_of
+from pollerd.allocation.whittle.rate_model.prior import learn, next_lesson, start_prior, with_trace
+from pollerd.allocation.whittle.rate_model.refinement import FARTHEST, MOST_INFORMATION, Refinement, moved
+from pollerd.allocation.whittle.settings import LearningSettings
+from pollerd.columns import lengthen
+from pollerd.errors import InvalidValueError
+
+VERSION = 10
+ROW = np.dtype(
+    [
+        ("version", "u1"),
+        ("start", "<f4"),
+        ("step", "<f2"),
+        ("wide", "<f2"),
+        ("observed", "<f4"),
+        ("likelihood", "<f2", (SPEEDS, grid.CELLS)),
+        ("occupancy", "<u2", (grid.CELLS,)),
+        ("position", "<f4"),
+        ("information", "<f4"),
+        ("offset", "<f2"),
+    ]
+)
+"""A site's row as stored."""
+_ROWS_AT_A_TIME = 16_384
+_FOREVER_S = 1e12
+"""Gaps count as at most this."""
+_TEACHERS = 65_536
+"""At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
+_WHOLE = 65_535.0
+"""An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
+_MOST_OBSERVED = 2.0**24
+"""Float32 counts no further."""
+_FARTHEST_CELLS = 1e3
+"""No window was ever so many cells from another."""
+_ROUNDING = 1e-5
+"""Float32 keeps information no better."""
+_LONG_CYCLE_S = 3600.0
+"""In the time of cycles no shorter than this pages do drift: hazards per cycle were measured there."""
+_QUIET, _STILL_QUIET = 256.0, 128.0
+"""Sites are quiet where half of them change in more uniform cycles than this once, and remain so down to the second."""
+DRIFTS_PER_CHANGE = 16.0
+"""So many times the unit of drift goes into the time in which a page changes, where sites are quiet."""
+_LEAST = 2.0**-24
+"""The least likelihood that float16 holds: nothing is ever ruled out."""
+
+
+class Belief:
+    """Posterior rows over all slots; H hazards, K rates.
+
+    `lattice` is the window, `rates` float64[K] its rates, `prior` float64[K] over them, `odds` float64[H] over the
+    hazards, `likelihood` float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls
+    taught each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535:
+    148 bytes a site, beside what `refinement` and `relatives` keep.
+    """
+
+    def __init__(self, cycle: float, settings: LearningSettings) -> None:
+        self._settings = settings
+        self.version = 0
+        """Grows whenever the beliefs of all sites change at once."""
+        self.cycle = cycle
+        self._lay(grid.lattice_for(cycle, 0))
+        self._put_prior(self._start_prior())
+        self.odds = START_ODDS.copy()
+        self.likelihood = np.ones((0, SPEEDS, grid.CELLS), np.float16)
+        self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
+        self.observed = np.zeros(0, np.float32)
+        self.slow = SlowHazard(settings.memory_polls)
+        self.clock = CommonClock(settings.memory_polls)
+        self.alike = AllAlike(self.lattice, cycle)
+        self.relatives = Relatives()
+        self.refinement = Refinement()
+        self.quiet = False
+        """Whether cycles are short and most sites change in very many of them once."""
+        self.now = 0.0
+        self.polls = 0
+        self._lesson_at = next_lesson(0, 1)
+
+    @property
+    def learned(self) -> bool:
+        """Whether polls have told anything of sites in general."""
+        return not np.array_equal(self.prior, self._start_prior())
+
+    @property
+    def hazards(self) -> NDArray[np.float64]:
+        """float64[H], chances per uniform cycle that a rate is drawn anew: slow, fast."""
+        return np.array([self.slow.hazard, FAST])
+
+    # -- sites come, go, and change the length of a cycle
+
+    def grow(self, capacity: int) -> None:
+        """Room for slots below `capacity`."""
+        extra = capacity - len(self.observed)
+        if extra > 0:
+            for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
+                lengthen(vars(self), name, extra, value)
+            self.refinement.grow(extra)
+        self.relatives.grow(capacity)
+
+    def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
+        """The slots int64[k] are on the hosts int64[k], -1: none."""
+        self.relatives.place(slots, host, len(self.observed))
+
+    def forget(self, slots: NDArray[np.int64]) -> None:
+        """The slots int64[k] start afresh from the prior, on no host."""
+        self.relatives.forget(slots)
+        taught = slots[self.observed[slots] > 0]
+        self.likelihood[taught] = 1.0
+        self.occupancy[taught] = 0
+        self.observed[taught] = 0.0
+        self.refinement.forget(taught)
+        self.slow.forget(taught)
+
+    def set_cycle(self, cycle: float, sites: int) -> None:
+        """The uniform cycle (s) of so many sites.
+
+        The window is laid anew when it no longer fits, and as long as no poll has taught anything.
+        """
+        self.cycle = cycle
+        wanted = grid.lattice_for(cycle, sites)
+        if not self.polls:
+            self._lay(wanted)
+            self.alike.start(wanted, cycle)
+            self._put_prior(self._start_prior())
+            self.version += 1
+            return
+        if not self.lattice.fits(wanted):
+            self._move(wanted)
+        self._put_prior(self.prior)
+
+    def _lay(self, lattice: grid.Lattice) -> None:
+        self.lattice, self.rates = lattice, lattice.rates
+
+    def _move(self, new: grid.Lattice) -> None:
+        """Lays the window anew: all that is believed is put in its rates."""
+        old, prior = self.lattice, self.prior
+        taught = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
+        for at in range(0, len(taught), _ROWS_AT_A_TIME):
+            slots = taught[at : at + _ROWS_AT_A_TIME]
+            self.likelihood[slots] = _moved_likelihood(self.likelihood[slots], prior, old, new)
+            self.occupancy[slots] = _moved_occupancy(self.occupancy[slots], old, new)
+        self.refinement.move(taught, old, new)
+        self.slow.move(prior, old, new)
+        self.alike.move(old, new)
+        self._lay(new)
+        # cells that enter must not start at 0: no evidence could ever raise them
+        self._put_prior(with_trace(grid.move_mass(prior[None], old, new)[0], self._start_prior()))
+        self.relatives.move(old, new, self._start_prior())
+        self._settle(taught)
+        self.version += 1
+
+    def _settle(self, slots: NDArray[np.int64]) -> None:
+        for at in range(0, len(slots), _ROWS_AT_A_TIME):
+            some = slots[at : at + _ROWS_AT_A_TIME]
+            self.refinement.settle(some, self.posterior(some), self.lattice)
+
+    def _put_prior(self, prior: NDArray[np.float64]) -> None:
+        """Sets the prior, and `population` float64[K]: what a rate is drawn from anew where not from the page's own.
+
+        The start has its share in it: a page may become what none has been.
+        """
+        self.prior = prior
+        share = self._settings.start_share
+        self.population = (1.0 - share) * prior + share * self._start_prior()
+
+    def _start_prior(self) -> NDArray[np.float64]:
+        return start_prior(self.lattice, self.cycle, self._settings.start_width_efolds)
+
+    # -- evidence
+
+    def observe(
+        self,
+        slots: NDArray[np.int64],
+        elapsed: NDArray[np.float64],
+        evidence: EvidenceBatch,
+        now: float,
+        sites: int,
+    ) -> None:
+        """Learns from k polls of distinct slots at now (UTC epoch s); `sites` sets the pace of lessons in common."""
+        self.now = now
+        done = 0
+        while done < len(slots):
+            # a batch is cut where a lesson is due, so that single polls and batches teach alike
+            part = slice(done, done + min(self._lesson_at - self.polls, self.clock.until_update(sites)))
+            self._update(slots[part], elapsed[part], evidence.take(part), sites)
+            self.polls += len(slots[part])
+            done += len(slots[part])
+            if self.polls >= self._lesson_at:
+                self._lesson_at = next_lesson(self.polls, sites)
+                self._learn()
+
+    def _update(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
+    ) -> None:
+        told = np.isfinite(elapsed) | ~np.isnan(evidence.age)
+        if not told.all():
+            slots, elapsed, evidence = slots[told], elapsed[told], evidence.take(np.flatnonzero(told))
+            if not slots.size:
+                return
+        settings = self._settings
+        common, evidence = self._in_common_time(elapsed, evidence)
+        gap = np.where(np.isfinite(common), common, 0.0)
+        like = likelihood_of(self.rates, common, evidence)
+        seen = self.observed[slots, None].astype(np.float64)
+        prior = self.relatives.rows(slots, self.prior)
+        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
+        target = settings.own_share * own + (1.0 - settings.own_share) * self.population
+        target /= target.sum(1, keepdims=True)
+        cycles = self._cycles(slots, gap)
+        self.slow.observe(slots, cycles, like, target, self.prior)
+        quiet = np.exp(-self.rates * (gap * self.factor(slots))[:, None])
+        changed = changes_of(evidence)
+        # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
+        joint = believed = faded(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
+        if self.relatives.tell:
+            believed = faded(self._joint(slots, prior), target, self.hazards, cycles)
+        unchanged = (believed.sum(1) * quiet).sum(1)
+        first = np.flatnonzero(seen[:, 0] == 0)
+        self.relatives.observe(slots[first], quiet[first], changed[first], self.prior)
+        self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
+        self.version += self.alike.observe(self.lattice, gap, changed, unchanged, seen[:, 0] > 0, sites)
+        keep = (joint.sum(2) * np.exp(-self.hazards * cycles[:, None])).sum(1)
+        joint = joint * like[:, None]
+        joint /= joint.sum((1, 2), keepdims=True)
+        posterior = joint.sum(1)
+        self.refinement.observe(
+            slots,
+            keep,
+            posterior,
+            self.lattice,
+            lambda position: score(self.lattice.at(position), gap, changed, evidence),
+        )
+        pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
+        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
+        self.observed[slots] += 1
+        rows = joint / (self.odds[:, None] * self.prior)
+        self.likelihood[slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
+
+    def _in_common_time(
+        self, elapsed: NDArray[np.float64], evidence: EvidenceBatch
+    ) -> tuple[NDArray[np.float64], EvidenceBatch]:
+        """Gaps, inf for first polls, and ages in common time."""
+        self.clock.extend(self.now, self.cycle)
+        gap = self.clock.gap(np.minimum(elapsed, _FOREVER_S), self.now)
+        dated = ~np.isnan(evidence.age)
+        if dated.any():
+            age = evidence.age.copy()
+            age[dated] = self.clock.gap(np.minimum(age[dated], _FOREVER_S), self.now)
+            evidence = EvidenceBatch(evidence.changed, age, evidence.count)
+        return np.where(np.isinf(elapsed), np.inf, gap), evidence
+
+    def faded_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Probabilities float32[k, K] of the rates of the k slots in `part`, gap float64[k] s after their last polls.
+
+        Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now. Summed row by row: a
+        row gives the same bits in any company.
+        """
+        rows = np.empty((len(gap), grid.CELLS), np.float32)
+        rows[:] = self.relatives.rows(part, self.prior.astype(np.float32))
+        taught = np.flatnonzero(self.observed[part] > 0)
+        if taught.size:
+            slots = taught + part.start if isinstance(part, slice) else part[taught]
+            rows[taught] = self._taught_rows(slots, gap[taught], rows[taught])
+        return rows
+
+    def _taught_rows(
+        self, slots: NDArray[np.int64], gap: NDArray[np.float64], prior: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """`faded_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        own = np.float32(self._settings.own_share)
+        keep = np.exp(-self.hazards * self._cycles(slots, gap)[:, None]).astype(np.float32)
+        mass = self._mass(slots, prior)
+        each: NDArray[np.float32] = np.einsum("khj->kh", mass)
+        drawn = np.einsum("kh,kh->k", each, 1 - keep)
+        rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
+        rows += ((1 - own) * drawn)[:, None] * self.population.astype(np.float32)
+        rows += self.occupancy[slots] * (drawn * (own / np.float32(_WHOLE)))[:, None]
+        rows /= each.sum(1, keepdims=True)
+        return rows
+
+    def _mass(self, slots: NDArray[np.int64], prior: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Hazards and rates of slots int64[k] with their priors [k, K], float32[k, H, K], up to a factor each."""
+        mass = self.likelihood.take(slots, 0).astype(np.float32)
+        mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
+        return mass
+
+    def faded_sums(
+        self, slots: NDArray[np.int64], gap: NDArray[np.float64], values: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Expectations float64[k, m] of values float32[k, m, K] of the rates of slots int64[k].
+
+        Under `faded_rows` after m gaps each, float64[k, m] s.
+        """
+        prior = np.broadcast_to(self.relatives.rows(slots, self.prior.astype(np.float32)), (len(slots), grid.CELLS))
+        out = np.asarray(np.einsum("kmj,kj->km", values, prior), np.float64)
+        taught = np.flatnonzero(self.observed[slots] > 0)
+        if taught.size:
+            out[taught] = self._taught_sums(slots[taught], gap[taught], values[taught], prior[taught])
+        return out
+
+    def _taught_sums(
+        self,
+        slots: NDArray[np.int64],
+        gap: NDArray[np.float64],
+        values: NDArray[np.float32],
+        prior: NDArray[np.float32],
+    ) -> NDArray[np.float64]:
+        """`faded_sums` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        own, gaps = self._settings.own_share, gap.shape[1]
+        mass = self._mass(slots, prior)
+        each = mass.sum(2)
+        cycles = self._cycles(np.repeat(slots, gaps), gap.ravel()).reshape(-1, gaps)
+        keep = np.exp((cycles[:, :, None] * -self.hazards).astype(np.float32))
+        drawn = (1.0 - own) * (values @ self.population.astype(np.float32))
+        drawn += own / _WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
+        kept = np.einsum("kmj,khj->kmh", values, mass)
+        told = keep * kept + (1.0 - keep) * (each[:, None] * drawn[:, :, None])
+        return np.asarray(told.sum(2) / each.sum(1)[:, None])
+
+    def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
+        return np.asarray(self._joint(slots).sum(1))
+
+    def factor(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """What the window's rates are to be multiplied by for the k slots in `part`, float64[k]."""
+        return self.refinement.factor(part, self.lattice)
+
+    def _cycles(self, slots: NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Gaps float64[k] s of slots int64[k] in the unit of their drift, float64[k].
+
+        A uniform cycle. Where cycles are short and most sites change in very many of them once it is a part of the time
+        in which the page changes, if that is longer: of what happens once a month nothing is forgotten in minutes, for
+        the sake of a few sites that are polled as often, or a budget that would allow it.
+        """
+        if not self.quiet:
+            return gap / self.cycle
+        rate = self.lattice.at(self.refinement.position[slots].astype(np.float64))
+        rate[self.observed[slots] == 0] = np.inf
+        return gap * np.minimum(DRIFTS_PER_CHANGE * rate, 1.0 / self.cycle)
+
+    def fast_share(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probability float64[k] that the rates of slots int64[k] drift fast."""
+        return np.asarray(self._joint(slots)[:, -1].sum(1))
+
+    def _joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """Probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: the slots' own."""
+        prior = self.relatives.rows(slots, self.prior) if prior is None else prior
+        mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
+        return np.asarray(mass / mass.sum((1, 2), keepdims=True))
+
+    # -- what is learned in common
+
+    def _learn(self) -> None:
+        taught = np.flatnonzero(self.observed > 0)
+        teachers = taught[:: -(-len(taught) // _TEACHERS) or 1]
+        rows = self.likelihood[teachers].astype(np.float32)
+        prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
+        self._put_prior(prior)
+        self.relatives.learn(teachers, rows, self.odds, self.prior)
+        self.slow.learn()
+        self.alike.renew()
+        self.quiet = self._is_quiet(teachers)
+        self.version += 1
+
+    def _is_quiet(self, slots: NDArray[np.int64]) -> bool:
+        """What `quiet` should be by the slots int64[k]."""
+        if not slots.size or self.cycle >= _LONG_CYCLE_S:
+            return False
+        middle = self.lattice.at(np.median(self.refinement.position[slots], keepdims=True))
+        return bool(middle[0] * self.cycle * (_STILL_QUIET if self.quiet else _QUIET) < 1.0)
+
+    # -- storage
+
+    def rows(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """uint8[k, ROW.itemsize] to be kept."""
+        out = np.zeros(len(slots), ROW)
+        out["version"] = VERSION
+        out["start"], out["step"], out["wide"] = astuple(self.lattice)
+        out["observed"] = self.observed[slots]
+        out["likelihood"] = self.likelihood[slots]
+        out["occupancy"] = self.occupancy[slots]
+        out["position"], out["information"], out["offset"] = self.refinement.of(slots)
+        return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
+
+    def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:
+        """Puts back rows, also those kept when the window stood elsewhere."""
+        if stored.dtype != np.uint8 or stored.shape != (len(slots), ROW.itemsize):
+            raise InvalidValueError("site_state", f"uint8 of shape ({len(slots)}, {ROW.itemsize})", stored.shape)
+        rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
+        _check(rows)
+        windows, which = np.unique(rows[["start", "step", "wide"]], return_inverse=True)
+        for number, window in enumerate(windows.tolist()):
+            of = np.flatnonzero(which == number)
+            self._put_rows(slots[of], rows[of], grid.Lattice(*window))
+
+    def _put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.void], window: grid.Lattice) -> None:
+        """Puts back sound rows that were kept over one window."""
+        here = self.lattice
+        self.likelihood[slots] = _moved_likelihood(rows["likelihood"], self.prior, window, here)
+        self.occupancy[slots] = _moved_occupancy(rows["occupancy"], window, here)
+        self.observed[slots] = rows["observed"]
+        self.refinement.put(slots, *moved(rows["position"], rows["information"], rows["offset"], window, here))
+        if window != here:
+            self._settle(slots[rows["observed"] > 0])
+
+    def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
+        """Priors, odds of the hazards, clock, counters, and what else the allocator has."""
+        return pack(allocator, VERSION, {**self._arrays(), **more})
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        counters = np.array([self.polls, self._lesson_at], np.int64)
+        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.relatives.state()}
+        window = np.array(astuple(self.lattice))
+        learned = {"counters": counters, "window": window, "prior": self.prior}
+        learned["quiet"] = np.array([self.quiet])
+        return {**learned, "odds": self.odds, **parts}
+
+    def put_shared(self, allocator: str, data: bytes, more: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Puts back what `shared` gave and returns all of it; the window stands where it stood.
+
+        more: what else the allocator has, as it is now. Raises InvalidValueError for others' bytes and damaged ones.
+        """
+        arrays = unpack(allocator, VERSION, data)
+        same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.relatives.varying))
+        self.clock.check(arrays)
+        self.relatives.check(arrays)
+        window = grid.window_of(arrays["window"])
+        if window != self.lattice:
+            self._move(window)
+        self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
+        self._put_prior(arrays["prior"])
+        self.odds = arrays["odds"]
+        self.slow.restore(arrays)
+        self.clock.restore(arrays)
+        self.alike.restore(arrays)
+        self.quiet = bool(arrays["quiet"][0])
+        self.relatives.restore(arrays)
+        self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
+        self.version += 1
+        return arrays
+
+
+def _moved_likelihood(
+    rows: NDArray[np.float16], prior: NDArray[np.float64], old: grid.Lattice, new: grid.Lattice
+) -> NDArray[np.float16]:
+    """Rows float16[k, H, K] over one window as rows over another."""
+    if old == new:
+        return rows
+    each = grid.move_likelihood(rows.reshape(-1, grid.CELLS).astype(np.float32), prior, old, new)
+    return each.reshape(rows.shape).astype(np.float16)
+
+
+def _moved_occupancy(rows: NDArray[np.uint16], old: grid.Lattice, new: grid.Lattice) -> NDArray[np.uint16]:
+    """Rows uint16[k, K] over one window as rows over another."""
+    if old == new:
+        return rows
+    return grid.move_mass(rows.astype(np.float64), old, new).clip(0, _WHOLE).astype(np.uint16)
+
+
+def _check(rows: NDArray[np.void]) -> None:
+    """Raises InvalidValueError for stored rows of `ROW`, [k], that `Belief.rows` cannot have given."""
+    likelihood = rows["likelihood"]
+    with np.errstate(invalid="ignore"):
+        probable = np.asarray(((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2)))
+        near, seen = np.abs(rows["start"]) <= grid.FARTHEST_START, _from_0_to(_MOST_OBSERVED, rows["observed"])
+        step = (rows["step"] > 0) & (rows["step"] <= grid.LONGEST_STEP)
+        wide = (rows["wide"] >= 1) & (rows["wide"] <= grid.WIDEST)
+        most = MOST_INFORMATION * rows["step"].astype(np.float64) ** 2 * (1 + _ROUNDING)
+        known = (rows["information"] >= 0) & (rows["information"] <= most)
+        within, beside = np.abs(rows["position"]) <= _FARTHEST_CELLS, np.abs(rows["offset"]) <= FARTHEST
+    for field, what, good in (
+        ("version", f"version {VERSION}", rows["version"] == VERSION),
+        ("start", f"a window's start within {grid.FARTHEST_START:g}", near),
+        ("step", f"a window's step above 0 and within {grid.LONGEST_STEP:g}", step),
+        ("wide", f"a window that is wide by 1 to {grid.WIDEST:g}", wide),
+        ("observed", f"from 0 to {_MOST_OBSERVED:g} polls", seen),
+        ("likelihood", "likelihoods from 0 to 1, one above 0", probable),
+        ("position", f"a position within {_FARTHEST_CELLS:.0f} places", within),
+        ("information", f"information from 0 to {MOST_INFORMATION:g} per e-fold²", known),
+        ("offset", f"an offset within {FARTHEST:g} places", beside),
+    ):
+        all_sound("the belief", what, good, rows[field])
+
+
+def _from_0_to(most: float, values: NDArray[np.floating]) -> NDArray[np.bool_]:
+    return np.asarray((values >= 0) & (values <= most))

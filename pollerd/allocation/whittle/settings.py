@@ -1,0 +1,45 @@
+"""How the learners learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from pollerd.allocation.slots.validation import positive, put, whole
+from pollerd.errors import InvalidValueError
+
+MOST_EM_STEPS = 1000
+"""Long before, nothing moves any more."""
+
+
+@dataclass(frozen=True)
+class LearningSettings:
+    """All values > 0, shares of the own and of the start at most 1, `em_steps` a whole number from 1 to 1,000.
+
+    The defaults are measured (docs/learning.md).
+    """
+
+    start_width_efolds: float = 2.0
+    """Standard deviation of the log rate before anything was seen."""
+    start_sites: float = 10.0
+    """How many sites' worth the start counts against what is seen, besides `prior_pull_share`."""
+    prior_pull_share: float = 0.05
+    """Pull of the learned prior towards the start, in shares of the sites seen."""
+    em_steps: int = 2
+    """EM steps at each lesson."""
+    own_share: float = 0.5
+    """Of a rate drawn anew: how much comes from the page's own long run; the rest from the population."""
+    start_share: float = 0.5
+    """Of what comes from the population: how much is the wide start."""
+    occupancy_cycles: float = 20.0
+    """Uniform cycles over which the page's own long run is averaged."""
+    memory_polls: float = 10_000.0
+    """Polls over which the comparisons of hazards and of clocks forget."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name != "em_steps":
+                positive(field.name, getattr(self, field.name))
+        for name in ("own_share", "start_share"):
+            if getattr(self, name) > 1:
+                raise InvalidValueError(name, "at most 1", getattr(self, name))
+        put(self, em_steps=whole("em_steps", self.em_steps, 1, MOST_EM_STEPS))

@@ -1,0 +1,414 @@
+"""The learned Whittle index: poll where one more poll is believed to be worth most (theory.md 1 to 2b; [E] theorem 1).
+
+The belief about a site is a posterior over a grid of rates, refined between them, faded by the gap since its last
+poll, and as far as such beliefs have not yet proved themselves the one rate of all pages. The index is integrated over
+it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and never corrected.
+Under `changes` the rate stands in g only, and the number of changes since the last poll is replaced by its certainty
+equivalent (`grid.hope`), between the integral and the mean. For `interest` the rate stands in the amplitude only, and
+its mean is the integral; pages that may turn out better have a claim beside it (`learning/exploration.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.allocation.contract import Allocator, EvidenceBatch
+from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
+from pollerd.allocation.core.ranking import top
+from pollerd.allocation.core.ties import tie_breaks
+from pollerd.allocation.slots.since import Since
+from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.validation import host_numbers, positive
+from pollerd.allocation.whittle import estimates as told_rates
+from pollerd.allocation.whittle.explanations import words
+from pollerd.allocation.whittle.exploration import Exploration, ahead
+from pollerd.allocation.whittle.lazy_top_k import Shortlist
+from pollerd.allocation.whittle.rate_model import grid
+from pollerd.allocation.whittle.rate_model.belief import Belief
+from pollerd.allocation.whittle.settings import LearningSettings
+from pollerd.columns import rows_of
+from pollerd.errors import InvalidValueError
+
+NEVER_POLLED = 1e15
+"""Urgency of a site never polled: above all others, finite."""
+OVERDUE = 1e12
+"""Added to the urgency of a site past the starvation bound: above all indices, below the never polled."""
+LONGEST_GAP_S = 1e12
+"""Gaps count as at most this: no index moves beyond it."""
+_LONGER = 1e-6
+"""By so much an index rises further under `interest` each uniform cycle: where g is 1 the longest wait decides."""
+_ROWS_AT_A_TIME = 16_384
+_SAME_CYCLE = 0.002
+"""A cycle that changes by no more moves no index out of the shortlist's margin: 50 cycles times .06 times this."""
+
+Part = slice | NDArray[np.int64]
+"""Slots 0..n-1, or those named."""
+
+
+@dataclass(frozen=True)
+class WhittleSettings(LearningSettings):
+    """Learning, and the bound that makes every misjudgement a passing one."""
+
+    starvation_cycles: float = 50.0
+    """Uniform cycles after which a site is polled whatever is believed of it."""
+
+
+class Whittle(Allocator):
+    """Index policy on learned rates; all objectives, weights, costs and kinds of evidence.
+
+    A change of `budget` takes effect at once. Learning the prior goes by counts of observations, so runs are
+    reproducible; no randomness is used. A batch teaches what its polls one by one would teach, up to rounding.
+
+    For n sites, K = 24 rates and H = 2 hazards a choice of k costs O(n) in plain comparisons, and O(H K) for each site
+    looked at: all, where no more than 256 may be polled, else some √(n k) that may have come so far. A poll costs
+    O(H K) for its row, and its part of what is learned in common: of the clock, after every n / 64 polls, from the last
+    4,096 of them at most; of the prior, each time that polls are a quarter more, at last after every n of them,
+    em_steps passes over the rows of at most 65,536 sites.
+    """
+
+    def __init__(self, budget: float, objective: str = "changes", settings: WhittleSettings | None = None) -> None:
+        super().__init__(budget)
+        if objective not in OBJECTIVES:
+            raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
+        self._objective = objective
+        self._settings = settings or WhittleSettings()
+        self._roster = Roster()
+        self._belief = Belief(self._cycle(), self._settings)
+        self._shortlist = Shortlist()
+        self._exploration = Exploration()
+        self._version = 0
+        self._looked = self._outlook()
+
+    @property
+    def budget(self) -> float:
+        """Cost per second to spend."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, value: float) -> None:
+        self._budget = positive("budget", value)
+        self._belief.set_cycle(self._cycle(), self._roster.size)
+
+    def _cycle(self) -> float:
+        """Seconds in which the budget polls every site once."""
+        cycle = (self._roster.total_cost or 1.0) / self._budget
+        return min(max(cycle, grid.SHORTEST_CYCLE_S), grid.LONGEST_CYCLE_S)
+
+    def expect(self, sites: int) -> None:
+        self._roster.grow(sites)
+
+    def add(
+        self,
+        slots: NDArray[np.int64],
+        weight: NDArray[np.float64],
+        cost: NDArray[np.float64],
+        half_life: NDArray[np.float64] | None = None,
+    ) -> None:
+        slots = self._roster.add(slots, weight, cost, half_life)
+        self._belief.grow(self._roster.capacity)
+        self._shortlist.grow(self._roster.capacity)
+        self._shortlist.look_again(slots)
+        self._belief.forget(slots)
+        self._belief.set_cycle(self._cycle(), self._roster.size)
+
+    def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
+        slots = self._roster.known(slots)
+        self._belief.place(slots, host_numbers(host, len(slots)))
+        self._shortlist.look_again(slots)
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        self._belief.forget(self._roster.remove(slots))
+        self._belief.set_cycle(self._cycle(), self._roster.size)
+
+    def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        roster = self._roster
+        elapsed = roster.check_elapsed(elapsed)
+        out = np.full(len(elapsed), -np.inf)
+        n = roster.n
+        if n:
+            out[:n] = np.where(roster.used[:n], self._urgency(slice(0, n), elapsed[:n], now), -np.inf)
+        return out
+
+    def select(
+        self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """The top k of `urgency`; of many slots only those are looked at that may have come so far.
+
+        Above 65,536 slots the first look, a lesson or a change of the cycle reaches all of them over several choices,
+        one for each 32,768 of them.
+        """
+        return self._select(self._roster.check_elapsed(elapsed)[: self._roster.n], now, eligible, k)
+
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        """The same choice; what has elapsed is worked out stretch by stretch, as it is looked at."""
+        return self._select(Since(self._roster.check_elapsed(last_seen), now), now, eligible, k)
+
+    def _select(
+        self, elapsed: NDArray[np.float64] | Since, now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        n = self._roster.n
+        free = eligible[:n] & self._roster.used[:n]
+        number = int(np.count_nonzero(free))
+        if k <= 0 or not number:
+            return np.empty(0, np.int64)
+        latest = self._settings.starvation_cycles * self._belief.cycle
+        looking = self._shortlist if self._shortlist.worth_it(number, k) else None
+        progress = self._progress(now)
+        never, late, mask = _gone_through(free, elapsed, latest, k, looking, progress)
+        if len(never) == k:  # equals, above all others: no need to look at a million of them
+            return never
+        if len(never) + len(late) >= k:
+            return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
+        self._sweep_where_all_has_changed()
+        if looking is None:
+            slots = np.flatnonzero(free)
+            return _first(slots, self._urgency(slots, elapsed[slots], now), k)
+        mask = self._shortlist.or_a_piece(mask, free, k)
+        slots = np.flatnonzero(mask)
+        value = self._urgency(slots, elapsed[slots], now)
+        if len(slots) < number and not self._shortlist.enough(value, k):
+            more = self._shortlist.more(mask, free, k)
+            if more is not mask:
+                slots = np.flatnonzero(more)
+                value = self._urgency(slots, elapsed[slots], now)
+        gap = self._gap(elapsed[slots], now)
+        self._shortlist.note(slots, elapsed[slots], gap, value, progress, k, number)
+        return _first(slots, value, k)
+
+    def _sweep_where_all_has_changed(self) -> None:
+        version, cycle = outlook = self._outlook()
+        if version != self._looked[0] or abs(cycle / self._looked[1] - 1.0) > _SAME_CYCLE:
+            self._shortlist.sweep()
+            self._looked = outlook
+
+    def _outlook(self) -> tuple[int, float]:
+        """What the indices of all sites hang on."""
+        return self._version + self._belief.version + self._belief.clock.version, self._belief.cycle
+
+    def _gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """The gap that counts for the index, float64[k] s. Interest decays by the ordinary clock."""
+        gap = _clipped(elapsed)
+        return gap if self._objective == "interest" else self._belief.clock.gap(gap, now)
+
+    def _progress(self, now: float) -> float:
+        """By how much `_gap` of any slot grows at most, as a reading (s)."""
+        return now if self._objective == "interest" else self._belief.clock.progress(now)
+
+    def _urgency(self, part: Part, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        """The urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
+        gap = _clipped(elapsed)
+        never = np.isposinf(elapsed)
+        value = self._index(part, self._gap(elapsed, now)) * self._roster.worth[part]
+        late = gap > self._settings.starvation_cycles * self._belief.cycle
+        if late.any():
+            value[late] = np.minimum(OVERDUE + gap[late] / self._belief.cycle, NEVER_POLLED / 2)
+        if never.any():
+            value[never] = NEVER_POLLED
+        return value
+
+    def _index(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The index of the slots in `part` for weight and cost 1, float64[k]."""
+        if self._objective != "interest":
+            return self._integrated(part, gap)
+        rows, decay = self._belief.faded_rows(part, gap), self._decay(part)
+        index = self._fading(part, gap, rows, decay)
+        longer = 1.0 + _LONGER * gap / self._belief.cycle
+        if not self._exploration.price:
+            return index * longer
+        worth = self._roster.worth[part]
+        with np.errstate(divide="ignore"):
+            price = (self._exploration.price / worth)[:, None]
+        better = self._mean(part, rows, lambda rates: np.maximum(rates / decay[:, None] - price, 0.0))
+        often = np.minimum(self._budget / self._roster.cost[part], decay)
+        polls = often * ahead(self._belief.observed[part]) * gap
+        return longer * self._exploration.with_claims(index, better, polls, worth)
+
+    def _decay(self, part: Part) -> NDArray[np.float64]:
+        """By how much per second news of the slots in `part` fades, float64[k]."""
+        life = self._roster.half_life[part]
+        return math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
+
+    def _fading(
+        self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32], decay: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The index under `interest` without claims, float64[k], of beliefs float32[k, K]."""
+        return np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
+
+    def _mean(
+        self, part: Part, rows: NDArray[np.float32], value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    ) -> NDArray[np.float64]:
+        """Expectation float64[k] of the value of the rate, by beliefs float32[k, K] and one rate for all together.
+
+        value: of rates in 1/s, float64[k, K] or [1, K].
+        """
+        belief, alike = self._belief, self._belief.alike
+        own = np.einsum("ij,ij->i", rows, value(belief.rates * belief.factor(part)[:, None]))
+        if alike.weight == 1.0:
+            return np.asarray(own)
+        return np.asarray(alike.weight * own + (1.0 - alike.weight) * (value(belief.rates[None]) @ alike.cells))
+
+    def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Expectation of `A(λ) g(λτ)` over the refined beliefs of the slots in `part`, float64[k], from the table.
+
+        For `changes` g of the certainty equivalent of λτ.
+        """
+        belief, table = self._belief, self._table()
+        out = np.empty(len(gap))
+        for at in range(0, len(gap), _ROWS_AT_A_TIME):
+            some = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
+            slots = some if isinstance(part, slice) else part[some]
+            row, beyond = grid.locate(belief.lattice, len(table), gap[some], belief.refinement.offset[slots])
+            rows = belief.faded_rows(slots, gap[some])
+            low = np.einsum("ij,ij->i", rows, table.take(row, 0))
+            high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
+            own = low + beyond * (high - low)
+            if self._objective == "freshness":
+                own = own / belief.factor(slots)
+            out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, gap[some])
+        return out / belief.rates[0] if self._objective == "freshness" else grid.g_of_hope(out)
+
+    def _table(self) -> NDArray[np.float32]:
+        lattice = self._belief.lattice
+        return grid.index_table(lattice.step, lattice.wide, self._objective)
+
+    def _with_all_alike(self, own: NDArray[np.floating], gap: NDArray[np.float64]) -> NDArray[np.floating]:
+        """The expectations `own` float[k], mixed with that under one rate for all, at gap float64[k] s."""
+        alike, table = self._belief.alike, self._table()
+        row, beyond = grid.locate(self._belief.lattice, len(table), gap, 0.0)
+        of_all = table @ alike.cells.astype(np.float32)
+        low, high = of_all.take(row), of_all.take(row + 1)
+        weight = np.float32(alike.weight)
+        return np.asarray(weight * own + (1 - weight) * (low + beyond * (high - low)))
+
+    def observe(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
+        for rows in _rounds(slots):
+            self._learn(slots[rows], elapsed[rows], evidence.take(rows), now)
+        self._shortlist.look_again(slots)
+
+    def _learn(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
+    ) -> None:
+        """From polls of distinct slots."""
+        if self._objective == "interest":
+            again = np.isfinite(elapsed)
+            polled = slots[again]
+            gap = _clipped(elapsed[again])
+            index = self._fading(polled, gap, self._belief.faded_rows(polled, gap), self._decay(polled))
+            index *= self._roster.worth[polled]
+            self._version += self._exploration.observe(index)
+        self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
+
+    def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
+        return self._urgency(self._roster.known(slots), np.asarray(elapsed, np.float64), now)
+
+    def rates(self) -> NDArray[np.float64]:
+        n = self._roster.n
+        return np.where(self._roster.used[:n], told_rates.mean_rates(self._belief, np.arange(n)), np.nan)
+
+    def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        return told_rates.mean_rates(self._belief, self._roster.known(slots))
+
+    def rate_interval(
+        self, slots: NDArray[np.int64], level: float = 0.9
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if not 0 < level < 1:
+            raise InvalidValueError("level", "between 0 and 1", level)
+        return told_rates.rate_interval(self._belief, self._roster.known(slots), level)
+
+    def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return told_rates.fine_posterior(self._belief, self._roster.known(slots))
+
+    def notes(self, slot: int) -> dict[str, str]:
+        return words(self._belief, slot)
+
+    def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        gap = _clipped(np.asarray(elapsed, np.float64))
+        return told_rates.change_probability(self._belief, self._roster.known(slots), gap)
+
+    def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+        gap = _clipped(np.asarray(elapsed, np.float64))
+        return told_rates.change_probabilities(self._belief, self._roster.known(slots), gap)
+
+    def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return self._belief.rows(self._roster.known(slots))
+
+    def shared_state(self) -> bytes:
+        return self._belief.shared("whittle", self._exploration.state())
+
+    def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
+        slots = self._roster.known(slots)
+        self._exploration.restore(self._belief.put_shared("whittle", shared_state, self._exploration.state()))
+        self._belief.put_rows(slots, site_state)
+        self._shortlist.clear()
+
+
+def _gone_through(
+    free: NDArray[np.bool_],
+    elapsed: NDArray[np.float64] | Since,
+    latest: float,
+    k: int,
+    shortlist: Shortlist | None,
+    progress: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
+    polled longer ago than `latest` s, int64[m]; which may stand high by the `shortlist`, where one is given, bool[n].
+
+    In one pass: to bring millions of moments from memory takes longer than what is done with them.
+    """
+    never: list[NDArray[np.int64]] = []
+    late: list[NDArray[np.int64]] = []
+    mask = np.zeros(len(free), np.bool_)
+    reached = np.float32(0.0) if shortlist is None else shortlist.reached(progress)
+    for part in rows_of(free):
+        gap, there = elapsed[part], free[part]
+        if shortlist is not None:
+            mask[part] = there & shortlist.may_stand(part, gap, reached, latest)
+        chosen = there & (gap > latest)
+        if not chosen.any():
+            continue
+        never.append(_named(part, chosen & (gap == np.inf)))
+        late.append(_named(part, chosen & (gap < np.inf)))
+        k -= len(never[-1])
+        if k <= 0:
+            never[-1] = never[-1][: len(never[-1]) + k]
+            break
+    none = np.empty(0, np.int64)
+    return np.concatenate([none, *never]), np.concatenate([none, *late]), mask
+
+
+def _named(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The chosen ones, bool[m], of the m slots in `part`."""
+    rows = np.flatnonzero(chosen)
+    return part.start + rows if isinstance(part, slice) else part[rows]
+
+
+def _first(slots: NDArray[np.int64], urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:
+    """Those of the slots with the k largest urgencies, of equal indices in another order than that of their slots."""
+    return slots[top(np.where(urgency < OVERDUE, urgency * tie_breaks(slots), urgency), k)]
+
+
+def _clipped(elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        return np.fmax(np.fmin(elapsed, LONGEST_GAP_S), 0.0)
+
+
+def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64] | slice]:
+    """Row sets in which no slot appears twice, the earlier appearances first."""
+    if len(slots) < 2 or np.unique(slots).size == len(slots):
+        return [slice(0, len(slots))]
+    order = np.argsort(slots, kind="stable")
+    fresh = np.r_[True, slots[order][1:] != slots[order][:-1]]
+    starts = np.flatnonzero(fresh)
+    nth = np.empty(len(slots), np.int64)
+    nth[order] = np.arange(len(slots)) - np.repeat(starts, np.diff(np.r_[starts, len(slots)]))
+    return [np.flatnonzero(nth == i) for i in range(int(nth.max()) + 1)]
