@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pollerd import quantities
 from pollerd.api.settings import ApiSettings
-from pollerd.daemon.settings import DaemonSettings
+from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.proxy import normalise_proxy, without_userinfo

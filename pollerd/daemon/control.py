@@ -11,27 +11,27 @@ import numpy as np
 import structlog
 
 from pollerd import allocation
-from pollerd.daemon.calibration import Calibration
-from pollerd.daemon.collection import CollectionOutlook, CollectionView
-from pollerd.daemon.dispatcher import Dispatcher
-from pollerd.daemon.explorer import Explorer
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.forecast import Forecast
-from pollerd.daemon.gate import BudgetGate
+from pollerd.daemon.allocation.explain import Outlook
+from pollerd.daemon.allocation.forecast import Forecast
+from pollerd.daemon.allocation.handover import Succession
+from pollerd.daemon.allocation.shadows import Shadows
+from pollerd.daemon.allocation.views import AllocationView, Explanation, Live, Status
+from pollerd.daemon.crawler.crawler import Explorer
+from pollerd.daemon.crawler.report import CollectionOutlook, CollectionView
 from pollerd.daemon.host_control import HostControl
-from pollerd.daemon.intake import Intake
-from pollerd.daemon.journal import Journal
-from pollerd.daemon.memories import Memories
-from pollerd.daemon.meter import Meter
-from pollerd.daemon.outlook import Outlook
-from pollerd.daemon.pacer import WritePacer
-from pollerd.daemon.quiet import note_quiet
-from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.settings import DaemonSettings, check_budget
-from pollerd.daemon.shadows import Shadows
-from pollerd.daemon.storage_health import StorageHealth
-from pollerd.daemon.succession import Succession
-from pollerd.daemon.views import AllocationView, Explanation, Live, Status
+from pollerd.daemon.polling.budget_gate import BudgetGate
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.polling.dispatcher import Dispatcher
+from pollerd.daemon.polling.outage_filter import Intake
+from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.polling.write_pacer import WritePacer
+from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.believed_unchanged import note_quiet
+from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.settings import DaemonSettings, check_budget
+from pollerd.daemon.state.site_cache import Memories
+from pollerd.daemon.state.storage_health import StorageHealth
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.model import Site, SiteSpec, differing

@@ -17,31 +17,31 @@ from numpy.typing import NDArray
 import pollerd
 from pollerd import allocation
 from pollerd.allocation import Allocator
-from pollerd.daemon.bookkeeper import Bookkeeper
-from pollerd.daemon.calibration import Calibration
+from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.control import Control
-from pollerd.daemon.dispatcher import Dispatcher
-from pollerd.daemon.explorer import Explorer
-from pollerd.daemon.faults import Faults
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.gate import BudgetGate
+from pollerd.daemon.crawler.concurrency import Pace
+from pollerd.daemon.crawler.crawler import Explorer
+from pollerd.daemon.crawler.page_reader import Reader
 from pollerd.daemon.gauges import Gauges
-from pollerd.daemon.intake import Intake
-from pollerd.daemon.journal import Journal
-from pollerd.daemon.lag import LagWatch
-from pollerd.daemon.memories import Memories
-from pollerd.daemon.meter import Meter
-from pollerd.daemon.pace import Pace
-from pollerd.daemon.pacer import WritePacer
-from pollerd.daemon.poller import Poller
-from pollerd.daemon.quiet import AT_ONCE, keep_quiet_known, note_all_quiet
-from pollerd.daemon.reader import Reader
-from pollerd.daemon.replay import Replay, catch_up
-from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.settings import DaemonSettings
-from pollerd.daemon.storage_health import RETRY_CAP_SECONDS, StorageHealth
-from pollerd.daemon.twins import Twins
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.polling.budget_gate import BudgetGate
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.polling.dispatcher import Dispatcher
+from pollerd.daemon.polling.outage_filter import Intake
+from pollerd.daemon.polling.poller import Poller
+from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.polling.write_pacer import WritePacer
+from pollerd.daemon.process.loop_lag import LagWatch
+from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.results.noise import Twins
+from pollerd.daemon.results.processor import Bookkeeper
+from pollerd.daemon.state.believed_unchanged import AT_ONCE, keep_quiet_known, note_all_quiet
+from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.settings import DaemonSettings
+from pollerd.daemon.state.site_cache import Memories
+from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS, StorageHealth
 from pollerd.discovery.fetchers import Learned
 from pollerd.discovery.topics import TopicSettings
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError

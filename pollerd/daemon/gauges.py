@@ -6,12 +6,12 @@ import asyncio
 import math
 import time
 
-from pollerd.daemon.collection import CollectionOutlook
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.forecast import Forecast
-from pollerd.daemon.gate import BudgetGate
-from pollerd.daemon.meter import Meter
-from pollerd.daemon.outlook import Outlook
+from pollerd.daemon.allocation.explain import Outlook
+from pollerd.daemon.allocation.forecast import Forecast
+from pollerd.daemon.crawler.report import CollectionOutlook
+from pollerd.daemon.polling.budget_gate import BudgetGate
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments

@@ -1,13 +1,13 @@
 """What other packages use of `pollerd.daemon`; they import it from there."""
 
-from pollerd.daemon.clock import SteadyClock
-from pollerd.daemon.collection import CollectionView
+from pollerd.daemon.allocation.views import AllocationView, Explanation, Live, Status
 from pollerd.daemon.control import OBJECTIVES, Control
+from pollerd.daemon.crawler.report import CollectionView
 from pollerd.daemon.daemon import Daemon
-from pollerd.daemon.gate import BudgetGate
-from pollerd.daemon.settings import BUDGET_MAX, BUDGET_MIN, DaemonSettings
-from pollerd.daemon.storage_health import StorageHealth
-from pollerd.daemon.views import AllocationView, Explanation, Live, Status
+from pollerd.daemon.polling.budget_gate import BudgetGate
+from pollerd.daemon.process.clock import SteadyClock
+from pollerd.daemon.state.settings import BUDGET_MAX, BUDGET_MIN, DaemonSettings
+from pollerd.daemon.state.storage_health import StorageHealth
 
 __all__ = [
     "BUDGET_MAX",

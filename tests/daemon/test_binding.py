@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import create
-from pollerd.daemon.binding import Binding, BindingWatch, binding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.meter import Meter
+from pollerd.daemon.allocation.binding import Binding, BindingWatch, binding
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.scheduling import Limit, SchedulingSettings, Waiting
 
 BUDGET = 5.0
@@ -103,8 +103,8 @@ def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.M
         now[0] += 0.1
         return Waiting(paused=1)
 
-    monkeypatch.setattr("pollerd.daemon.binding.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("pollerd.daemon.binding.waiting", slowly)
+    monkeypatch.setattr("pollerd.daemon.allocation.binding.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", slowly)
     fleet = Fleet(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
     watch = BindingWatch(fleet, Meter(), lambda: 0.0)
     for _ in range(12):
@@ -120,9 +120,9 @@ async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.Monkey
         threads.append(threading.get_ident())
         return Waiting(paused=len(threads))
 
-    monkeypatch.setattr("pollerd.daemon.binding.LONG", -1)
-    monkeypatch.setattr("pollerd.daemon.binding._SHARE", 1.0)
-    monkeypatch.setattr("pollerd.daemon.binding.waiting", count)
+    monkeypatch.setattr("pollerd.daemon.allocation.binding.LONG", -1)
+    monkeypatch.setattr("pollerd.daemon.allocation.binding._SHARE", 1.0)
+    monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", count)
     fleet = Fleet(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
     watch = BindingWatch(fleet, Meter(), lambda: 0.0)
     assert watch.now().reason == "1 paused"

@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.calibration import Calibration
+from pollerd.daemon.results.calibration import Calibration
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.forecast import Figures, Forecast, even_period
-from pollerd.daemon.quiet import note_quiet
+from pollerd.daemon.allocation.forecast import Figures, Forecast, even_period
+from pollerd.daemon.state.believed_unchanged import note_quiet
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.model import SiteSpec
 from pollerd.scheduling import Limit, SchedulingSettings
 from pollerd.scheduling.waiting import waiting

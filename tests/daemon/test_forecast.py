@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.calibration import Calibration
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.forecast import Forecast
-from pollerd.daemon.meter import Meter
-from pollerd.daemon.outlook import Outlook
+from pollerd.daemon.allocation.explain import Outlook
+from pollerd.daemon.allocation.forecast import Forecast
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
 from pollerd.telemetry import Instruments
@@ -47,7 +47,7 @@ def test_some_of_very_many_sites_tell_of_all(fleet: Fleet, objective: str, monke
     exact = whole.figures()
     wanted = [whole.period(slot) for slot in range(50)]
     assert wanted[:9] == exact.benefit.periods[:9].tolist(), "the tenth is paused: it is not among them"
-    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 900)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 900)
     partial = Forecast(fleet, lambda: objective, lambda: NOW)
     some = partial.figures()
     assert len(some.benefit.periods) == pytest.approx(900, abs=10)
@@ -76,8 +76,8 @@ async def test_the_curve_goes_through_the_best_split_and_bends_down(fleet: Fleet
 async def test_nobody_waits_for_the_next_curve_but_after_a_change(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pollerd.daemon.forecast._FRESH_SECONDS", 0.0)
-    monkeypatch.setattr("pollerd.daemon.forecast._CURVE_SHARE", np.inf)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast._FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast._CURVE_SHARE", np.inf)
     forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
     first = await forecast.curve()
     assert await forecast.curve() is first
@@ -106,7 +106,7 @@ def test_the_rank_among_very_many_is_estimated(fleet: Fleet, monkeypatch: pytest
     order = np.argsort(-urgency[:SITES])
     shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
     assert [found.rank for found in shown if found] == [1, 101, 2_001]
-    monkeypatch.setattr("pollerd.daemon.forecast.SAMPLE_SITES", 1_000)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 1_000)
     shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
     np.testing.assert_allclose([found.rank for found in shown if found], [1, 101, 2_001], atol=150)
     assert [found.urgency for found in shown if found] == urgency[order[[0, 100, 2_000]]].tolist()

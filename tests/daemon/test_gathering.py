@@ -6,8 +6,8 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.gathering import free_to_wait
+from pollerd.daemon.results.gathering import free_to_wait
+from pollerd.daemon.state.poll_result import Finding
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind
 from pollerd.scheduling import SchedulingSettings, SiteTable
 from pollerd.storage import SiteMemory

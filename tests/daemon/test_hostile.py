@@ -9,7 +9,7 @@ import time
 import pytest
 from aiohttp import web
 
-from pollerd.daemon import intake
+from pollerd.daemon.polling import outage_filter as intake
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Batch, CommitResult

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.judge import Judgement, Standing, judge
+from pollerd.daemon.results.transition import Judgement, Standing, judge
+from pollerd.daemon.state.poll_result import Finding
 from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import SiteMemory

@@ -7,9 +7,9 @@ import pytest
 
 from pollerd import columns
 from pollerd.allocation import create
-from pollerd.daemon import fleet as fleet_module
-from pollerd.daemon import forecast
-from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.allocation import forecast
+from pollerd.daemon.state import scheduler_state as fleet_module
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
 

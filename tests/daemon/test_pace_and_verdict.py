@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.daemon.pace import Pace
-from pollerd.daemon.verdict import MISSING, TRIES, PageStanding, Verdict, page_record, verdict
+from pollerd.daemon.crawler.concurrency import Pace
+from pollerd.daemon.crawler.page_transition import MISSING, TRIES, PageStanding, Verdict, page_record, verdict
 from pollerd.discovery.fetchers import Fixed, Learned
 from pollerd.discovery.reading import Reading
 from pollerd.discovery.topics import TopicSettings

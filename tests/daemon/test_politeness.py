@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from aiohttp.connector import Connection
 
-from pollerd.daemon import turns
+from pollerd.daemon.polling import host_reservations as turns
 from pollerd.fetching import FetchSettings
 from pollerd.fetching.client import Client
 from pollerd.model import OutcomeKind, SiteState

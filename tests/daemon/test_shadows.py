@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon import shadows as shadows_module
-from pollerd.daemon.views import ShadowView
+from pollerd.daemon.allocation import shadows as shadows_module
+from pollerd.daemon.allocation.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import PollColumns
 from tests.daemon.conftest import Running, Start
@@ -102,7 +102,8 @@ async def test_a_shadow_that_raises_is_dropped_and_the_polling_goes_on(
     async with start(allocator="whittle") as running:
         await running.add(*pages(origin))
         monkeypatch.setattr(
-            "pollerd.daemon.shadows.allocation.create", lambda name, *, budget, objective, rng: _Raising(budget)
+            "pollerd.daemon.allocation.shadows.allocation.create",
+            lambda name, *, budget, objective, rng: _Raising(budget),
         )
         await running.control.set_allocation(shadows=["uniform"])
         await until(lambda: shown(running)["uniform"].state == "dropped", PATIENCE_SECONDS)

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon.lag import LagWatch
+from pollerd.daemon.process.loop_lag import LagWatch
 from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, next_due
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start

@@ -12,8 +12,8 @@ from concurrent.futures import BrokenExecutor
 
 import pytest
 
-from pollerd.daemon import workshop as module
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.process import workers as module
+from pollerd.daemon.process.workers import Workshop
 from tests.support.origin import until
 
 
@@ -98,7 +98,7 @@ async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
 
 _DAEMON = """
 import asyncio, os, sys
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.process.workers import Workshop
 from tests.hostile.test_workshop import process
 
 async def main():

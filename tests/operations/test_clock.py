@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pollerd.daemon import SteadyClock
-from pollerd.daemon.clock import since_boot
+from pollerd.daemon.process.clock import since_boot
 from pollerd.model import OutcomeKind
 from pollerd.scheduling import SchedulingSettings
 from tests.daemon.conftest import Running, Start

@@ -16,9 +16,9 @@ from structlog.testing import CapturingLogger
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.faults import SITES_IN_A_ROW, Faults
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.judge import judge
+from pollerd.daemon.results.transition import judge
+from pollerd.daemon.state.faults import SITES_IN_A_ROW, Faults
+from pollerd.daemon.state.poll_result import Finding
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import Detection, Outcome, OutcomeKind, SiteState
 from pollerd.scheduling import HostTable
@@ -174,7 +174,7 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
 
-@pytest.mark.parametrize("part", ["pollerd.daemon.poller.Hops", "pollerd.daemon.robots.robots_url"])
+@pytest.mark.parametrize("part", ["pollerd.daemon.polling.poller.Hops", "pollerd.daemon.polling.robots_txt.robots_url"])
 async def test_a_poll_that_raises(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
 ) -> None:
@@ -232,7 +232,7 @@ async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkey
                 raise ZeroDivisionError(FAULT)
             return judge(finding, *rest)
 
-        monkeypatch.setattr("pollerd.daemon.bookkeeper.judge", judging)
+        monkeypatch.setattr("pollerd.daemon.results.processor.judge", judging)
         await assert_set_aside(running, b, f"ZeroDivisionError: {FAULT}")
         await assert_others_go_on(origin, running, "/a", "/c")
         assert {(await running.site(i)).state for i in (a, c)} == {SiteState.ACTIVE}
@@ -309,9 +309,9 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
 @pytest.mark.parametrize(
     "part",
     [
-        "pollerd.daemon.poller.Hops",
-        "pollerd.daemon.poller.detect",
-        "pollerd.daemon.robots.robots_url",
+        "pollerd.daemon.polling.poller.Hops",
+        "pollerd.daemon.polling.poller.detect",
+        "pollerd.daemon.polling.robots_txt.robots_url",
         "pollerd.scheduling.HostTable.allows",
     ],
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
-from pollerd.daemon.damage import put_right
+from pollerd.daemon.state.repair import put_right
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
 from pollerd.scheduling import (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import structlog
 
-from pollerd.daemon.finding import Finding
+from pollerd.daemon.state.poll_result import Finding
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import NO_ACCESS, Outcome, OutcomeKind
 from pollerd.storage import SiteMemory

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pollerd import quantities
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.meter import Meter
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.scheduling import Limit, SchedulingSettings, Waiting
 from pollerd.scheduling.standing import LONG
 from pollerd.scheduling.waiting import waiting

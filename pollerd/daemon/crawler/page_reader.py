@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from pollerd.daemon.faults import Faults
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.state.faults import Faults
 from pollerd.discovery.reading import Reading, read, recipe_of
 from pollerd.discovery.topics import TopicSettings
 from pollerd.model import Detection, Outcome

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.scheduling import LONGEST_TTL_SECONDS, Bounds, first_waits, waits
 
 AT_ONCE = 65_536

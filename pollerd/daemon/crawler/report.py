@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.model import PageState
 from pollerd.storage import CollectionStatus, Store
 

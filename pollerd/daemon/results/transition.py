@@ -6,7 +6,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pollerd.daemon.finding import Finding
+from pollerd.daemon.state.poll_result import Finding
 from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
 from pollerd.storage import ChangeDraft, PollRecord, SiteMemory

@@ -13,18 +13,18 @@ import structlog
 from msgspec.structs import replace
 
 from pollerd.allocation import EvidenceBatch
-from pollerd.daemon.calibration import Calibration
-from pollerd.daemon.explorer import Explorer
-from pollerd.daemon.faults import Faults
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.gathering import free_to_wait
-from pollerd.daemon.judge import REDIRECTS, Judgement, Standing, judge
-from pollerd.daemon.memories import Memories
-from pollerd.daemon.private import PrivateAddresses
-from pollerd.daemon.quiet import note_quiet, note_told_ttl
-from pollerd.daemon.twins import Twins
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.crawler.crawler import Explorer
+from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.results.gathering import free_to_wait
+from pollerd.daemon.results.noise import Twins
+from pollerd.daemon.results.private_addresses import PrivateAddresses
+from pollerd.daemon.results.transition import REDIRECTS, Judgement, Standing, judge
+from pollerd.daemon.state.believed_unchanged import note_quiet, note_told_ttl
+from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.site_cache import Memories
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
 from pollerd.model import STATE_CODE, Media, OutcomeKind, SiteState
 from pollerd.storage import Batch, Findings, HostRobots, HostUpdate, PollRecord, Store

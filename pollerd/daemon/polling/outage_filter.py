@@ -8,9 +8,9 @@ import time
 
 import structlog
 
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.journal import Journal
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.scheduling import LinkState, LinkWatch, hosts_that_must_fail
 from pollerd.telemetry import Instruments
 

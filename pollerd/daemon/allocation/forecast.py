@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.benefit import Benefit
 from pollerd.allocation.core.mixture import Mixture
 from pollerd.columns import stretches
-from pollerd.daemon.fleet import Fleet
+from pollerd.daemon.state.scheduler_state import Fleet
 
 _FRESH_SECONDS = 5.0
 _SMALL = 1_000

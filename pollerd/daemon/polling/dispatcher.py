@@ -11,20 +11,20 @@ from functools import partial
 import numpy as np
 import structlog
 
-from pollerd.daemon.faults import Faults
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.gate import BudgetGate
-from pollerd.daemon.intake import Intake
-from pollerd.daemon.lag import LagWatch
-from pollerd.daemon.memories import Memories
-from pollerd.daemon.meter import Meter
-from pollerd.daemon.pace import Pace
-from pollerd.daemon.pacer import WritePacer
-from pollerd.daemon.poller import Poller
-from pollerd.daemon.robots import RobotsKeeper, most_pending
-from pollerd.daemon.settings import DaemonSettings
-from pollerd.daemon.storage_health import StorageHealth
+from pollerd.daemon.crawler.concurrency import Pace
+from pollerd.daemon.polling.budget_gate import BudgetGate
+from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.polling.outage_filter import Intake
+from pollerd.daemon.polling.poller import Poller
+from pollerd.daemon.polling.robots_txt import RobotsKeeper, most_pending
+from pollerd.daemon.polling.write_pacer import WritePacer
+from pollerd.daemon.process.loop_lag import LagWatch
+from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.settings import DaemonSettings
+from pollerd.daemon.state.site_cache import Memories
+from pollerd.daemon.state.storage_health import StorageHealth
 from pollerd.discovery.fetchers import pause_s
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Outcome, OutcomeKind

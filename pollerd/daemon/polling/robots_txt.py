@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import structlog
 
-from pollerd.daemon.fleet import USER_AGENT_TOKEN, Fleet
-from pollerd.daemon.gate import BudgetGate
-from pollerd.daemon.journal import Journal
-from pollerd.daemon.settings import BUDGET_MIN
-from pollerd.daemon.turns import WAIT_SECONDS, Turns
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.polling.budget_gate import BudgetGate
+from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, Turns
+from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.scheduler_state import USER_AGENT_TOKEN, Fleet
+from pollerd.daemon.state.settings import BUDGET_MIN
 from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import RobotsText, backoff_seconds, lengthened, rules_allow, rules_delay

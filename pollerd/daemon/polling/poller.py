@@ -8,16 +8,16 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from pollerd.daemon.faults import Faults, reason
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.hops import Hops
-from pollerd.daemon.pace import Pace
-from pollerd.daemon.pacer import WritePacer
-from pollerd.daemon.reader import Reader
-from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.settings import DaemonSettings
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.crawler.concurrency import Pace
+from pollerd.daemon.crawler.page_reader import Reader
+from pollerd.daemon.polling.redirects import Hops
+from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.polling.write_pacer import WritePacer
+from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.state.faults import Faults, reason
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.detection import detect, heavy
 from pollerd.fetching import Fetcher, Request, own_headers
 from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators

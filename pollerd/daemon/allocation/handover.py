@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.replay import Replay
+from pollerd.daemon.allocation.replay import Replay
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.storage import Store
 
 _SETTINGS = ("weight", "cost", "half_life")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.robots import RobotsKeeper
-from pollerd.daemon.turns import WAIT_SECONDS, Turns
+from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, Turns
+from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.urls import host_of
 
 _UNSTORED_HOST = -1

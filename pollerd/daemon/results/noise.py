@@ -9,10 +9,10 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from pollerd.daemon.faults import Faults
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.workshop import Workshop
+from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_twins, outgrown, under_known_noise
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind

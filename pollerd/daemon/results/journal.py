@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import structlog
 
-from pollerd.daemon.bookkeeper import Bookkeeper, Entry
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.settings import DaemonSettings
-from pollerd.daemon.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS, StorageHealth
+from pollerd.daemon.results.processor import Bookkeeper, Entry
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.settings import DaemonSettings
+from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS, StorageHealth
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaError
 from pollerd.storage import Batch, HostRobots, PollRecord, Store
 from pollerd.telemetry import Instruments

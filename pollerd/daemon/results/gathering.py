@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from pollerd.daemon.finding import Finding
+from pollerd.daemon.state.poll_result import Finding
 from pollerd.model import OutcomeKind
 from pollerd.scheduling import SchedulingSettings, SiteTable
 

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate
-from pollerd.daemon.finding import Finding
-from pollerd.daemon.fleet import Fleet
-from pollerd.daemon.verdict import PageStanding, Verdict, page_record, verdict
+from pollerd.daemon.crawler.page_transition import PageStanding, Verdict, page_record, verdict
+from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.discovery.appraisal import Appraiser, FringeRows, discovered
 from pollerd.discovery.reading import Lead, Reading, words_of
 from pollerd.discovery.requests import RequestSettings

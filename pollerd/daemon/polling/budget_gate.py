@@ -9,7 +9,7 @@ import time
 
 from asyncio_throttle.throttler import Throttler
 
-from pollerd.daemon.settings import check_budget
+from pollerd.daemon.state.settings import check_budget
 
 _TOLERANCE_SECONDS = 0.02
 """How late a start may be without being lost: the gate catches up on stalls of the loop up to this long."""

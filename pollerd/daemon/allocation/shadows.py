@@ -20,11 +20,11 @@ import structlog
 from pollerd import allocation
 from pollerd.allocation import Allocator
 from pollerd.allocation.core.desired_periods import wished_periods
-from pollerd.daemon.fleet import Event, Fleet
-from pollerd.daemon.forecast import Belief, Forecast
-from pollerd.daemon.journal import Journal
-from pollerd.daemon.replay import Replay
-from pollerd.daemon.views import ShadowView
+from pollerd.daemon.allocation.forecast import Belief, Forecast
+from pollerd.daemon.allocation.replay import Replay
+from pollerd.daemon.allocation.views import ShadowView
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.scheduler_state import Event, Fleet
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
