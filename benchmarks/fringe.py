@@ -30,7 +30,8 @@ from scale import resident_kb
 from pollerd.discovery.appraisal import Appraiser, FringeRows
 from pollerd.discovery.requests import RequestSettings
 from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial, cursors
+from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial
+from pollerd.storage.encoding import cursors
 
 WEIGHT = 0.1
 PER_HOST, PAGES_PER_HOST = 2, 1_000

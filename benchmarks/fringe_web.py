@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pollerd.discovery.appraisal import Appraiser, FringeRows
 from pollerd.discovery.requests import RequestSettings
 from pollerd.storage import Store
-from pollerd.storage.fringe import url_key
+from pollerd.storage.crawler.frontier import url_key
 
 PIECE = 20_000
 PAGES_A_HOST = 50

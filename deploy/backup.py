@@ -27,7 +27,7 @@ from sqlalchemy.engine import URL
 from pollerd.config import load
 from pollerd.errors import PollerdError
 from pollerd.storage import StorageSettings
-from pollerd.storage.engine import Database, database_url, sqlite_path
+from pollerd.storage.db.engine import Database, database_url, sqlite_path
 
 _ASIDE = "pollerd_before_restore"
 

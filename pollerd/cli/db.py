@@ -11,7 +11,7 @@ from pollerd.cli.connection import WRONG
 from pollerd.cli.options import ConfigFile, Json
 from pollerd.cli.output import show_json
 from pollerd.config import load
-from pollerd.storage import migrate
+from pollerd.storage.db import migrate
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)
 

@@ -15,37 +15,30 @@ from sqlalchemy import Connection
 from pollerd.discovery.appraisal import FringeRows
 from pollerd.errors import SchemaError
 from pollerd.model import Change, HostOverride, PageState, Poll, Site, SiteSpec, SiteState
-from pollerd.storage import (
-    changes,
-    collection,
-    content_use,
-    history,
-    memories,
-    migrate,
-    restore,
-    retention,
-    runs,
-    schedule,
-)
-from pollerd.storage import hosts as stored_hosts
-from pollerd.storage.changes import ChangeFilter, ChangesRead, Content
-from pollerd.storage.collection import CollectionStatus, KnownPage
-from pollerd.storage.commit import Commit, check_batch
-from pollerd.storage.compression import Base, pack, pack_all, unpack_all
-from pollerd.storage.cursors import Order
-from pollerd.storage.engine import Database, database_url
-from pollerd.storage.fringe import Fringe
-from pollerd.storage.imports import SiteImport
-from pollerd.storage.news import News
-from pollerd.storage.page_values import Appraise, CollectionRow, Trial
-from pollerd.storage.pages import PageCommit
-from pollerd.storage.pruning import Pruning
-from pollerd.storage.restore import Admit, Restore
-from pollerd.storage.sealing import Seal, check_seals, seal_of
+from pollerd.storage.crawler import collection
+from pollerd.storage.crawler.collection import CollectionStatus, KnownPage
+from pollerd.storage.crawler.frontier import Fringe
+from pollerd.storage.crawler.link_context import fringe_rows
+from pollerd.storage.crawler.pages import PageCommit
+from pollerd.storage.crawler.values import Appraise, CollectionRow, Trial
+from pollerd.storage.db import migrate
+from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack_all
+from pollerd.storage.encoding.cursors import Order
+from pollerd.storage.encoding.encryption import Seal, check_seals, seal_of
+from pollerd.storage.polls import changes, content_use, history, retention, runs
+from pollerd.storage.polls import site_context as memories
+from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
+from pollerd.storage.polls.commit import Commit, check_batch
+from pollerd.storage.polls.notify import News
+from pollerd.storage.polls.pruning import Pruning
 from pollerd.storage.settings import StorageSettings
-from pollerd.storage.sites import Sites, count_sites, counts_by_state
-from pollerd.storage.statements import Statements
-from pollerd.storage.surroundings import fringe_rows
+from pollerd.storage.sites import hosts as stored_hosts
+from pollerd.storage.sites import restore, schedule
+from pollerd.storage.sites.imports import SiteImport
+from pollerd.storage.sites.restore import Admit, Restore
+from pollerd.storage.sites.sites import Sites, count_sites, counts_by_state
 from pollerd.storage.values import (
     AddResult,
     AllocationRow,

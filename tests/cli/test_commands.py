@@ -13,7 +13,8 @@ import pytest
 from pollerd import __version__
 from pollerd.api.settings import digest_of
 from pollerd.config import load
-from pollerd.storage import StorageSettings, migrate
+from pollerd.storage import StorageSettings
+from pollerd.storage.db import migrate
 from tests.support.origin import Origin, Page, until
 from tests.support.process import Ended, command, daemon_process
 

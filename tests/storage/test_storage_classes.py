@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.storage import Store
-from pollerd.storage.failures import mapped
+from pollerd.storage.db.failures import mapped
 
 PASSES, OURS = "passes", "ours"
 # Each class of the appendix "PostgreSQL Error Codes", and indented the codes that differ from their class.

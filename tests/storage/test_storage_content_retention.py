@@ -12,8 +12,10 @@ from sqlalchemy import Connection, event
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Change
-from pollerd.storage import Order, PruneResult, StorageSettings, Store, content_retention, steps
-from pollerd.storage.engine import Database, database_url
+from pollerd.storage import Order, PruneResult, StorageSettings, Store
+from pollerd.storage.db import steps
+from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.polls import content_retention
 from storage.samples import add, poll_all, query
 from storage.test_storage_leaning import change, edition
 
@@ -292,7 +294,7 @@ def test_how_far_the_busiest_come_down() -> None:
 
 
 async def test_a_round_is_wanted_once_much_has_come(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.pruning._GROWTH_BYTES", 1000)
+    monkeypatch.setattr("pollerd.storage.polls.pruning._GROWTH_BYTES", 1000)
     store = await open_with(url, content_cap_bytes=64_000)
     [site] = await add(store)
     wanted = asyncio.create_task(store.crowded())

@@ -6,9 +6,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pollerd.storage import Batch, StorageSettings, Store, steps
-from pollerd.storage.compression import Base, pack, pack_all, unpack, unpack_all
-from pollerd.storage.engine import Database, database_url
+from pollerd.storage import Batch, StorageSettings, Store
+from pollerd.storage.db import steps
+from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack, unpack_all
 from storage.samples import add, query, record
 
 PAGE = b"".join(b"line %d of the page\n" % number for number in range(100))

@@ -15,9 +15,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
-from pollerd.storage import StorageSettings, Store, migrate, steps
-from pollerd.storage.engine import Database, database_url
-from pollerd.storage.schema import metadata
+from pollerd.storage import StorageSettings, Store
+from pollerd.storage.db import migrate, steps
+from pollerd.storage.db.engine import Database, database_url
+from pollerd.storage.db.schema import metadata
 from storage.samples import add, poll_all, query
 
 

@@ -47,7 +47,7 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
 
 
 async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.schedule.PIECE", 3)
+    monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 3)
     sites = await add(store, 8, hosts=4)
     memories = await store.load_memories(sites)
     records = [record(memories[s], 1.0, learned=bytes([s])) for s in sites]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
-from pollerd.storage.schema import change, host, host_override, poll, site
+from pollerd.storage.db.schema import change, host, host_override, poll, site
 
 PIECE = 5_000
 

@@ -10,8 +10,8 @@ import numpy as np
 from sqlalchemy import Connection, Select, func, or_, select
 
 from pollerd.model import OutcomeKind, Poll, Redirect
-from pollerd.storage.cursors import Order, Position
-from pollerd.storage.schema import mask, poll
+from pollerd.storage.db.schema import mask, poll
+from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import Page, PollColumns
 
 

@@ -14,13 +14,13 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
-from pollerd.storage.failures import mapped
-from pollerd.storage.lock import FileLock
+from pollerd.storage.db.failures import mapped
+from pollerd.storage.db.lock import FileLock
 from pollerd.storage.settings import StorageSettings
 
 if TYPE_CHECKING:
-    from pollerd.storage.postgres import PostgresDatabase
-    from pollerd.storage.sqlite import SqliteDatabase
+    from pollerd.storage.db.postgres import PostgresDatabase
+    from pollerd.storage.db.sqlite import SqliteDatabase
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -174,13 +174,13 @@ class Database:
 
 
 def _sqlite(url: URL, path: Path | None, settings: StorageSettings) -> SqliteDatabase:
-    from pollerd.storage.sqlite import SqliteDatabase
+    from pollerd.storage.db.sqlite import SqliteDatabase
 
     return SqliteDatabase(url, path, settings)
 
 
 def _postgres(url: URL, settings: StorageSettings, exclusive: bool) -> PostgresDatabase:
-    from pollerd.storage.postgres import PostgresDatabase
+    from pollerd.storage.db.postgres import PostgresDatabase
 
     return PostgresDatabase(url, settings, exclusive=exclusive)
 

@@ -13,10 +13,10 @@ from zstandard import ZstdError
 
 from pollerd.errors import SchemaError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, SiteState
-from pollerd.storage.compression import unpack
-from pollerd.storage.hosts import read_override
-from pollerd.storage.salvage import Field, number
-from pollerd.storage.schema import host, host_override, learned, site, site_state, site_tag
+from pollerd.storage.db.schema import host, host_override, learned, site, site_state, site_tag
+from pollerd.storage.encoding.compression import unpack
+from pollerd.storage.encoding.row_repair import Field, number
+from pollerd.storage.sites.hosts import read_override
 from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
 
 PIECE = 20_000

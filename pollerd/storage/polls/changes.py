@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Select, func, select
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
-from pollerd.storage import cursors
-from pollerd.storage.compression import unpack_all
-from pollerd.storage.cursors import Order, Position
-from pollerd.storage.schema import change, content, site, site_tag
+from pollerd.storage.db.schema import change, content, site, site_tag
+from pollerd.storage.encoding import cursors
+from pollerd.storage.encoding.compression import unpack_all
+from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import Page
 
 _BEFORE, _AFTER = content.alias("before"), content.alias("after")

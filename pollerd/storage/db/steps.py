@@ -6,7 +6,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection
 
-from pollerd.storage.migrate import folder
+from pollerd.storage.db.migrate import folder
 
 
 def up(connection: Connection) -> None:

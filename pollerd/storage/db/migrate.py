@@ -8,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from pollerd.errors import SchemaError
-from pollerd.storage.engine import Database, database_url
+from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.settings import StorageSettings
 
 _HERE = Path(__file__).resolve().parent
@@ -41,7 +41,7 @@ async def bring_up(database: Database) -> None:
         return
     await database.lock()
     # Alembic takes 11 MB, for good, and is needed the first time only.
-    from pollerd.storage import steps
+    from pollerd.storage.db import steps
 
     await database.write(steps.up)
 

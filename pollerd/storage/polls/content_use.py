@@ -8,8 +8,8 @@ from __future__ import annotations
 from sqlalchemy import Connection, case, func, select, update
 
 from pollerd.model import Change
-from pollerd.storage.schema import content, content_total, content_use
-from pollerd.storage.statements import Statements
+from pollerd.storage.db.schema import content, content_total, content_use
+from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000
 """Contents that are counted in one transaction at most."""

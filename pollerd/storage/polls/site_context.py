@@ -9,12 +9,12 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import PermanentError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
-from pollerd.storage.compression import PackedRow
-from pollerd.storage.salvage import number
-from pollerd.storage.schema import content
-from pollerd.storage.sealing import Seal
-from pollerd.storage.statements import Statements, run
-from pollerd.storage.texts import spoken
+from pollerd.storage.db.schema import content
+from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.encoding.compression import PackedRow
+from pollerd.storage.encoding.encryption import Seal
+from pollerd.storage.encoding.row_repair import number
+from pollerd.storage.encoding.text_encoding import spoken
 from pollerd.storage.values import SiteMemory
 
 

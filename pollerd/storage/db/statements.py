@@ -37,8 +37,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeEngine
 
 from pollerd.model import NUMERIC_SETTINGS
-from pollerd.storage.rows import ForEachRow, columns_of
-from pollerd.storage.schema import (
+from pollerd.storage.db.rows import ForEachRow, columns_of
+from pollerd.storage.db.schema import (
     change,
     content,
     daemon_run,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection
 
-from pollerd.storage import content_retention, content_use, retention
-from pollerd.storage.content_retention import Dropped
-from pollerd.storage.engine import Database
+from pollerd.storage.db.engine import Database
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.polls import content_retention, content_use, retention
+from pollerd.storage.polls.content_retention import Dropped
 from pollerd.storage.settings import StorageSettings
-from pollerd.storage.statements import Statements
 from pollerd.storage.values import PruneResult
 
 _SPARE = 64

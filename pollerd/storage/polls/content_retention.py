@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, func, select, update
 
-from pollerd.storage.schema import content, content_total, content_use, site_state
-from pollerd.storage.statements import Statements
+from pollerd.storage.db.schema import content, content_total, content_use, site_state
+from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000
 """Contents that go in one transaction at most, or little more."""

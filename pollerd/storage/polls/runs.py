@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from pollerd.storage.rows import run_each
-from pollerd.storage.schema import allocation, daemon_run, learned, poll
-from pollerd.storage.statements import Statements
+from pollerd.storage.db.rows import run_each
+from pollerd.storage.db.schema import allocation, daemon_run, learned, poll
+from pollerd.storage.db.statements import Statements
 from pollerd.storage.values import AllocationRow, RunInfo
 
 _PIECE = 2_000

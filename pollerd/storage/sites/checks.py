@@ -6,7 +6,7 @@ import math
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
-from pollerd.storage.texts import storable
+from pollerd.storage.encoding.text_encoding import storable
 
 _USUAL = (1.0, 1.0, None, None, None, None)
 

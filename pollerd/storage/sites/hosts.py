@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Select, select, update
 
 from pollerd.errors import NotFoundError
 from pollerd.model import HostOverride, OutcomeKind, SiteState
-from pollerd.storage import cursors
-from pollerd.storage.salvage import number
-from pollerd.storage.schema import host, host_override, site_state
-from pollerd.storage.statements import Statements
+from pollerd.storage.db.schema import host, host_override, site_state
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.encoding import cursors
+from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.values import KnownHost, Page
 
 PIECE = 2_000

@@ -10,12 +10,12 @@ from sqlalchemy import Connection, func, select, update
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import Redirect, SiteState
-from pollerd.storage.compression import Packed, pack
-from pollerd.storage.pages import PageCommit
-from pollerd.storage.rows import run_each
-from pollerd.storage.schema import allocation, poll
-from pollerd.storage.statements import Statements, run
-from pollerd.storage.texts import storable, storable_word, verbatim
+from pollerd.storage.crawler.pages import PageCommit
+from pollerd.storage.db.rows import run_each
+from pollerd.storage.db.schema import allocation, poll
+from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.encoding.compression import Packed, pack
+from pollerd.storage.encoding.text_encoding import storable, storable_word, verbatim
 from pollerd.storage.values import Batch, CommitResult, CommittedChange, PollRecord
 
 ContentKey = tuple[int, bytes]

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, delete, exists, select
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, SiteSpec
-from pollerd.storage.checks import check_spec
-from pollerd.storage.rows import run_each
-from pollerd.storage.schema import deleted_url, host, site
-from pollerd.storage.sealing import Seal
-from pollerd.storage.statements import Statements, run
+from pollerd.storage.db.rows import run_each
+from pollerd.storage.db.schema import deleted_url, host, site
+from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.encoding.encryption import Seal
+from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.values import AddResult
 
 # Small enough that the event loop runs on between two pieces.

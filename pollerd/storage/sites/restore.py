@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from sqlalchemy import Connection, select
 
 from pollerd.model import Site
-from pollerd.storage.imports import SiteImport
-from pollerd.storage.schema import deleted_url
-from pollerd.storage.sites import Sites
-from pollerd.storage.statements import Statements
+from pollerd.storage.db.schema import deleted_url
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.sites.imports import SiteImport
+from pollerd.storage.sites.sites import Sites
 from pollerd.storage.values import NewSettings, RestoreResult, SiteRestore
 from pollerd.urls import host_of
 

@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, func, select, update
 
 from pollerd.model import PageState
-from pollerd.storage import cursors
-from pollerd.storage.schema import collection, page, page_host, page_link
+from pollerd.storage.db.schema import collection, page, page_host, page_link
+from pollerd.storage.encoding import cursors
 from pollerd.storage.values import Page
 
 PIECE = 5_000

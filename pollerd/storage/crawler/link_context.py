@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Executable, func, select, update
 
 from pollerd.discovery.appraisal import FringeRows
-from pollerd.storage.page_values import Appraise
-from pollerd.storage.rows import ForEachRow, run_each
-from pollerd.storage.schema import page, page_link
-from pollerd.storage.statements import ColumnSource, Statements, run
+from pollerd.storage.crawler.values import Appraise
+from pollerd.storage.db.rows import ForEachRow, run_each
+from pollerd.storage.db.schema import page, page_link
+from pollerd.storage.db.statements import ColumnSource, Statements, run
 
 FIRST_WORTH = 1e3
 """More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""

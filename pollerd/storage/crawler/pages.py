@@ -24,12 +24,12 @@ from sqlalchemy import (
 )
 
 from pollerd.model import PageState
-from pollerd.storage.fringe import Fringe, NewPage
-from pollerd.storage.page_values import Findings, LeadDraft, PageRecord
-from pollerd.storage.rows import columns_of, run_each
-from pollerd.storage.schema import collection, page, page_host, page_link, site
-from pollerd.storage.statements import ColumnSource, Statements, run
-from pollerd.storage.surroundings import Share
+from pollerd.storage.crawler.frontier import Fringe, NewPage
+from pollerd.storage.crawler.link_context import Share
+from pollerd.storage.crawler.values import Findings, LeadDraft, PageRecord
+from pollerd.storage.db.rows import columns_of, run_each
+from pollerd.storage.db.schema import collection, page, page_host, page_link, site
+from pollerd.storage.db.statements import ColumnSource, Statements, run
 
 SIBLINGS_MOST = 500
 """Pages of one brood that are valued anew when another of it was retrieved."""
