@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pollerd import quantities
-from pollerd.api.settings import ApiSettings
+from pollerd.api.http.settings import ApiSettings
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.errors import ConfigError, InvalidValueError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pollerd.api.settings import is_hash
+from pollerd.api.http.settings import is_hash
 from pollerd.errors import ConfigError, InvalidValueError
 
 PREFIX = "POLLERD_"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Depends
 
-from pollerd.api.parameters import json_body
-from pollerd.api.ports import Daemon
-from pollerd.api.shapes import Allocation, AllocationPatch
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.parameters import json_body
+from pollerd.api.http.schemas import Allocation, AllocationPatch
 
 router = APIRouter(prefix="/allocation", tags=["allocation"])
 

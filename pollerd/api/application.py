@@ -6,31 +6,24 @@ from fastapi import APIRouter, Depends, FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
-from pollerd.api import (
-    allocation,
-    changes,
-    collection,
-    collection_export,
-    diffs,
-    events,
-    exports,
-    feed,
-    health,
-    hosts,
-    imports,
-    openapi,
-    problems,
-    site_diff,
-    sites,
-)
-from pollerd.api.answer_headers import AnswerHeaders
-from pollerd.api.diffs import Comparer
-from pollerd.api.events import Streams
-from pollerd.api.gatekeeper import Gatekeeper
-from pollerd.api.parameters import known_query
-from pollerd.api.ports import ControlPort, Ports
-from pollerd.api.settings import ApiSettings
-from pollerd.api.tokens import Tokens
+from pollerd.api import allocation, health
+from pollerd.api.auth.answer_headers import AnswerHeaders
+from pollerd.api.auth.middleware import Gatekeeper
+from pollerd.api.auth.tokens import Tokens
+from pollerd.api.changes import atom as feed
+from pollerd.api.changes import diff_routes as diffs
+from pollerd.api.changes import events
+from pollerd.api.changes import routes as changes
+from pollerd.api.changes.diff_routes import Comparer
+from pollerd.api.changes.events import Streams
+from pollerd.api.collection import export as collection_export
+from pollerd.api.collection import routes as collection
+from pollerd.api.http import openapi, problems
+from pollerd.api.http.context import ControlPort, Ports
+from pollerd.api.http.parameters import known_query
+from pollerd.api.http.settings import ApiSettings
+from pollerd.api.sites import exports, hosts, imports, site_diff
+from pollerd.api.sites import routes as sites
 from pollerd.api.transfer import routes as transfer
 from pollerd.storage import Store
 

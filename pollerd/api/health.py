@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
-from pollerd.api.gatekeeper import KNOWN_CALLER
-from pollerd.api.ports import Daemon
-from pollerd.api.shapes import Health, Readiness
-from pollerd.api.tokens import Tokens
+from pollerd.api.auth.middleware import KNOWN_CALLER
+from pollerd.api.auth.tokens import Tokens
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.schemas import Health, Readiness
 from pollerd.errors import SchemaError
 
 router = APIRouter(tags=["health"])

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from pollerd.api.gatekeeper import PEER
-from pollerd.api.http_protocol import HttpProtocol
+from pollerd.api.auth.middleware import PEER
+from pollerd.api.http.protocol import HttpProtocol
 
 
 class _Proxied(ProxyHeadersMiddleware):

@@ -8,13 +8,14 @@ from http import HTTPStatus
 from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CollectorRegistry
 
-from pollerd.api import health, problems
+from pollerd.api import health
 from pollerd.api.application import Application
-from pollerd.api.events import Streams
-from pollerd.api.gatekeeper import Gatekeeper
-from pollerd.api.settings import ApiSettings
-from pollerd.api.shapes import Health, Readiness
-from pollerd.api.tokens import Tokens
+from pollerd.api.auth.middleware import Gatekeeper
+from pollerd.api.auth.tokens import Tokens
+from pollerd.api.changes.events import Streams
+from pollerd.api.http import problems
+from pollerd.api.http.schemas import Health, Readiness
+from pollerd.api.http.settings import ApiSettings
 from pollerd.errors import DatabaseUnavailableError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]

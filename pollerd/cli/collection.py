@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.api.formats import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
+from pollerd.api.sites.format_names import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
 from pollerd.cli.client import TIMEOUT_SECONDS
 from pollerd.cli.connection import daemon_at
 from pollerd.cli.files import by_suffix

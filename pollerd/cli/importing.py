@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollerd.api.formats import Format
+from pollerd.api.sites.format_names import Format
 from pollerd.cli.client import CallError, Client
 from pollerd.cli.progress import showing_progress
 from pollerd.errors import ConfigError, InvalidValueError

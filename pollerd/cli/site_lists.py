@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.api.formats import SUFFIXES, Format
+from pollerd.api.sites.format_names import SUFFIXES, Format
 from pollerd.cli.client import TIMEOUT_SECONDS
 from pollerd.cli.connection import WRONG, daemon_at
 from pollerd.cli.files import by_suffix

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pollerd.api.settings import Scope, hash_of
+from pollerd.api.http.settings import Scope, hash_of
 from pollerd.cli.options import Json
 from pollerd.cli.output import show_json
 

@@ -21,7 +21,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from pollerd.api import ApiServer, ApiSettings, Tokens, create_api
-from pollerd.api.events import Streams
+from pollerd.api.changes.events import Streams
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.scheduling import SchedulingSettings

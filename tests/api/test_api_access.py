@@ -9,8 +9,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from pollerd.api import ApiSettings, Scope, hash_of
-from pollerd.api.foreign_pages import foreign_page
-from pollerd.api.gatekeeper import MAX_BODY_BYTES
+from pollerd.api.auth.foreign_pages import foreign_page
+from pollerd.api.auth.middleware import MAX_BODY_BYTES
 from pollerd.errors import InvalidValueError
 
 from .conftest import Api, NewApi

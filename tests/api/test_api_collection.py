@@ -10,7 +10,8 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from pollerd.api import ApiSettings, graphml
+from pollerd.api import ApiSettings
+from pollerd.api.collection import graphml
 from pollerd.storage import Store
 from tests.support.collections import LEADS, SEEDS, fill
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.api import ApiSettings, ControlPort, create_api
-from pollerd.api.shapes import Allocation, Explanation
+from pollerd.api.http.schemas import Allocation, Explanation
 from pollerd.daemon import AllocationView, Control
 from pollerd.daemon import Explanation as ExplanationView
 

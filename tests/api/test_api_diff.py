@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pollerd.api import diffs
+from pollerd.api.changes import diff_routes as diffs
 from pollerd.model import Baseline, Media
 from pollerd.storage import Batch, StorageSettings
 

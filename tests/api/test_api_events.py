@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from pollerd.api import events
+from pollerd.api.changes import events
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import Batch, ChangeFilter, ChangesRead
 

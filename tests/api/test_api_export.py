@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.postgres import empty, postgres_database
 
 from pollerd.api import Format, check_spec, parse_list
-from pollerd.api.exports import _HEADS, _TAILS, _WRITERS
+from pollerd.api.sites.exports import _HEADS, _TAILS, _WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pollerd.api import ApiSettings
-from pollerd.api.settings import digest_of
-from pollerd.api.wrong_tokens import BURST, FAMILIAR_BURST, MOST_ADDRESSES, WrongTokens, counted_address
+from pollerd.api.auth.wrong_tokens import BURST, FAMILIAR_BURST, MOST_ADDRESSES, WrongTokens, counted_address
+from pollerd.api.http.settings import digest_of
 
 from .conftest import Api, NewApi
 

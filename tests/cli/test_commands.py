@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pollerd import __version__
-from pollerd.api.settings import digest_of
+from pollerd.api.http.settings import digest_of
 from pollerd.config import load
 from pollerd.storage import StorageSettings
 from pollerd.storage.db import migrate

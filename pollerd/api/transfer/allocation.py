@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from pollerd import allocation
-from pollerd.api.ports import Ports
+from pollerd.api.http.context import Ports
 from pollerd.api.transfer.document import Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault

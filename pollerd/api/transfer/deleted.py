@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Iterator
 
-from pollerd.api.ports import Ports
+from pollerd.api.http.context import Ports
 from pollerd.api.transfer.document import BLOCK, Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault

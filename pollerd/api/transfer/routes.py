@@ -11,8 +11,8 @@ from typing import Annotated, Any, BinaryIO, cast
 from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from pollerd.api.ports import Daemon, Ports
-from pollerd.api.shapes import RestoredSection, RestoreReport, SecretsMissing
+from pollerd.api.http.context import Daemon, Ports
+from pollerd.api.http.schemas import RestoredSection, RestoreReport, SecretsMissing
 from pollerd.api.transfer.document import Document, Writer, read_document
 from pollerd.api.transfer.sections import Counts, Section, sections
 from pollerd.api.transfer.sites import LEFT_OUT

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pollerd.api.ports import Ports
+from pollerd.api.http.context import Ports
 from pollerd.api.transfer.document import Blocks, Record
 from pollerd.api.transfer.vault import Vault
 

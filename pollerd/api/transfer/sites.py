@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from pollerd.api.access import FIELDS as ACCESS_FIELDS
-from pollerd.api.access import access_of
-from pollerd.api.exports import settings
-from pollerd.api.lists import FIELDS, spec_of
-from pollerd.api.ports import Ports
-from pollerd.api.specs import check_spec
+from pollerd.api.http.context import Ports
+from pollerd.api.http.limits import check_spec
+from pollerd.api.sites.access import FIELDS as ACCESS_FIELDS
+from pollerd.api.sites.access import access_of
+from pollerd.api.sites.exports import settings
+from pollerd.api.sites.list_formats import FIELDS, spec_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.shapes import Given, HostOverride, Moment
-from pollerd.api.times import parse_moment
+from pollerd.api.http.schemas import Given, HostOverride, Moment
+from pollerd.api.http.timestamps import parse_moment
 from pollerd.errors import InvalidValueError
 
 

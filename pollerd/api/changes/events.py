@@ -13,10 +13,10 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
-from pollerd.api.parameters import MAX_ID, Wanted
-from pollerd.api.ports import Daemon
-from pollerd.api.problems import RETRY_SECONDS, problem
-from pollerd.api.shapes import Change
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.parameters import MAX_ID, Wanted
+from pollerd.api.http.problems import RETRY_SECONDS, problem
+from pollerd.api.http.schemas import Change
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import ChangeFilter, Store
 

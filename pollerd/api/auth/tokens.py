@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from pollerd.api.settings import ApiSettings, Token
-from pollerd.api.wrong_tokens import is_among
+from pollerd.api.auth.wrong_tokens import is_among
+from pollerd.api.http.settings import ApiSettings, Token
 
 _REVOKED_KEPT = 64
 

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from pollerd import allocation, model
-from pollerd.api import access, specs
-from pollerd.api.ports import LiveView
-from pollerd.api.times import rfc3339
+from pollerd.api.http import limits as specs
+from pollerd.api.http.context import LiveView
+from pollerd.api.http.timestamps import rfc3339
+from pollerd.api.sites import access
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.model import Media, OutcomeKind, SiteState

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from pollerd.api.parameters import ChangeId, Cursor, GivenOrder, Limit, Wanted
-from pollerd.api.ports import Daemon
-from pollerd.api.shapes import Change, Listing
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.parameters import ChangeId, Cursor, GivenOrder, Limit, Wanted
+from pollerd.api.http.schemas import Change, Listing
 
 router = APIRouter(prefix="/changes", tags=["changes"])
 

@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 from fastapi import APIRouter, Request, Response
 
-from pollerd.api.parameters import Limit, Wanted
-from pollerd.api.ports import Daemon
-from pollerd.api.times import rfc3339
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.parameters import Limit, Wanted
+from pollerd.api.http.timestamps import rfc3339
 from pollerd.model import Change
 
 router = APIRouter(tags=["changes"])

@@ -11,11 +11,11 @@ from fastapi.responses import JSONResponse
 from msgspec.structs import replace
 
 from pollerd import model
-from pollerd.api import access
-from pollerd.api.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
-from pollerd.api.ports import Caller, Daemon, Ports
-from pollerd.api.problems import problem
-from pollerd.api.shapes import (
+from pollerd.api.http.context import Caller, Daemon, Ports
+from pollerd.api.http.limits import check_spec
+from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
+from pollerd.api.http.problems import problem
+from pollerd.api.http.schemas import (
     Change,
     Explanation,
     Listing,
@@ -27,7 +27,7 @@ from pollerd.api.shapes import (
     SiteSelection,
     redirect_proposal,
 )
-from pollerd.api.specs import check_spec
+from pollerd.api.sites import access
 from pollerd.model import SiteSpec, SiteState
 from pollerd.storage import SiteChanges
 from pollerd.urls import normalise_url

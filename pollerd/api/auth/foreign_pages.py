@@ -10,7 +10,7 @@ import re
 
 from starlette.datastructures import Headers
 
-from pollerd.api.settings import is_loopback
+from pollerd.api.http.settings import is_loopback
 
 _HOST = re.compile(r"(?P<name>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _ORIGIN = re.compile(r"https?://(?P<host>[^/?#@\\\s]+)", re.IGNORECASE)

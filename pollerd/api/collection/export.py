@@ -12,10 +12,10 @@ import orjson
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from pollerd.api import graphml
-from pollerd.api.collection import KnownPage, require_collection
-from pollerd.api.formats import CollectionFormat, CollectionPart
-from pollerd.api.ports import Daemon
+from pollerd.api.collection import graphml
+from pollerd.api.collection.routes import KnownPage, require_collection
+from pollerd.api.http.context import Daemon
+from pollerd.api.sites.format_names import CollectionFormat, CollectionPart
 from pollerd.storage import Store
 
 router = APIRouter(prefix="/collection", tags=["collection"])

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from pollerd.api import access, opml
-from pollerd.api.formats import MEDIA, Format
-from pollerd.api.specs import check_spec
+from pollerd.api.http.limits import check_spec
+from pollerd.api.sites import access, opml
+from pollerd.api.sites.format_names import MEDIA, Format
 from pollerd.errors import InvalidValueError
 from pollerd.list_document import Entry
 from pollerd.masking import masked, masked_line

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from pollerd import allocation
-from pollerd.api.openapi_examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
+from pollerd.api.http.openapi_examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
 
 Json = dict[str, Any]
 MEDIA_TYPE = "application/problem+json"

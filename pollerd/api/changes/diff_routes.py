@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from pollerd.api.parameters import ChangeId
-from pollerd.api.ports import Daemon
-from pollerd.api.problems import RETRY_SECONDS, problem
-from pollerd.api.rendering import Difference, Form, Pair, describe, plain
+from pollerd.api.changes.diff_render import Difference, Form, Pair, describe, plain
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.parameters import ChangeId
+from pollerd.api.http.problems import RETRY_SECONDS, problem
 from pollerd.errors import NotFoundError
 from pollerd.model import Change
 from pollerd.storage import Store

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from pollerd.api.imports import ListFormat, posted_lines
-from pollerd.api.lists import LIST_BODY, Line, may_name_a_site
-from pollerd.api.ports import Daemon
-from pollerd.api.shapes import FieldDifference, ListDifference, Rejection, SiteDifference
+from pollerd.api.http.context import Daemon
+from pollerd.api.http.schemas import FieldDifference, ListDifference, Rejection, SiteDifference
+from pollerd.api.sites.imports import ListFormat, posted_lines
+from pollerd.api.sites.list_formats import LIST_BODY, Line, may_name_a_site
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.model import Site, SiteSpec, differing

@@ -14,11 +14,11 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
-from pollerd.api.foreign_pages import foreign_page
-from pollerd.api.problems import ProblemResponse, problem
-from pollerd.api.settings import Scope, Token, digest_of
-from pollerd.api.tokens import RevokedError, Tokens
-from pollerd.api.wrong_tokens import WrongTokens, counted_address
+from pollerd.api.auth.foreign_pages import foreign_page
+from pollerd.api.auth.tokens import RevokedError, Tokens
+from pollerd.api.auth.wrong_tokens import WrongTokens, counted_address
+from pollerd.api.http.problems import ProblemResponse, problem
+from pollerd.api.http.settings import Scope, Token, digest_of
 
 METRICS_PATH = "/metrics"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", METRICS_PATH})

@@ -10,7 +10,7 @@ from typing import NoReturn
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from pollerd.api.specs import MAX_TAG_LENGTH, MAX_TAGS
+from pollerd.api.http.limits import MAX_TAG_LENGTH, MAX_TAGS
 from pollerd.errors import InvalidValueError
 
 NAMESPACE = "urn:pollerd:opml"

@@ -11,10 +11,10 @@ import orjson
 from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
-from pollerd.api import opml
-from pollerd.api.formats import Format
-from pollerd.api.lists import FIELDS
-from pollerd.api.ports import Daemon
+from pollerd.api.http.context import Daemon
+from pollerd.api.sites import opml
+from pollerd.api.sites.format_names import Format
+from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import Page, Store
 

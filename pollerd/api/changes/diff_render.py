@@ -10,9 +10,9 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.difference import Block, Kind, Purse, Span, compare, hunks, marks
-from pollerd.api.shapes import Moment
-from pollerd.api.times import rfc3339
+from pollerd.api.changes.diff import Block, Kind, Purse, Span, compare, hunks, marks
+from pollerd.api.http.schemas import Moment
+from pollerd.api.http.timestamps import rfc3339
 from pollerd.model import Change, Media
 from pollerd.storage import Content
 

@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.parameters import Cursor, Limit, Words
-from pollerd.api.ports import Daemon, Ports
-from pollerd.api.shapes import Listing, Moment
+from pollerd.api.http.context import Daemon, Ports
+from pollerd.api.http.parameters import Cursor, Limit, Words
+from pollerd.api.http.schemas import Listing, Moment
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState
 
