@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scale import Api, Process, daemon
 
-from pollerd.discovery.quality import recall_by_request
+from pollerd.crawling.control.quality import recall_by_request
 from pollerd.simulation.environments import traversals
 from pollerd.simulation.environments.topical_graph import GATED, TopicalGraph, generate
 from pollerd.simulation.environments.topical_life import LivingWeb

@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from scale import resident_kb
 
-from pollerd.discovery.appraisal import Appraiser, FringeRows
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.frontier_value import Appraiser, FringeRows
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
 from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial
 from pollerd.storage.encoding import cursors

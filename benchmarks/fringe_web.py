@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.discovery.appraisal import Appraiser, FringeRows
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.frontier_value import Appraiser, FringeRows
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.storage import Store
 from pollerd.storage.crawler.frontier import url_key
 

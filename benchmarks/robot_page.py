@@ -8,13 +8,13 @@ import statistics
 import time
 from collections.abc import Callable
 
+from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.links import PageLinks, page_links
+from pollerd.crawling.pages.reading import Reading, read, recipe_of
+from pollerd.crawling.pages.relevance import Topic, Vocabulary
+from pollerd.crawling.pages.traps import ShapeLimits, trap
+from pollerd.crawling.pages.url_canonical import without_visitor
 from pollerd.detection.html import visible_text
-from pollerd.discovery.links import PageLinks, page_links
-from pollerd.discovery.reading import Reading, read, recipe_of
-from pollerd.discovery.relevance import Topic, Vocabulary
-from pollerd.discovery.spelling import without_visitor
-from pollerd.discovery.topics import TopicSettings
-from pollerd.discovery.traps import ShapeLimits, trap
 from pollerd.model import Media, Outcome, OutcomeKind
 
 URL = "https://example.org/section/page.html"

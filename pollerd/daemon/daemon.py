@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 import pollerd
 from pollerd import allocation
 from pollerd.allocation import Allocator
+from pollerd.crawling.control.concurrency import Learned
+from pollerd.crawling.control.topics import TopicSettings
 from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.control import Control
 from pollerd.daemon.crawler.concurrency import Pace
@@ -42,8 +44,6 @@ from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.daemon.state.site_cache import Memories
 from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS, StorageHealth
-from pollerd.discovery.fetchers import Learned
-from pollerd.discovery.topics import TopicSettings
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.fetching import Fetcher
 from pollerd.scheduling import SchedulingSettings

@@ -12,7 +12,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pollerd.discovery.appraisal import FringeRows
+from pollerd.crawling.control.frontier_value import FringeRows
 from pollerd.errors import SchemaError
 from pollerd.model import Change, HostOverride, PageState, Poll, Site, SiteSpec, SiteState
 from pollerd.storage.crawler import collection

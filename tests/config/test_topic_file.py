@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pollerd.config import load
-from pollerd.discovery.topics import TopicSettings
+from pollerd.crawling.control.topics import TopicSettings
 from pollerd.errors import ConfigError, PollerdError
 from pollerd.topic_file import read_mission, read_seeds, read_topic
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from pollerd.crawling.control.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
-from pollerd.discovery.topics import TopicSettings
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.scheduling import SchedulingSettings

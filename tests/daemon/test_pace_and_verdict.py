@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pollerd.crawling.control.concurrency import Fixed, Learned
+from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.reading import Reading
 from pollerd.daemon.crawler.concurrency import Pace
 from pollerd.daemon.crawler.page_transition import MISSING, TRIES, PageStanding, Verdict, page_record, verdict
-from pollerd.discovery.fetchers import Fixed, Learned
-from pollerd.discovery.reading import Reading
-from pollerd.discovery.topics import TopicSettings
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
 from pollerd.storage import PollRecord, SiteMemory
 

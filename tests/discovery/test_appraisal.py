@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.discovery.appraisal import Appraiser, FringeRows, discovered, like_hub, path_depth
-from pollerd.discovery.local_states import LocalStates, Page
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.frontier_value import Appraiser, FringeRows, discovered, like_hub, path_depth
+from pollerd.crawling.control.link_features import LocalStates, Page
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
 SETTINGS = RequestSettings()

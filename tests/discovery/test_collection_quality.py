@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.discovery.quality import freshness, performance, quality, recall, recall_by_request
-from pollerd.discovery.rewards import Finding, reward
+from pollerd.crawling.control.quality import freshness, performance, quality, recall, recall_by_request
+from pollerd.crawling.control.rewards import Finding, reward
 from pollerd.errors import InvalidValueError
 
 

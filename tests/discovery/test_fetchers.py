@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.discovery.fetchers import FULL_QUEUE, QUEUE_COST, Aimd, FetcherController, Fixed, Learned, pause_s
+from pollerd.crawling.control.concurrency import (
+    FULL_QUEUE,
+    QUEUE_COST,
+    Aimd,
+    FetcherController,
+    Fixed,
+    Learned,
+    pause_s,
+)
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.response_queue import Phase, ResponseQueue, Tally
 

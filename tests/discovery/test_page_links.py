@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.discovery.directives import Directives, of_headers
-from pollerd.discovery.links import MOST_LINKS, Link, PageLinks, page_links
+from pollerd.crawling.pages.directives import Directives, of_headers
+from pollerd.crawling.pages.links import MOST_LINKS, Link, PageLinks, page_links
 
 URL = "https://example.org/a/b.html"
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.discovery.approximation import Approximation
-from pollerd.discovery.featured import FeaturedController, Judgement
-from pollerd.discovery.local_states import FRINGE, RETRIEVED, LocalStates, Page
-from pollerd.discovery.requests import RequestSettings
-from pollerd.discovery.rewards import Finding
-from pollerd.discovery.tabular import TabularController
+from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
+from pollerd.crawling.control.linear_q import Approximation
+from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LocalStates, Page
+from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawling.control.rewards import Finding
+from pollerd.crawling.control.tabular_controller import TabularController
 from pollerd.errors import InvalidValueError
 
 

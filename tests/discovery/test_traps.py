@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.discovery.spelling import without_visitor
-from pollerd.discovery.traps import ShapeLimits, is_calendar, shape, trap
+from pollerd.crawling.pages.traps import ShapeLimits, is_calendar, shape, trap
+from pollerd.crawling.pages.url_canonical import without_visitor
 from pollerd.errors import InvalidValueError
 
 HOST = "https://example.org"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments import traversals as by
 from pollerd.simulation.environments.topical_graph import AUTHORITY, GATED, HUB, STARTS, TopicalGraph, generate

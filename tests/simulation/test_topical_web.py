@@ -8,11 +8,11 @@ import aiohttp
 import numpy as np
 import pytest
 
+from pollerd.crawling.control.frontier_value import like_hub, path_depth
+from pollerd.crawling.pages.links import page_links
+from pollerd.crawling.pages.relevance import Topic, Vocabulary
+from pollerd.crawling.pages.traps import trap
 from pollerd.detection.html import visible_text
-from pollerd.discovery.appraisal import like_hub, path_depth
-from pollerd.discovery.links import page_links
-from pollerd.discovery.relevance import Topic, Vocabulary
-from pollerd.discovery.traps import trap
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.topical_graph import generate
 from pollerd.simulation.environments.topical_life import LivingWeb

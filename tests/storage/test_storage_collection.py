@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sqlalchemy import event
 from sqlalchemy.engine import Engine, make_url
 
-from pollerd.discovery.appraisal import FringeRows
+from pollerd.crawling.control.frontier_value import FringeRows
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage import Batch, Findings, KnownPage, LeadDraft, PageRecord, Store, Trial

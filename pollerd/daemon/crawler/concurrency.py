@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pollerd.discovery.fetchers import FetcherController
+from pollerd.crawling.control.concurrency import FetcherController
 
 _OPEN_MOST = 2
 """Permissions that may stand unused: more would be granted for a load that is no more."""

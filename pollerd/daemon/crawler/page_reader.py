@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
+from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.reading import Reading, read, recipe_of
 from pollerd.daemon.process.workers import Workshop
 from pollerd.daemon.state.faults import Faults
-from pollerd.discovery.reading import Reading, read, recipe_of
-from pollerd.discovery.topics import TopicSettings
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteMemory
 

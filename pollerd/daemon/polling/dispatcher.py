@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import structlog
 
+from pollerd.crawling.control.concurrency import pause_s
 from pollerd.daemon.crawler.concurrency import Pace
 from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.polling.budget_meter import Meter
@@ -25,7 +26,6 @@ from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.daemon.state.site_cache import Memories
 from pollerd.daemon.state.storage_health import StorageHealth
-from pollerd.discovery.fetchers import pause_s
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import PROBE_SECONDS, Chooser, next_due

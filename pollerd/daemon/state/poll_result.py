@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pollerd.discovery.reading import Reading
+from pollerd.crawling.pages.reading import Reading
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteMemory
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.discovery.quality import performance
+from pollerd.crawling.control.quality import performance
 from pollerd.simulation.environments.topical_graph import TopicalGraph
 
 

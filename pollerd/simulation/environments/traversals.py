@@ -9,12 +9,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.discovery.featured import FeaturedController, Judgement
-from pollerd.discovery.local_states import Page
-from pollerd.discovery.quality import performance, recall_by_request
-from pollerd.discovery.requests import RequestSettings
-from pollerd.discovery.rewards import Finding
-from pollerd.discovery.tabular import TabularController
+from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
+from pollerd.crawling.control.link_features import Page
+from pollerd.crawling.control.quality import performance, recall_by_request
+from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawling.control.rewards import Finding
+from pollerd.crawling.control.tabular_controller import TabularController
 from pollerd.simulation.environments.topical_graph import TopicalGraph
 
 Schedule = NDArray[np.int64]

@@ -29,7 +29,7 @@ from sqlalchemy import (
     update,
 )
 
-from pollerd.discovery.appraisal import FringeRows, discovered
+from pollerd.crawling.control.frontier_value import FringeRows, discovered
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage.crawler.link_context import FIRST_WORTH, PageRow, Surroundings, fringe_rows

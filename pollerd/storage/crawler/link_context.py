@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Executable, func, select, update
 
-from pollerd.discovery.appraisal import FringeRows
+from pollerd.crawling.control.frontier_value import FringeRows
 from pollerd.storage.crawler.values import Appraise
 from pollerd.storage.db.rows import ForEachRow, run_each
 from pollerd.storage.db.schema import page, page_link

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from pollerd.discovery.appraisal import FringeRows
+from pollerd.crawling.control.frontier_value import FringeRows
 from pollerd.model import PageState
 
 Appraise = Callable[[FringeRows], NDArray[np.float64]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pollerd.discovery.fetchers import QUEUE_COST, Aimd, FetcherController, Fixed, Learned
+from pollerd.crawling.control.concurrency import QUEUE_COST, Aimd, FetcherController, Fixed, Learned
 from pollerd.simulation.environments.response_queue import Phase, ResponseQueue, Tally
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
 from pollerd.simulation.experiments.results import Results

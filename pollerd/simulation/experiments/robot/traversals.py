@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments import traversals as by
 from pollerd.simulation.environments.topical_graph import TopicalGraph
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pollerd.discovery.featured import Judgement
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.feature_controller import Judgement
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments import traversals as by
 from pollerd.simulation.environments.topical_graph import TopicalGraph, generate
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell

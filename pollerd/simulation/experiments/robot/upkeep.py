@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.discovery.featured import FeaturedController, Judgement
-from pollerd.discovery.requests import Passive, RequestSettings
-from pollerd.discovery.rewards import Finding
+from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
+from pollerd.crawling.control.requests import Passive, RequestSettings
+from pollerd.crawling.control.rewards import Finding
 from pollerd.simulation.environments.topical_graph import TopicalGraph, generate
 from pollerd.simulation.environments.topical_life import LivingWeb
 from pollerd.simulation.environments.traversals import by_features, shown

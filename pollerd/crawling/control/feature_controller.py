@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.discovery.approximation import Approximation
-from pollerd.discovery.local_states import FRINGE, RETRIEVED, LocalStates, Page
-from pollerd.discovery.requests import RequestSettings
-from pollerd.discovery.rewards import Finding, reward
+from pollerd.crawling.control.linear_q import Approximation
+from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LocalStates, Page
+from pollerd.crawling.control.requests import RequestSettings
+from pollerd.crawling.control.rewards import Finding, reward
 from pollerd.errors import InvalidValueError
 
 _ASK, _LEAVE = 0, 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.discovery.approximation import Approximation
-from pollerd.discovery.local_states import DEEP, FRINGE, MANY
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.linear_q import Approximation
+from pollerd.crawling.control.link_features import DEEP, FRINGE, MANY
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
 _VERSION = b"appraiser 3\n"

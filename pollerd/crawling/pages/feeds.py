@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pollerd.crawling.pages.sitemaps import MOST_ENTRIES, Listed
 from pollerd.detection.feed import json_entries, xml_entries
-from pollerd.discovery.sitemaps import MOST_ENTRIES, Listed
 
 
 def read_feed(body: bytes) -> tuple[Listed, ...] | None:

@@ -9,8 +9,8 @@ from itertools import chain
 from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from pollerd.crawling.pages.directives import Directives, of_headers, of_words
 from pollerd.detection.tangle import tangled
-from pollerd.discovery.directives import Directives, of_headers, of_words
 from pollerd.errors import InvalidValueError
 from pollerd.urls import join_url
 

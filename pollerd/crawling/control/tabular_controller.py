@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from pollerd.discovery.requests import RequestSettings
+from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pollerd.discovery.stems import LANGUAGES
+from pollerd.crawling.pages.stems import LANGUAGES
 from pollerd.errors import InvalidValueError
 from pollerd.urls import host_of
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import Stemmer
 
-from pollerd.discovery.lately import Lately
+from pollerd.crawling.pages.memo import Lately
 
 _NOT_CUT = {"hindi", "nepali", "tamil", "yiddish"}
 """Written with signs that stand apart from letters: `relevance.terms` would cut words at them."""

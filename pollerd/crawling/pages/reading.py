@@ -9,15 +9,15 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
+from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.directives import of_headers
+from pollerd.crawling.pages.feeds import read_feed
+from pollerd.crawling.pages.links import page_links
+from pollerd.crawling.pages.relevance import Topic, Vocabulary
+from pollerd.crawling.pages.sitemaps import Listed, read_sitemap
+from pollerd.crawling.pages.url_canonical import without_visitor
 from pollerd.detection.charset import to_utf8
 from pollerd.detection.normalise import normalise
-from pollerd.discovery.directives import of_headers
-from pollerd.discovery.feeds import read_feed
-from pollerd.discovery.links import page_links
-from pollerd.discovery.relevance import Topic, Vocabulary
-from pollerd.discovery.sitemaps import Listed, read_sitemap
-from pollerd.discovery.spelling import without_visitor
-from pollerd.discovery.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Media, Outcome
 from pollerd.urls import join_url

@@ -11,8 +11,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from pollerd.discovery.lately import Lately
-from pollerd.discovery.stems import stems_of
+from pollerd.crawling.pages.memo import Lately
+from pollerd.crawling.pages.stems import stems_of
 from pollerd.errors import InvalidValueError
 
 TERMS = 1 << 18
