@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from sqlalchemy.engine import URL
 
-from pollerd.config import load
+from pollerd.app.config import load
 from pollerd.errors import PollerdError
 from pollerd.storage import StorageSettings
 from pollerd.storage.db.engine import Database, database_url, sqlite_path

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import typer
 
+from pollerd.app.environment import client_defaults, other_variables
 from pollerd.cli.client import Client, UnansweredError
 from pollerd.cli.text import clean
-from pollerd.environment import client_defaults, other_variables
 from pollerd.errors import PollerdError
 
 WRONG, REFUSED = 1, 2
@@ -50,6 +50,6 @@ def _check_other_variables() -> None:
     """A misspelled variable is an error here as it is for the daemon. The daemon's options are loaded only for that."""
     others = other_variables()
     if others:
-        from pollerd.config import check_variables
+        from pollerd.app.config import check_variables
 
         check_variables(others)

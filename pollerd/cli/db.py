@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from pollerd.app.config import load
 from pollerd.cli.connection import WRONG
 from pollerd.cli.options import ConfigFile, Json
 from pollerd.cli.output import show_json
-from pollerd.config import load
 from pollerd.storage.db import migrate
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)

@@ -19,12 +19,12 @@ import uvloop
 from rich.console import Console
 from rich.live import Live
 
-from pollerd import app as application
+from pollerd.app import serve as application
+from pollerd.app.config import Config, load
 from pollerd.cli.demo_json import in_json
 from pollerd.cli.demo_reading import Reader, Reading
 from pollerd.cli.demo_view import live_view, plain_line, print_final
 from pollerd.cli.output import show_json
-from pollerd.config import Config, load
 from pollerd.daemon import Control, SteadyClock
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.web import DemoWeb

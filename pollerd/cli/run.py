@@ -165,7 +165,7 @@ def run(
         "log_level": log_level,
     }
     with loading():  # here, so that --help need not
-        from pollerd import heap
+        from pollerd.app import gc_tuning as heap
 
         heap.before_loading()
         from pollerd.cli.serving import serve

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pollerd import app as application
+from pollerd.app import serve as application
+from pollerd.app.config import load
+from pollerd.app.topic_file import read_mission
+from pollerd.app.url_list import check_list
 from pollerd.cli.status import watch_status
-from pollerd.config import load
-from pollerd.listing import check_list
 from pollerd.telemetry import set_up_logs
 from pollerd.telemetry.terminal import StatusTerminal, redraws
-from pollerd.topic_file import read_mission
 
 
 def serve(flags: Mapping[str, Any], config: Path | None) -> None:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from pollerd.app.url_list import read_list
 from pollerd.cli.sites_diff import diff
-from pollerd.listing import read_list
 
 from .conftest import Api
 

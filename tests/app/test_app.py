@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pollerd.app import serve
-from pollerd.config import load
+from pollerd.app.config import load
+from pollerd.app.serve import serve
 from pollerd.daemon import AllocationView, Control
 from pollerd.errors import ConfigError, DatabaseInUseError, PollerdError, SchemaError
 from pollerd.model import SiteSpec

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pollerd import heap
+from pollerd.app import gc_tuning as heap
 
 
 async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:

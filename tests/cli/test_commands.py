@@ -12,7 +12,7 @@ import pytest
 
 from pollerd import __version__
 from pollerd.api.http.settings import digest_of
-from pollerd.config import load
+from pollerd.app.config import load
 from pollerd.storage import StorageSettings
 from pollerd.storage.db import migrate
 from tests.support.origin import Origin, Page, until

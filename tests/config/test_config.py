@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pollerd.api import ApiSettings, hash_of
-from pollerd.config import Config, Options, load
-from pollerd.environment import client_defaults
+from pollerd.app.config import Config, Options, load
+from pollerd.app.environment import client_defaults
 from pollerd.errors import ConfigError, InvalidValueError
 
 Loading = Callable[..., Config]

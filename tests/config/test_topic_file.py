@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.config import load
+from pollerd.app.config import load
+from pollerd.app.topic_file import read_mission, read_seeds, read_topic
 from pollerd.crawling.control.topics import TopicSettings
 from pollerd.errors import ConfigError, PollerdError
-from pollerd.topic_file import read_mission, read_seeds, read_topic
 
 
 def topic(tmp_path: Path, text: str) -> TopicSettings:

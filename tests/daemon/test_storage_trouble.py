@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
+from pollerd.app.url_list import read_list
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, DuplicateError, NotFoundError
-from pollerd.listing import read_list
 from pollerd.model import SiteSpec
 from pollerd.storage import SiteMemory, StorageSettings, Store
 from tests.daemon.conftest import Running, Start

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from pollerd.config import load
+from pollerd.app.config import load
 
 OWNERS = {
     "database_url": 10001,

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pollerd import __version__
-from pollerd.config import load
+from pollerd.app.config import load
 
 SERVICES = ("secrets", "postgres", "pollerd", "prometheus", "grafana")
 

@@ -11,8 +11,8 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
+from pollerd.app.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError
-from pollerd.listing import check_list, list_at_once, read_list
 from pollerd.model import Access, Credentials, Site, SiteSpec
 from pollerd.storage import StorageSettings, Store, new_key
 from tests.daemon.conftest import Running, Start

@@ -17,8 +17,8 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from pollerd.app import serve
-from pollerd.config import Config, load
+from pollerd.app.config import Config, load
+from pollerd.app.serve import serve
 from pollerd.daemon import Control
 from pollerd.storage import Store
 from tests.support.origin import Origin, Page, until

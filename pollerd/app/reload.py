@@ -10,11 +10,11 @@ from io import BytesIO
 import structlog
 
 from pollerd.api import Tokens
-from pollerd.config import Config
+from pollerd.app.config import Config
+from pollerd.app.url_list import list_at_once, read_list
 from pollerd.daemon import Daemon
 from pollerd.errors import PollerdError
 from pollerd.fetching import Fetcher
-from pollerd.listing import list_at_once, read_list
 from pollerd.storage import Store
 from pollerd.telemetry import set_up_logs
 
@@ -41,7 +41,7 @@ class Reload:
         self._config, self._again = config, again
         self._daemon, self._fetcher, self._store, self._tokens = daemon, fetcher, store, tokens
         self._wanted = asyncio.Event()
-        self._log = structlog.get_logger("pollerd.reload")
+        self._log = structlog.get_logger("pollerd.app.reload")
 
     def ask(self) -> None:
         """A reload is to be done soon; several that wait are done at once."""

@@ -17,19 +17,19 @@ import uvloop
 from prometheus_client import CollectorRegistry
 
 import pollerd
-from pollerd import heap
 from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api
-from pollerd.config import Config
+from pollerd.app import gc_tuning as heap
+from pollerd.app.config import Config
+from pollerd.app.environment import DEFAULT_URL
+from pollerd.app.reload import Reload
+from pollerd.app.startup import begun, served
+from pollerd.app.topic_file import read_mission
+from pollerd.app.url_list import read_list
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock, StorageHealth
-from pollerd.environment import DEFAULT_URL
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching import Fetcher, FetchSettings
-from pollerd.listing import read_list
-from pollerd.reload import Reload
-from pollerd.startup import begun, served
 from pollerd.storage import Store, check_place
 from pollerd.telemetry import Instruments
-from pollerd.topic_file import read_mission
 
 Watch = Callable[[Control], Awaitable[None]]
 Again = Callable[[], Config]

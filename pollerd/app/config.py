@@ -17,8 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pollerd import quantities
 from pollerd.api.http.settings import ApiSettings
+from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.daemon.state.settings import DaemonSettings
-from pollerd.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.proxy import normalise_proxy, without_userinfo
 from pollerd.fetching.settings import FetchSettings
