@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scale import Api, Process, daemon
 
+from pollerd.cli.demo.web.topical import TopicalWeb
 from pollerd.crawling.control.quality import recall_by_request
-from pollerd.simulation.environments import traversals
-from pollerd.simulation.environments.topical_graph import GATED, TopicalGraph, generate
-from pollerd.simulation.environments.topical_life import LivingWeb
-from pollerd.simulation.web.topical import TopicalWeb
+from pollerd.simulation.environments.topical_web import traversals
+from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGraph, generate
+from pollerd.simulation.environments.topical_web.life import LivingWeb
 
 SEED = 9_241
 """Webs of this benchmark: robots are made, tried and trained on those of other seeds."""

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pollerd.cli.demo.web.topical import TopicalWeb
 from pollerd.crawling.control.frontier_value import Appraiser
 from pollerd.crawling.control.link_features import LocalStates, Page
 from pollerd.crawling.control.quality import recall_by_request
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import recipe_of, topic_of
-from pollerd.simulation.environments import traversals
-from pollerd.simulation.environments.topical_graph import GATED, TopicalGraph, generate
-from pollerd.simulation.web.topical import TopicalWeb
+from pollerd.simulation.environments.topical_web import traversals
+from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGraph, generate
 
 SEED = 52_711
 """Webs of this benchmark, which are none of the other experiments'."""

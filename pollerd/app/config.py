@@ -20,7 +20,7 @@ from pollerd.api.http.settings import ApiSettings
 from pollerd.app.environment import PREFIX, SECRET_FILES, SECRETS, variable, variables, with_secrets_read
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.fetching.proxy import normalise_proxy, without_userinfo
+from pollerd.fetching.network.proxy import normalise_proxy, without_userinfo
 from pollerd.fetching.settings import FetchSettings
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.settings import StorageSettings

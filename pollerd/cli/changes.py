@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from pollerd import quantities
-from pollerd.cli.client import TIMEOUT_SECONDS, Client
-from pollerd.cli.connection import daemon_at
-from pollerd.cli.following import followed
-from pollerd.cli.named_sites import id_of
-from pollerd.cli.options import Json, Timeout, Token, Url
-from pollerd.cli.output import show_items, show_json
-from pollerd.cli.text import clean, clean_line
+from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.client.following import followed
+from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_items, show_json
+from pollerd.cli.common.text import clean, clean_line
+from pollerd.cli.sites.named import id_of
 
 _COLUMNS = ("id", "detected_at", "site_id", "url", "kind", "summary")
 

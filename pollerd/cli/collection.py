@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from pollerd.api.sites.format_names import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
-from pollerd.cli.client import TIMEOUT_SECONDS
-from pollerd.cli.connection import daemon_at
-from pollerd.cli.files import by_suffix
-from pollerd.cli.options import Json, Timeout, Token, Url
-from pollerd.cli.output import show_fields, show_items, show_json, write
+from pollerd.cli.client.client import TIMEOUT_SECONDS
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.files import by_suffix
+from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_fields, show_items, show_json, write
 from pollerd.model import PageState
 
 app = typer.Typer(help="What the topic robot of a running daemon has found.", no_args_is_help=True)

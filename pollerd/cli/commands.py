@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from pollerd import __version__
-from pollerd.cli.lazy_commands import Commands, group_of
+from pollerd.cli.common.lazy_commands import Commands, group_of
 
 COMMANDS: Commands = {
     "run": ("run:run", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
-    "demo": ("demo:demo", "Starts a small changing web on loopback and polls it live."),
-    "sites": ("site_commands:app", "The sites of a running daemon."),
+    "demo": ("demo.demo:demo", "Starts a small changing web on loopback and polls it live."),
+    "sites": ("sites.commands:app", "The sites of a running daemon."),
     "changes": ("changes:changes", "Lists the changes found, newest first."),
     "diff": ("changes:diff", "Shows what a change changed."),
     "export": ("transfer:export", "Writes all that was set."),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from pollerd.app.config import load
-from pollerd.cli.options import ConfigFile, Json
-from pollerd.cli.output import show_json, show_rows
+from pollerd.cli.common.options import ConfigFile, Json
+from pollerd.cli.common.output import show_json, show_rows
 
 app = typer.Typer(help="What is set, and where it came from.", no_args_is_help=True)
 

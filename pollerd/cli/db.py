@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from pollerd.app.config import load
-from pollerd.cli.connection import WRONG
-from pollerd.cli.options import ConfigFile, Json
-from pollerd.cli.output import show_json
+from pollerd.cli.client.connection import WRONG
+from pollerd.cli.common.options import ConfigFile, Json
+from pollerd.cli.common.output import show_json
 from pollerd.storage.db import migrate
 
 app = typer.Typer(help="The database's schema.", no_args_is_help=True)

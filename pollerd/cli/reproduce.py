@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.output import show_json, show_rows
-from pollerd.cli.progress import showing_progress
+from pollerd.cli.common.output import show_json, show_rows
+from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.experiments.catalogue import experiment, experiments
 from pollerd.simulation.experiments.experiment import Experiment, Size

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pollerd.allocation.registered import NAMES
-from pollerd.cli.loading import loading
+from pollerd.cli.common.loading import loading
 
 _POLLING = "Polling"
 _DAEMON = "Daemon"

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from pollerd import allocation
-from pollerd.cli.progress import showing_progress
+from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.histories import read_history
 from pollerd.simulation.environments.web import Policy

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from pollerd.api.http.settings import Scope, hash_of
-from pollerd.cli.options import Json
-from pollerd.cli.output import show_json
+from pollerd.cli.common.options import Json
+from pollerd.cli.common.output import show_json
 
 _BYTES = 32
 _SETTING = {Scope.WRITE: "token", Scope.READ: "read_token"}

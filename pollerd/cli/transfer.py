@@ -12,12 +12,12 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from pollerd.cli.client import TIMEOUT_SECONDS, CallError, Client
-from pollerd.cli.connection import daemon_at
-from pollerd.cli.importing import patience_for
-from pollerd.cli.options import Json, Timeout, Token, Url
-from pollerd.cli.output import show_json, show_rows
-from pollerd.cli.text import clean
+from pollerd.cli.client.client import TIMEOUT_SECONDS, CallError, Client
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_json, show_rows
+from pollerd.cli.common.text import clean
+from pollerd.cli.sites.importing import patience_for
 
 _OCTETS = "application/octet-stream"
 _MISSING_SHOWN = 20

@@ -3,12 +3,10 @@
 `detect` judges a response against a site's `Baseline`, `summarise` says what changed in one line.
 """
 
-from pollerd.detection.alike import alike
+from pollerd.detection.common_affix import alike
 from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
 from pollerd.detection.last_modified import parse_http_date
-from pollerd.detection.normalise import Normalised, normalise
-from pollerd.detection.summary import summarise
-from pollerd.detection.twins import (
+from pollerd.detection.noise.repeat_fetch import (
     HEAVY_UNDER_MASK_BYTES,
     learn_from_twins,
     noise_of,
@@ -16,6 +14,8 @@ from pollerd.detection.twins import (
     under_known_noise,
     without_noise,
 )
+from pollerd.detection.normalise import Normalised, normalise
+from pollerd.detection.summary import summarise
 
 __all__ = [
     "HEAVY_BYTES",

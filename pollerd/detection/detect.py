@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from pollerd.detection import items, last_modified
 from pollerd.detection.media import essence
+from pollerd.detection.noise.repeat_fetch import HEAVY_UNDER_MASK_BYTES, fingerprint_of
 from pollerd.detection.normalise import Normalised, normalise
-from pollerd.detection.twins import HEAVY_UNDER_MASK_BYTES, fingerprint_of
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Detection, Evidence, Media, Outcome, OutcomeKind
 

@@ -18,7 +18,7 @@ import xxhash
 
 from pollerd.detection import json
 from pollerd.detection.html import visible_text
-from pollerd.detection.tangle import swelling, tangled
+from pollerd.detection.parser_bombs import swelling, tangled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_FEED = "jsonfeed.org/version/"

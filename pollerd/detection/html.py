@@ -12,7 +12,7 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.markup import BLOCKS, text_of_plain
-from pollerd.detection.tangle import plain_text, tangled
+from pollerd.detection.parser_bombs import plain_text, tangled
 
 _UNSEEN = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
 # A form feed is white space to an HTML parser, so that it may stand anywhere (even between table rows, where text

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pollerd.detection import json
-from pollerd.detection.alike import alike
+from pollerd.detection.common_affix import alike
 from pollerd.detection.items import key_of, left_at_end
-from pollerd.detection.masks import MARK, MARK_END
-from pollerd.detection.twins import without_noise
+from pollerd.detection.noise import MARK, MARK_END
+from pollerd.detection.noise.repeat_fetch import without_noise
 from pollerd.model import Media
 from pollerd.wording import counted
 

@@ -26,11 +26,11 @@ from yarl import URL
 
 from pollerd import __version__
 from pollerd.fetching.decoding import ACCEPT_ENCODING
-from pollerd.fetching.proxy import Proxy
+from pollerd.fetching.network.proxy import Proxy
 from pollerd.fetching.response import Response
 from pollerd.fetching.settings import FetchSettings
-from pollerd.fetching.tls import ResumingContext, dialled, tls_of
-from pollerd.fetching.tls_sessions import Destination
+from pollerd.fetching.tls.context import ResumingContext, dialled, tls_of
+from pollerd.fetching.tls.sessions import Destination
 from pollerd.urls import host_of
 
 _ACCEPT = (

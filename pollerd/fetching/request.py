@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import hdrs
 
-from pollerd.fetching.proxy import basic
+from pollerd.fetching.network.proxy import basic
 from pollerd.model import Access, Validators
 
 NO_VALIDATORS = Validators()

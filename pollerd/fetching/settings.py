@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pollerd.errors import InvalidValueError
-from pollerd.fetching.proxy import normalise_proxy
+from pollerd.fetching.network.proxy import normalise_proxy
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
 from pollerd.model import HostOverride
-from pollerd.scheduling.robots import FRESH_SECONDS, RobotsShelf, RobotsText
+from pollerd.scheduling.robots_txt import FRESH_SECONDS, RobotsShelf, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
 SPACING_KEPT_SECONDS = 10.0

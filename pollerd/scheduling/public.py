@@ -5,10 +5,10 @@ from pollerd.scheduling.capacity import Crowding, Reach, reach, totals
 from pollerd.scheduling.choice import Choice, Chooser
 from pollerd.scheduling.due import next_due
 from pollerd.scheduling.hosts import HostTable
-from pollerd.scheduling.link import PROBE_SECONDS, LinkState, LinkWatch, hosts_that_must_fail
 from pollerd.scheduling.min_yield import Bounds, first_waits, waits
 from pollerd.scheduling.noise import NoiseCap
-from pollerd.scheduling.robots import RobotsText, rules_allow, rules_delay
+from pollerd.scheduling.outage import PROBE_SECONDS, LinkState, LinkWatch, hosts_that_must_fail
+from pollerd.scheduling.robots_txt import RobotsText, rules_allow, rules_delay
 from pollerd.scheduling.settings import LONGEST_TTL_SECONDS, SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.waiting import Limit, Waiting

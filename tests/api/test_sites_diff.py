@@ -12,7 +12,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from pollerd.app.url_list import read_list
-from pollerd.cli.sites_diff import diff
+from pollerd.cli.sites.diff import diff
 
 from .conftest import Api
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pollerd.cli.demo import demo
+from pollerd.cli.demo.demo import demo
 from pollerd.errors import InvalidValueError
 
 COMMAND = [sys.executable, "-W", "error", "-m", "pollerd", "demo"]

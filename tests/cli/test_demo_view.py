@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pollerd.cli.demo_reading import Reading, Row
-from pollerd.cli.demo_view import live_view, pick, plain_line, print_final, track
+from pollerd.cli.demo.sample import Reading, Row
+from pollerd.cli.demo.view import live_view, pick, plain_line, print_final, track
+from pollerd.cli.demo.web import Score
+from pollerd.cli.demo.web.sites import DemoSite, Kind, draw_sites
 from pollerd.daemon import Status
-from pollerd.simulation.web import Score
-from pollerd.simulation.web.sites import DemoSite, Kind, draw_sites
 
 
 def row(site: DemoSite, learned: float | None = 2.0) -> Row:

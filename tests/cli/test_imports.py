@@ -14,7 +14,7 @@ import pytest
 from pollerd import allocation
 from pollerd.allocation.registered import NAMES
 from pollerd.cli.commands import COMMANDS
-from pollerd.cli.site_commands import COMMANDS as SITES
+from pollerd.cli.sites.commands import COMMANDS as SITES
 from tests.support.process import environment
 
 HEAVY = frozenset({"aiohttp", "alembic", "asyncio", "fastapi", "numpy", "sqlalchemy", "structlog", "uvicorn", "uvloop"})

@@ -13,13 +13,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pollerd.detection import normalise
-from pollerd.detection.masks import NO_MASK, Mask, apply, from_bytes, learn, to_bytes
-from pollerd.detection.masks.alignment import Gap, crossings, gaps
-from pollerd.detection.masks.mask import RULES_MAX
-from pollerd.detection.masks.slots import MARK, MARK_END
-from pollerd.detection.masks.state import BYTES_MAX
-from pollerd.detection.masks.tokens import TokenKind, shape, tokens
-from pollerd.detection.masks.units import units
+from pollerd.detection.noise import NO_MASK, Mask, apply, from_bytes, learn, to_bytes
+from pollerd.detection.noise.alignment import Gap, crossings, gaps
+from pollerd.detection.noise.mask import RULES_MAX
+from pollerd.detection.noise.slots import MARK, MARK_END
+from pollerd.detection.noise.state import BYTES_MAX
+from pollerd.detection.noise.tokens import TokenKind, shape, tokens
+from pollerd.detection.noise.units import units
 from pollerd.errors import InvalidValueError
 
 HEAD = ["Acme weekly", "Home", "News", "Latest news", "Mayor opens bridge", "Price: 12"]

@@ -1,7 +1,7 @@
 import pytest
 
 from pollerd.detection.html import visible_text
-from pollerd.detection.tangle import plain_text, tangled
+from pollerd.detection.parser_bombs import plain_text, tangled
 
 DEEP = b"<div>" * 20_000
 COPIES = b"<p>" + b"".join(b"<b id=%d>" % i for i in range(2_000)) + b"<p>x" * 2_000

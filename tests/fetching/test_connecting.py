@@ -9,7 +9,7 @@ import uvloop
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import Fetcher, FetchSettings, Guard, Request
-from pollerd.fetching.guard import DENIED_ERRNO
+from pollerd.fetching.network.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
 
 from .conftest import Certificate, NewFetcher, Serve

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pollerd.fetching import Fetcher, FetchSettings, Request, client, guard
+from pollerd.fetching import Fetcher, FetchSettings, Request, client
+from pollerd.fetching.network import guard
 from pollerd.model import OutcomeKind
 from tests.support.nameserver import NameServer, look_up, name_server
 from tests.support.origin import Origin, Page

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pollerd.fetching import Request
-from pollerd.fetching.tls_sessions import Destination, SessionCache, SessionKey, TlsConnection
+from pollerd.fetching.tls.sessions import Destination, SessionCache, SessionKey, TlsConnection
 from pollerd.model import OutcomeKind
 from tests.support.proxy import proxied
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pollerd.simulation.web import DemoSite, Kind, Watched, score
-from pollerd.simulation.web.score import SLACK_SECONDS, detection_delays, uniform_finds
+from pollerd.cli.demo.web import DemoSite, Kind, Watched, score
+from pollerd.cli.demo.web.score import SLACK_SECONDS, detection_delays, uniform_finds
 
 
 def site(name: str, rate: float = 0.1) -> DemoSite:

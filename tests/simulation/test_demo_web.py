@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import yarl
 
+from pollerd.cli.demo.web import DemoSite, DemoWeb, Kind
+from pollerd.cli.demo.web.changes import bursty_times, poisson_times
+from pollerd.cli.demo.web.server import ROBOTS_TXT
+from pollerd.cli.demo.web.sites import draw_sites
 from pollerd.detection import detect
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Outcome, OutcomeKind
-from pollerd.simulation.web import DemoSite, DemoWeb, Kind
-from pollerd.simulation.web.changes import bursty_times, poisson_times
-from pollerd.simulation.web.server import ROBOTS_TXT
-from pollerd.simulation.web.sites import draw_sites
 
 START = 1_800_000_000.0
 HORIZON = 3_600.0

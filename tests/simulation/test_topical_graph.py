@@ -7,9 +7,9 @@ import pytest
 
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments import traversals as by
-from pollerd.simulation.environments.topical_graph import AUTHORITY, GATED, HUB, STARTS, TopicalGraph, generate
-from pollerd.simulation.environments.topical_life import LivingWeb
+from pollerd.simulation.environments.topical_web import traversals as by
+from pollerd.simulation.environments.topical_web.graph import AUTHORITY, GATED, HUB, STARTS, TopicalGraph, generate
+from pollerd.simulation.environments.topical_web.life import LivingWeb
 
 
 def web(pages: int = 2_000, number: int = 0, *, gated: bool = False) -> TopicalGraph:

@@ -8,15 +8,15 @@ import aiohttp
 import numpy as np
 import pytest
 
+from pollerd.cli.demo.web.topical import TopicalWeb
 from pollerd.crawling.control.frontier_value import like_hub, path_depth
 from pollerd.crawling.pages.links import page_links
 from pollerd.crawling.pages.relevance import Topic, Vocabulary
 from pollerd.crawling.pages.traps import trap
 from pollerd.detection.html import visible_text
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.topical_graph import generate
-from pollerd.simulation.environments.topical_life import LivingWeb
-from pollerd.simulation.web.topical import TopicalWeb
+from pollerd.simulation.environments.topical_web.graph import generate
+from pollerd.simulation.environments.topical_web.life import LivingWeb
 
 GRAPH = generate(200, np.random.SeedSequence((6, 1)))
 

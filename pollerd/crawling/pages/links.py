@@ -10,7 +10,7 @@ from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from pollerd.crawling.pages.directives import Directives, of_headers, of_words
-from pollerd.detection.tangle import tangled
+from pollerd.detection.parser_bombs import tangled
 from pollerd.errors import InvalidValueError
 from pollerd.urls import join_url
 

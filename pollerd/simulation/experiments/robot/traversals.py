@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.simulation.environments import traversals as by
-from pollerd.simulation.environments.topical_graph import TopicalGraph
+from pollerd.simulation.environments.topical_web import traversals as by
+from pollerd.simulation.environments.topical_web.graph import TopicalGraph
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import (

@@ -10,8 +10,8 @@ import numpy as np
 
 from pollerd.crawling.control.feature_controller import Judgement
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.simulation.environments import traversals as by
-from pollerd.simulation.environments.topical_graph import TopicalGraph, generate
+from pollerd.simulation.environments.topical_web import traversals as by
+from pollerd.simulation.environments.topical_web.graph import TopicalGraph, generate
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import KINDS, PAPER, WORDS, numbered_graph, run_number

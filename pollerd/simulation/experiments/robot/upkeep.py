@@ -12,9 +12,9 @@ import numpy as np
 from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
 from pollerd.crawling.control.requests import Passive, RequestSettings
 from pollerd.crawling.control.rewards import Finding
-from pollerd.simulation.environments.topical_graph import TopicalGraph, generate
-from pollerd.simulation.environments.topical_life import LivingWeb
-from pollerd.simulation.environments.traversals import by_features, shown
+from pollerd.simulation.environments.topical_web.graph import TopicalGraph, generate
+from pollerd.simulation.environments.topical_web.life import LivingWeb
+from pollerd.simulation.environments.topical_web.traversals import by_features, shown
 from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import KINDS, OPEN_WEB, PAPER, numbered_graph, run_number

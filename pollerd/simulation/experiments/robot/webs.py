@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pollerd.simulation.environments.topical_graph import GATED, SEED, Constants, TopicalGraph, generate
+from pollerd.simulation.environments.topical_web.graph import GATED, SEED, Constants, TopicalGraph, generate
 from pollerd.simulation.experiments import Size
 
 PAPER = "[C] O'Meara & Patel, A topic-specific web robot model based on restless bandits"

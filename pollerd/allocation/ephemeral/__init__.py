@@ -1,1 +1,0 @@
-"""Ephemeral content ([D], [E]): items lose their interest while they wait to be found."""

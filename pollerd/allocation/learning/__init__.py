@@ -1,1 +1,0 @@
-"""What the learning allocators share: rate grid, likelihoods, prior, forgetting."""

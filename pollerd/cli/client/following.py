@@ -1,0 +1,64 @@
+"""Following a daemon's changes as they come, over its event stream, across its restarts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from pollerd.cli.client.client import Client, UnansweredError
+from pollerd.cli.client.connection import say_wrong
+
+_SILENCE_SECONDS = 45.0
+"""The daemon says every 15 s that there is nothing new: a stream that is silent for three of them is gone."""
+_AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
+"""Before coming again after the first, second … breaking off in a row; then always the last."""
+
+
+def followed(daemon: Client, query: Mapping[str, str | None], last: int | None) -> Iterator[dict[str, Any]]:
+    """The changes after the one with id `last` (None: from now on), each once, for ever.
+
+    Where the stream breaks off it says so on standard error once, comes again and goes on where it was. Raises
+    `CallError` where the daemon cannot be reached at first, or refuses.
+    """
+    given = {name: value for name, value in query.items() if value is not None}
+    breaks, position = 0, None if last is None else str(last)
+    begun = False
+    while True:
+        try:
+            for event in _events(daemon, given, position):
+                begun, breaks, position = True, 0, event.id or position
+                if event.data:
+                    yield json.loads(event.data)
+            broken = UnansweredError("the daemon ended the stream")
+        except UnansweredError as error:
+            if not begun:
+                raise
+            broken = error
+        if not breaks:
+            say_wrong(UnansweredError(f"{broken}; trying again"))
+        time.sleep(_AGAIN_SECONDS[min(breaks, len(_AGAIN_SECONDS) - 1)])
+        breaks += 1
+
+
+class _Event(NamedTuple):
+    id: str
+    """What to come again with; empty: as before."""
+    data: str
+    """JSON of a change; empty: none."""
+
+
+def _events(daemon: Client, query: Mapping[str, str], position: str | None) -> Iterator[_Event]:
+    headers = {"Accept": "text/event-stream"}
+    if position is not None:
+        headers["Last-Event-ID"] = position
+    fields: dict[str, str] = {}
+    for raw in daemon.lines(f"/events?{urlencode(query)}", headers, timeout=max(_SILENCE_SECONDS, daemon.timeout)):
+        name, _, value = raw.decode("utf-8", "replace").rstrip("\r\n").partition(":")
+        if name:
+            fields[name] = value.removeprefix(" ")
+        elif fields:  # an empty line ends an event; what has no end is sent again
+            yield _Event(fields.get("id", ""), fields.get("data", ""))
+            fields = {}

@@ -1,0 +1,143 @@
+"""`pollerd demo`: a small changing web on loopback, polled live by the real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+import uvloop
+from rich.console import Console
+from rich.live import Live
+
+from pollerd.app import serve as application
+from pollerd.app.config import Config, load
+from pollerd.cli.common.output import show_json
+from pollerd.cli.demo.as_json import in_json
+from pollerd.cli.demo.sample import Reader, Reading
+from pollerd.cli.demo.view import live_view, plain_line, print_final
+from pollerd.cli.demo.web import DemoWeb
+from pollerd.daemon import Control, SteadyClock
+from pollerd.errors import InvalidValueError
+from pollerd.telemetry import set_up_logs
+
+_LOOK_SECONDS = 0.5
+_LINE_SECONDS = 5.0
+_PLAIN_WIDTH = 120
+_LONGEST_SECONDS = 86_400.0
+_SPACING_SECONDS = 0.5
+"""Between two requests to a host, and two polls of a site: the web is ours, and a demo is short."""
+_BACKOFF_SECONDS = 4.0
+_MARGIN_SECONDS = 60.0
+"""For so long the web goes on changing after the end, which may come late on a busy machine."""
+
+Show = Callable[[Reading], None]
+
+
+def demo(
+    seconds: Annotated[float, typer.Option("--for", help="How long, in seconds.")] = 60.0,
+    budget: Annotated[str, typer.Option(help="Polls per second, or 20/min, 300/h, 5000/d.")] = "8",
+    sites: Annotated[int, typer.Option(help="Number of sites, 12 to 200.")] = 36,
+    seed: Annotated[int | None, typer.Option(help="Draws the same web again.", min=0)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="What came out as JSON; progress goes to stderr.")] = False,
+) -> None:
+    """Starts a small changing web on loopback and polls it live: what was found beside what truly happened."""
+    if not 1 <= seconds <= _LONGEST_SECONDS:
+        raise InvalidValueError("for", f"seconds from 1 to {_LONGEST_SECONDS:g}", seconds)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks, no traceback
+    console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
+    last: Reading | None = None
+    web = DemoWeb(sites, np.random.default_rng(seed), horizon_seconds=seconds + _MARGIN_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="pollerd-demo-") as folder:
+        config = _config(Path(folder), budget)
+        with _showing(None if as_json else console, seconds) as show, contextlib.suppress(KeyboardInterrupt):
+            last = uvloop.run(_poll(config, web, seconds, show))
+    if last is None:
+        return
+    if as_json:
+        show_json(in_json(last))
+    else:
+        print_final(last, console)
+
+
+def _config(folder: Path, budget: str) -> Config:
+    """The daemon's settings; the environment's are none of the demo's business."""
+    config = load(
+        {
+            "urls": folder / "urls.txt",
+            "database": f"sqlite+aiosqlite:///{folder / 'demo.db'}",
+            "no_wait": True,
+            "listen": f"127.0.0.1:{_free_port()}",
+            "budget": budget,
+            "allow_private": True,
+            "host_interval": _SPACING_SECONDS,
+            "min_interval": _SPACING_SECONDS,
+        },
+        environ={},
+    )
+    return replace(config, scheduling=replace(config.scheduling, backoff_base_seconds=_BACKOFF_SECONDS))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Reading | None:
+    """Runs the web and the daemon in one loop, for so long or until SIGINT; returns the last look."""
+    clock = SteadyClock()
+    last: Reading | None = None
+
+    async def watch(control: Control) -> None:
+        nonlocal last
+        reader = Reader(web, control, f"http://{config.options.listen}/api/v1", clock)
+        ends = asyncio.get_running_loop().time() + seconds
+        over = False
+        while not over:
+            left = ends - asyncio.get_running_loop().time()
+            over = left <= _LOOK_SECONDS
+            await asyncio.sleep(min(max(left, 0.0), _LOOK_SECONDS))
+            reading = await reader.read()
+            if reading is not None:
+                last = reading
+                show(reading)
+
+    async with web:
+        urls = config.options.urls
+        if urls is not None:
+            urls.write_text("".join(f"{site.url}\n" for site in web.sites), encoding="utf-8")
+        await application.serve(config, watch)
+    return last
+
+
+@contextlib.contextmanager
+def _showing(console: Console | None, seconds: float) -> Iterator[Show]:
+    """Live on a terminal, a line every few seconds elsewhere; None: on stderr. Only warnings are logged."""
+    aside = console is None
+    if console is not None and console.is_terminal:
+        with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:
+            set_up_logs("text", "warning")
+            yield lambda reading: live.update(live_view(reading, seconds, console), refresh=True)
+        return
+    set_up_logs("text", "warning")
+    shown_at = 0.0
+    typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", err=aside)
+
+    def line(reading: Reading) -> None:
+        nonlocal shown_at
+        if reading.elapsed >= shown_at + _LINE_SECONDS - _LOOK_SECONDS / 2:
+            shown_at = reading.elapsed
+            typer.echo(plain_line(reading), err=aside)
+
+    yield line

@@ -1,0 +1,214 @@
+"""How the demo looks: numbers, and each site's learned rate beside its true one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from pollerd.cli.demo.sample import Reading, Row
+from pollerd.wording import counted
+
+_TRACK_CELLS, _TRACK_CELLS_NARROW = 26, 20
+_TRACK_LOW, _TRACK_HIGH = 0.01, 60.0
+"""Changes per minute at the ends of the track."""
+_WIDE, _MIDDLE = 112, 98
+"""Columns of a terminal that shows everything, and of one that shows all but the interval in numbers; a narrower one
+goes without the site's address too."""
+_CHROME_LINES = 12
+"""Lines of the live view that are not rows of the table."""
+_LEGEND = Text.assemble(
+    ("◆", "cyan"), " true  ", ("●", "yellow"), " learned  ", ("◈", "green"), " both  ", ("─", "dim"), " 90 % interval"
+)
+
+
+def live_view(reading: Reading, seconds: float, console: Console) -> RenderableType:
+    """The view while it runs, cut to the terminal's size."""
+    shown = pick(reading.rows, max(console.height - _CHROME_LINES, 5))
+    parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
+    left_out = len(reading.rows) - len(shown)
+    if left_out:
+        parts.append(Text(f"  and {counted(left_out, 'more site')}; the table at the end shows all", style="dim"))
+    return Group(*parts)
+
+
+def plain_line(reading: Reading) -> str:
+    """One line for where there is no terminal."""
+    score, status = reading.score, reading.status
+    return (
+        f"{reading.elapsed:5.0f} s  {counted(status.polls, 'poll')} ({status.rate:.1f}/s)  "
+        f"{score.found} found of {counted(score.happened, 'change')}  median delay {_seconds(delay(reading))}  "
+        f"polls that found: {_share(score.share)} (uniform {_share(score.uniform_share)})"
+    )
+
+
+def summary(reading: Reading) -> RenderableType:
+    """What came of it, at the end."""
+    score, status = reading.score, reading.status
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row(
+        "polls",
+        f"{status.polls} in {reading.elapsed:.0f} s, of {counted(len(reading.rows), 'site')}, "
+        f"budget {status.budget:g}/s",
+    )
+    table.add_row(
+        "changes",
+        f"{score.happened} truly happened; {counted(score.found, 'poll')} found one; with those came {score.merged} "
+        f"earlier ones of the same page; {score.waiting} not found yet",
+    )
+    table.add_row("delay", f"{_seconds(delay(reading))} from a change to the poll that found it (median)")
+    table.add_row(
+        "use of polls",
+        f"{_share(score.share)} of the repeated polls found something; as many polls spread evenly: "
+        f"{_share(score.uniform_share)} expected on the same changes",
+    )
+    return table
+
+
+def print_final(reading: Reading, console: Console) -> None:
+    """The full table and the summary."""
+    console.print(rates_table(reading.rows, console.width))
+    console.print(summary(reading))
+
+
+def delay(reading: Reading) -> float:
+    """Median seconds from a change to the poll that found it; nan before the first."""
+    delays = reading.score.delays
+    return float(np.median(delays)) if len(delays) else math.nan
+
+
+def pick(rows: Sequence[Row], room: int) -> list[Row]:
+    """At most `room` rows, fastest first: those with a peculiarity, then ordinary ones from fast to slow evenly."""
+    by_rate = sorted(rows, key=lambda row: -row.true)
+    if len(by_rate) <= room:
+        return by_rate
+    kept = [row for row in by_rate if not row.site.kind.ordinary][:room]
+    ordinary = [row for row in by_rate if row.site.kind.ordinary]
+    places = np.linspace(0, len(ordinary) - 1, room - len(kept)).round().astype(int)
+    kept += [ordinary[i] for i in sorted(set(places.tolist()))]
+    return sorted(kept, key=lambda row: -row.true)
+
+
+def rates_table(rows: Sequence[Row], width: int) -> Table:
+    """Learned against true, a row a site, fastest first, for a terminal of `width` columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold", caption=_LEGEND, caption_justify="left")
+    length = _TRACK_CELLS if width >= _MIDDLE else _TRACK_CELLS_NARROW
+    if width >= _MIDDLE:
+        table.add_column("site", overflow="ellipsis")
+    table.add_column("kind", style="dim", no_wrap=True)
+    table.add_column("true/min", justify="right", style="cyan", no_wrap=True)
+    table.add_column("learned", justify="right", style="yellow", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column("interval", justify="center", style="dim", no_wrap=True)
+    table.add_column(_scale(length), no_wrap=True)
+    table.add_column("polls", justify="right", no_wrap=True)
+    table.add_column("found", justify="right", no_wrap=True)
+    for row in sorted(rows, key=lambda row: -row.true):
+        table.add_row(*_cells(row, length, width >= _WIDE)[-len(table.columns) :])
+    return table
+
+
+def track(row: Row, length: int) -> Text:
+    """Interval, learned and true rate on a logarithmic scale of `length` cells."""
+    cells, styles = ["·"] * length, ["dim"] * length
+    if not _known(row):
+        return Text("·" * length, style="dim")
+    if row.low is not None and row.high is not None:
+        for i in range(_place(row.low, length), _place(row.high, length) + 1):
+            cells[i], styles[i] = "─", "yellow dim"
+    true = _place(row.true, length)
+    cells[true], styles[true] = "◆", "cyan"
+    if row.learned is not None:
+        learned = _place(row.learned, length)
+        cells[learned], styles[learned] = ("◈", "green") if learned == true else ("●", "yellow")
+    return Text.assemble(*zip(cells, styles, strict=True))
+
+
+def _known(row: Row) -> bool:
+    """Whether anything was learned of the site itself."""
+    return row.learned is not None and row.polls > 1 and row.state != "blocked"
+
+
+def _cells(row: Row, length: int, with_interval: bool) -> list[RenderableType]:
+    always, known = math.isinf(row.true), _known(row)
+    state = "" if row.state == "active" else f" {row.state.replace('_', ' ')}"
+    interval = f"{_rate(row.low)} – {_rate(row.high)}" if known and row.low is not None else "–"
+    found = (str(row.found), "green" if row.found else "dim")
+    return [
+        row.site.address,
+        Text.assemble(str(row.site.kind), (state, "red")),
+        "always" if always else _rate(row.true),
+        _rate(row.learned) if known else "–",
+        *([interval] if with_interval else []),
+        track(row, length),
+        str(row.polls),
+        Text.assemble(found, "       " if always else f" of {row.happened:<3}"),
+    ]
+
+
+def _place(rate: float, length: int) -> int:
+    """The cell of a rate on the track."""
+    if rate <= _TRACK_LOW:
+        return 0
+    part = math.log(min(rate, _TRACK_HIGH) / _TRACK_LOW) / math.log(_TRACK_HIGH / _TRACK_LOW)
+    return min(int(part * length), length - 1)
+
+
+def _scale(length: int) -> Text:
+    low, high = f"{_TRACK_LOW:g}", f"{_TRACK_HIGH:g}/min"
+    return Text(low + high.rjust(length - len(low)), style="dim")
+
+
+def _header(reading: Reading, seconds: float) -> RenderableType:
+    grid = Table.grid(expand=True, padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(ratio=1)
+    grid.add_column(no_wrap=True, justify="right")
+    bar = ProgressBar(total=seconds, completed=min(reading.elapsed, seconds))
+    grid.add_row(Text(" pollerd demo", style="bold"), bar, f"{reading.elapsed:.0f} of {seconds:g} s, Ctrl-C ends ")
+    return grid
+
+
+def _tiles(reading: Reading) -> RenderableType:
+    score, status = reading.score, reading.status
+    grid = Table.grid(expand=True)
+    tiles = (
+        ("polls", f"{status.polls}", f"{status.rate:.1f} of {status.budget:g}/s"),
+        ("changes found", f"{score.found}", f"of {score.happened}"),
+        ("delay", _seconds(delay(reading)), "median"),
+        ("polls that hit", _share(score.share), f"even {_share(score.uniform_share)}"),
+    )
+    for _ in tiles:
+        grid.add_column(ratio=1, no_wrap=True)
+    grid.add_row(*(_tile(*tile) for tile in tiles))
+    return grid
+
+
+def _tile(name: str, number: str, remark: str) -> Panel:
+    return Panel(
+        Text.assemble((number, "bold green"), "  ", (remark, "dim")), title=name, title_align="left", box=box.ROUNDED
+    )
+
+
+def _rate(per_minute: float | None) -> str:
+    if per_minute is None:
+        return "–"
+    digits = next((digits for bound, digits in ((0.1, 3), (10, 2), (100, 1)) if per_minute < bound), 0)
+    return f"{per_minute:.{digits}f}"
+
+
+def _seconds(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.1f} s"
+
+
+def _share(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.0f} %"

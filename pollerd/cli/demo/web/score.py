@@ -1,0 +1,115 @@
+"""How well changes were found, given when they truly happened, beside polling all sites equally often."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.cli.demo.web.sites import DemoSite
+
+SLACK_SECONDS = 0.05
+"""A poll is dated when it starts; the site answers a moment later, with what has changed up to then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What came of watching one site.
+
+    begin: when it first answered (epoch s): what changed before cannot be found, None: not yet. polls: how many there
+    were, the first included. found: moments (epoch s, ascending) of the polls that found it changed.
+    """
+
+    begin: float | None
+    polls: int
+    found: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Sums over all sites but those that are another at every request, unless said otherwise.
+
+    happened: true changes since each site's first answer. found: polls that found some. noticed: true changes that
+    those polls brought to light (two changes between two polls are found as one). delays: seconds from each noticed
+    change to the poll that brought it, float64[noticed]. share: of all repeated polls, the part that found something;
+    uniform_share: the part expected of as many polls spread equally over the same sites and time, given the same
+    true changes. Both shares include all sites; nan while no poll was a repeated one.
+    """
+
+    happened: int
+    found: int
+    noticed: int
+    delays: NDArray[np.float64]
+    share: float
+    uniform_share: float
+
+    @property
+    def merged(self) -> int:
+        """Changes that came to light together with a later one."""
+        return max(self.noticed - self.found, 0)
+
+    @property
+    def waiting(self) -> int:
+        """Changes that no poll has brought to light yet."""
+        return self.happened - self.noticed
+
+
+def score(
+    sites: Sequence[DemoSite], truth: Mapping[str, NDArray[np.float64]], watched: Mapping[str, Watched], now: float
+) -> Score:
+    """Scores what was found by `now` (epoch s). `truth` and `watched` go by URL; sites not watched are left out."""
+    seen = [(site, watched[site.url], _begin(watched[site.url])) for site in sites if site.url in watched]
+    seen = [row for row in seen if math.isfinite(row[2])]
+    tame = [row for row in seen if math.isfinite(row[0].true_rate_per_second)]
+    happened = [happened_since(truth[site.url], begin) for site, _, begin in tame]
+    delays = [detection_delays(changes, one.found) for changes, (_, one, _) in zip(happened, tame, strict=True)]
+    repeated = sum(one.polls - 1 for _, one, _ in seen)
+    period = sum(now - begin for _, _, begin in seen) / repeated if repeated else math.nan
+    uniform = sum(
+        (now - begin) / period
+        if math.isinf(site.true_rate_per_second)
+        else uniform_finds(happened_since(truth[site.url], begin), period, now)
+        for site, _, begin in seen
+    )
+    return Score(
+        happened=sum(map(len, happened)),
+        found=sum(len(one.found) for _, one, _ in tame),
+        noticed=sum(map(len, delays)),
+        delays=np.concatenate([np.empty(0), *delays]),
+        share=sum(len(one.found) for _, one, _ in seen) / repeated if repeated else math.nan,
+        uniform_share=uniform / repeated if repeated else math.nan,
+    )
+
+
+def happened_since(changes: NDArray[np.float64], begin: float) -> NDArray[np.float64]:
+    """The changes after `begin`."""
+    return changes[changes > begin]
+
+
+def detection_delays(changes: NDArray[np.float64], found: Sequence[float]) -> NDArray[np.float64]:
+    """Seconds from each change (ascending) to the first finding poll at or after it; changes not yet found are left
+    out. float64[k], k <= len(changes), each >= 0.
+    """
+    polls = np.asarray(found, np.float64)
+    nexts = np.searchsorted(polls, changes - SLACK_SECONDS)
+    noticed = nexts < len(polls)
+    return np.maximum(polls[nexts[noticed]] - changes[noticed], 0.0)
+
+
+def uniform_finds(changes: NDArray[np.float64], period: float, end: float) -> float:
+    """How many polls are expected to find something when a site is polled every `period` seconds (> 0) until `end`.
+
+    Exact for the given changes (ascending, up to `end`), over a first poll at a moment drawn evenly from one period:
+    a poll finds something when a change lies within the period before it, so each change is good for
+    min(time to the next change or the end, period) / period.
+    """
+    if not len(changes):
+        return 0.0
+    return float(np.minimum(np.diff(changes, append=end), period).sum() / period)
+
+
+def _begin(one: Watched) -> float:
+    return math.nan if one.begin is None else one.begin

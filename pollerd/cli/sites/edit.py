@@ -1,0 +1,92 @@
+"""`pollerd sites edit`: new settings for sites that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.connection import REFUSED, daemon_at
+from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.output import show_items, show_json
+from pollerd.cli.sites.named import Names, for_each
+
+_COLUMNS = ("id", "url", "weight", "cost", "tags", "min_interval", "max_interval", "min_yield", "half_life")
+_NONE = "none"
+
+
+def _seconds_or_none(text: str) -> str | float:
+    return _NONE if text == _NONE else duration(text)
+
+
+def _interval(help_: str) -> Any:
+    return typer.Option(help=help_, parser=_seconds_or_none, metavar=f"{DURATION}|{_NONE}")
+
+
+def edit(
+    sites: Names,
+    weight: Annotated[float | None, typer.Option(help="What one change is worth.")] = None,
+    cost: Annotated[float | None, typer.Option(help="What one poll costs of the budget.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="In place of all tags; may be given more than once.")] = None,
+    add_tag: Annotated[list[str] | None, typer.Option(help="One more tag; may be given more than once.")] = None,
+    remove_tag: Annotated[list[str] | None, typer.Option(help="One tag less; may be given more than once.")] = None,
+    min_interval: Annotated[Any, _interval("Shortest time between two polls; none: the daemon's.")] = None,
+    max_interval: Annotated[Any, _interval("Longest time between two polls; none: the daemon's.")] = None,
+    min_yield: Annotated[
+        str | None, typer.Option(help="No poll while a change is less likely, as 1%; none: the daemon's.")
+    ] = None,
+    half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
+    new_url: Annotated[str | None, typer.Option(help="Moves the site there: for one site only.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Changes settings of sites. What is left out stays, and so does what was learned, but for a new URL."""
+    given = {
+        "url": new_url,
+        "weight": weight,
+        "cost": cost,
+        "tags": tag,
+        "min_interval": min_interval,
+        "max_interval": max_interval,
+        "min_yield": min_yield,
+        "half_life": half_life,
+    }
+    patch = {name: None if value == _NONE else value for name, value in given.items() if value is not None}
+    more, less = add_tag or (), remove_tag or ()
+    _check(sites, patch, more, less)
+    with daemon_at(url, token, timeout) as daemon:
+        edited = (
+            site for _, site in for_each(daemon, sites, lambda site_id: _edited(daemon, site_id, patch, more, less))
+        )
+        if as_json:
+            show_json(edited)
+        else:
+            show_items(_COLUMNS, edited)
+
+
+def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], less: Sequence[str]) -> None:
+    wrong = None
+    if not patch and not more and not less:
+        wrong = "nothing to change: give a setting, as --weight 2"
+    elif "url" in patch and len(sites) > 1:
+        wrong = "--new-url moves one site, and several are named"
+    elif "tags" in patch and (more or less):
+        wrong = "--tag sets all tags: it goes with neither --add-tag nor --remove-tag"
+    if wrong is not None:
+        typer.echo(f"pollerd: {wrong}", err=True)
+        raise typer.Exit(REFUSED)
+
+
+def _edited(
+    daemon: Client, site_id: int, patch: dict[str, Any], more: Sequence[str], less: Sequence[str]
+) -> dict[str, Any]:
+    if more or less:
+        tags = daemon.call("GET", f"/sites/{site_id}")["tags"]
+        kept = [tag for tag in dict.fromkeys((*tags, *more)) if tag not in less]
+        patch = {**patch, "tags": kept}
+    site: dict[str, Any] = daemon.call("PATCH", f"/sites/{site_id}", patch)
+    return site

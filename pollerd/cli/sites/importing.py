@@ -1,0 +1,145 @@
+"""Sending a list of sites, or what a document says of them: in blocks, so that the daemon is never silent for long."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pollerd.api.sites.format_names import Format
+from pollerd.cli.client.client import CallError, Client
+from pollerd.cli.common.progress import showing_progress
+from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_entries
+from pollerd.wording import counted
+
+REJECTED_ENOUGH = 1_000
+_MOST_REJECTED = 100_000
+"""More the daemon does not tell of in one answer."""
+_BLOCK_LINES = 5_000
+"""As many as the daemon takes in one transaction: a fraction of a second."""
+_BYTES_A_SECOND = 100_000
+"""At least so much of a document that cannot be divided is taken in on a slow machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentList:
+    """A list as it goes to the daemon.
+
+    Documents go as JSON lines: they name secret files that only this machine has, and that no daemon should read for
+    a caller.
+    """
+
+    form: Format
+    data: bytes
+    numbers: Sequence[int] | None = None
+    """Of a document: the number of the site that each line is."""
+    refused: Sequence[dict[str, Any]] = ()
+    """Of a document: sites that cannot be sent, as the daemon would reject them."""
+
+    @property
+    def place(self) -> str:
+        """What its numbers count."""
+        return "line" if self.numbers is None else "entry"
+
+    def number(self, line: int) -> int:
+        """The number in the list of a line that was sent, from 1; 0 stays 0."""
+        return line if self.numbers is None or not 0 < line <= len(self.numbers) else self.numbers[line - 1]
+
+
+def list_of(data: bytes, form: str, folder: Path) -> SentList:
+    """The list in `data`, written as `form` says; names of secret files are relative to `folder`.
+
+    Raises `CallError` for a document that cannot be read as a whole.
+    """
+    if form not in DOCUMENTS:
+        return SentList(Format(form), data)
+    try:
+        entries = list(read_entries(data, form, folder))
+    except ConfigError as error:
+        raise CallError(str(error)) from error
+    lines, numbers, refused = list[str](), list[int](), list[dict[str, Any]]()
+    for number, entry in entries:
+        try:
+            line = _line(entry)
+        except InvalidValueError as error:
+            refused.append({"line": number, "reason": str(error)})
+        else:
+            lines.append(line)
+            numbers.append(number)
+    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused)
+
+
+def _line(entry: dict[str, Any] | InvalidValueError) -> str:
+    """A site of a document as a JSON line. Raises `InvalidValueError` for what cannot be one."""
+    if isinstance(entry, InvalidValueError):
+        raise entry
+    try:
+        return json.dumps(entry, default=str, allow_nan=False)
+    except (TypeError, ValueError) as error:  # dates may name fields, and YAML knows .nan
+        raise InvalidValueError("site", "texts, numbers and tables with names that are texts", NOT_SHOWN) from error
+
+
+def send_list(daemon: Client, sent: SentList, max_rejected: int = REJECTED_ENOUGH) -> dict[str, Any]:
+    """Imports the list; what became of it as `POST /sites/import` answers, with the line numbers of the whole list.
+
+    After `max_rejected` bad lines the rest is not sent. Raises `CallError`; what was sent before that is in, and
+    sending the list again adds nothing twice.
+    """
+    if sent.form is Format.OPML:  # a tree, of which no part stands alone
+        return _sent(daemon, sent.data, sent.form, max_rejected, patience_for(daemon, len(sent.data)))
+    lines = sent.data.splitlines(keepends=True)
+    total: dict[str, Any] = {"added": 0, "existing": 0, "rejected": list(sent.refused)}
+    total |= {"rejected_count": len(sent.refused), "lines_read": 0, "stopped": None}
+    with showing_progress("import", "lines") as told:
+        for before, block in _blocks(lines, with_header=sent.form is Format.CSV):
+            left = max_rejected - total["rejected_count"]
+            found = _sent(daemon, b"".join(block), sent.form, left, None) if left > 0 else None
+            if found is not None:
+                _add(total, found, before, sent)
+            if found is None or found["stopped"] is not None:
+                total["stopped"] = _stopped(total, sent.place)
+                break
+            told(min(before + len(block), len(lines)), len(lines))
+    total["rejected"].sort(key=lambda one: int(one["line"]))
+    return total
+
+
+def _add(total: dict[str, Any], found: dict[str, Any], before: int, sent: SentList) -> None:
+    """What became of one block, whose first line is `before` lines further on in what is sent."""
+    for rejected in found["rejected"]:
+        rejected["line"] = sent.number(before + rejected["line"])
+    for name in ("added", "existing", "rejected", "rejected_count"):
+        total[name] += found[name]
+    total["lines_read"] = sent.number(before + found["lines_read"])
+
+
+def _stopped(total: dict[str, Any], place: str) -> str:
+    rejected = counted(total["rejected_count"], f"bad {place}", None if place == "line" else "bad entries")
+    return f"{rejected}: read up to {place} {total['lines_read']}, no further; what was added stays"
+
+
+def patience_for(daemon: Client, size: int) -> float:
+    """Seconds that the daemon may be silent over a document of `size` bytes that is sent whole."""
+    return daemon.timeout + size / _BYTES_A_SECOND
+
+
+def _blocks(lines: list[bytes], *, with_header: bool) -> Iterator[tuple[int, list[bytes]]]:
+    """(what to add to its line numbers, lines) of each block; with the header before each. At least one block."""
+    head = lines[: _header_length(lines)] if with_header else []
+    rest = lines[len(head) :]
+    for start in range(0, max(len(rest), 1), _BLOCK_LINES):
+        yield start, [*head, *rest[start : start + _BLOCK_LINES]]
+
+
+def _header_length(lines: list[bytes]) -> int:
+    """How many lines there are up to the first that says something: the header."""
+    return next((n for n, line in enumerate(lines, 1) if line.removeprefix(b"\xef\xbb\xbf").strip()), 0)
+
+
+def _sent(daemon: Client, data: bytes, form: Format, max_rejected: int, patience: float | None) -> dict[str, Any]:
+    path = f"/sites/import?max_rejected={min(max_rejected, _MOST_REJECTED)}"
+    found: dict[str, Any] = daemon.upload(path, data, form.media, timeout=patience)
+    return found

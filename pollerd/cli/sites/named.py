@@ -1,0 +1,46 @@
+"""Sites as they are named on the command line: by id or URL, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client.client import CallError, Client, UnansweredError
+from pollerd.cli.client.connection import REFUSED, say_wrong
+from pollerd.errors import InvalidValueError
+from pollerd.urls import normalise_url
+
+Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Ids or URLs.")]
+Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
+
+
+def id_of(daemon: Client, site: str) -> int:
+    """The id of a site named by id or URL. Raises `CallError` where there is none."""
+    if site.isdecimal():
+        return int(site)
+    url = normalise_url(site)
+    for found in daemon.pages("/sites", {"q": url}):
+        if found["url"] == url:
+            return int(found["id"])
+    raise CallError(f"no such site: {url}")
+
+
+def for_each(daemon: Client, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+    """Does `act` to each of the sites: (id, what came of it). One that is refused is named, and stops no other.
+
+    Ends the command with exit code 2 after the last one where any was refused.
+    """
+    refused = False
+    for site in sites:
+        try:
+            site_id = id_of(daemon, site)
+            yield site_id, act(site_id)
+        except UnansweredError:
+            raise
+        except (CallError, InvalidValueError) as error:
+            refused = True
+            say_wrong(error)
+    if refused:
+        raise typer.Exit(REFUSED)

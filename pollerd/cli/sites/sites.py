@@ -1,0 +1,133 @@
+"""`pollerd sites`: the sites of a running daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.cli.sites.named import Name, Names, for_each, id_of
+from pollerd.model import SiteState
+
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
+_COLUMNS = ("id", "state", "url", "rate_per_day", "polls", "changes", "last_outcome", "last_poll_at", "tags")
+
+
+def _interval(help_: str) -> Any:
+    return typer.Option(help=help_, parser=duration, metavar=DURATION)
+
+
+def add(
+    sites: Annotated[list[str], typer.Argument(metavar="URL...")],
+    weight: Annotated[float, typer.Option(help="What one change is worth.")] = 1.0,
+    cost: Annotated[float, typer.Option(help="What one poll costs of the budget.")] = 1.0,
+    tag: Tags = None,
+    min_interval: Annotated[float | None, _interval("Shortest time between two polls, as 30s, 5m, 1.5h or 2d.")] = None,
+    max_interval: Annotated[float | None, _interval("Longest time between two polls.")] = None,
+    min_yield: Annotated[
+        str | None, typer.Option(help="No poll while a change is believed less likely, as 1% or 0.01.")
+    ] = None,
+    half_life: Annotated[float | None, _interval("For objective interest: when a change is worth half.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Adds sites; all get the same settings."""
+    settings = {
+        "weight": weight,
+        "cost": cost,
+        "tags": tag or [],
+        "min_interval": min_interval,
+        "max_interval": max_interval,
+        "min_yield": min_yield,
+        "half_life": half_life,
+    }
+    with daemon_at(url, token, timeout) as daemon:
+        added = [daemon.call("POST", "/sites", {"url": site, **settings}) for site in sites]
+        _show_list(added, as_json)
+
+
+def list_(
+    q: Annotated[str | None, typer.Option("--q", help="Part of the URL.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None,
+    state: Annotated[SiteState | None, typer.Option(help="Only sites in this state.")] = None,
+    host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(daemon.pages("/sites", {"q": q, "tag": tag, "state": state, "host": host}), as_json)
+
+
+def show(
+    site: Name, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Shows all of one site, and why it is polled as it is."""
+    with daemon_at(url, token, timeout) as daemon:
+        site_id = id_of(daemon, site)
+        found = daemon.call("GET", f"/sites/{site_id}")
+        found["explain"] = daemon.call("GET", f"/sites/{site_id}/explain")
+        if as_json:
+            show_json(found)
+        else:
+            show_fields({**found.pop("explain"), **found})
+
+
+def remove(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Removes sites with all that was recorded of them."""
+
+    with daemon_at(url, token, timeout) as daemon:
+        removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
+        if as_json:
+            show_json({"id": site_id, "removed": True} for site_id, _ in removed)
+        else:
+            for site_id, _ in removed:
+                typer.echo(f"removed {site_id}")
+
+
+def pause(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Stops the polling of sites until they are resumed."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "pause"), as_json)
+
+
+def resume(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Polls sites again that were paused, back off, or were gone."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "resume"), as_json)
+
+
+def poll(
+    sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Polls sites before all others, as soon as their hosts allow."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_list(_posted(daemon, sites, "poll"), as_json)
+
+
+def _posted(daemon: Client, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
+    """The sites, each after `what` was done to it."""
+    done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
+    return (site for _, site in done)
+
+
+def _show_list(sites: Iterable[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        show_json(sites)
+    else:
+        show_items(_COLUMNS, sites)

@@ -1,0 +1,148 @@
+"""What a gap between twins is: lines with noise in them, a block of any lines, or lines in another order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pollerd.detection.noise.alignment import Gap
+from pollerd.detection.noise.mask import TEMPLATES_MAX
+from pollerd.detection.noise.places import Page, Place, body
+from pollerd.detection.noise.template import Span, Template, template_of, twin_spans
+from pollerd.detection.noise.tokens import LONGEST_LINE, Token, TokenKind, tokens
+
+_TAKEN_APART_UNITS = 1_000
+"""A gap of more units is a block as a whole."""
+_NOISY = frozenset({TokenKind.MOMENT, TokenKind.AGO, TokenKind.NUMBER, TokenKind.CODE})
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyLine:
+    """Unit `at` of one twin, unit `twin_at` of the other, and what differs in it."""
+
+    at: int
+    twin_at: int
+    line: list[Token]
+    spans: list[Span]
+
+    @property
+    def template(self) -> Template:
+        """What it must look like."""
+        return template_of(self.line, self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyBlock:
+    """Units of one twin and of the other: in another order where `any_order`, else other units."""
+
+    place: Place
+    twin_place: Place
+    any_order: bool
+    templates: tuple[Template, ...] = field(default=())
+
+
+def noise_of(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
+    """What is noise in a gap, in order."""
+    ours, theirs = one.keys[gap.a_start : gap.a_end], other.keys[gap.b_start : gap.b_end]
+    if max(len(ours), len(theirs)) > _TAKEN_APART_UNITS:
+        return [_block(gap, any_order=Counter(ours) == Counter(theirs))]
+    common = Counter(ours) & Counter(theirs)
+    left, twin_left = _without(ours, common, gap.a_start), _without(theirs, common, gap.b_start)
+    if common or (len(left) > 1 and _outlines(left, one) != _outlines(twin_left, other)):
+        templates = _templates(left, twin_left, one, other)
+        if templates is not None:
+            return [_block(gap, any_order=True, templates=templates)]
+    return _in_place(gap, one, other)
+
+
+def _block(gap: Gap, *, any_order: bool, templates: tuple[Template, ...] = ()) -> NoisyBlock:
+    return NoisyBlock(Place(gap.a_start, gap.a_end), Place(gap.b_start, gap.b_end), any_order, templates)
+
+
+def _without(keys: Sequence[int], common: Counter[int], start: int) -> list[int]:
+    """The places of the units that are not paired, one for one, with the common ones."""
+    spare = Counter(common)
+    left = []
+    for at, key in enumerate(keys, start):
+        if spare[key]:
+            spare[key] -= 1
+        else:
+            left.append(at)
+    return left
+
+
+def _templates(left: Sequence[int], twin_left: Sequence[int], one: Page, other: Page) -> tuple[Template, ...] | None:
+    """Templates of the lines that differ in lines whose order differs, too; None where not all can be paired."""
+    outlines, twin_outlines = _outlines(left, one), _outlines(twin_left, other)
+    if Counter(outlines) != Counter(twin_outlines):
+        return None
+    by_outline = sorted(range(len(left)), key=outlines.__getitem__)
+    twin_by_outline = sorted(range(len(twin_left)), key=twin_outlines.__getitem__)
+    found: dict[Template, None] = {}
+    for mine, twin in zip(by_outline, twin_by_outline, strict=True):
+        noisy = _line(left[mine], twin_left[twin], one, other)
+        if noisy is None:
+            return None
+        found[noisy.template] = None
+    return tuple(found) if len(found) <= TEMPLATES_MAX else None
+
+
+def _outlines(places: Sequence[int], page: Page) -> list[bytes]:
+    """The lines without what is often noise."""
+    return [_outline(body(page.units[at])) for at in places]
+
+
+def _outline(line: bytes) -> bytes:
+    if len(line) > LONGEST_LINE:
+        return line
+    return b"".join(token.kind.encode() if token.kind in _NOISY else token.text for token in tokens(line))
+
+
+def _in_place(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
+    """The lines paired from the top and from the bottom; what fits no template is a block of any lines."""
+    size, twin_size = gap.a_end - gap.a_start, gap.b_end - gap.b_start
+    if size == twin_size:
+        return _paired(gap, one, other)
+    head: list[NoisyLine | NoisyBlock] = []
+    tail: list[NoisyLine | NoisyBlock] = []
+    start, twin_start, end, twin_end = gap.a_start, gap.b_start, gap.a_end, gap.b_end
+    while start < end and twin_start < twin_end:
+        noisy = _line(start, twin_start, one, other)
+        if noisy is None:
+            break
+        head.append(noisy)
+        start, twin_start = start + 1, twin_start + 1
+    while start < end and twin_start < twin_end:
+        noisy = _line(end - 1, twin_end - 1, one, other)
+        if noisy is None:
+            break
+        tail.append(noisy)
+        end, twin_end = end - 1, twin_end - 1
+    return [*head, _block(Gap(start, end, twin_start, twin_end), any_order=False), *reversed(tail)]
+
+
+def _paired(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
+    found: list[NoisyLine | NoisyBlock] = []
+    shift = gap.b_start - gap.a_start
+    for at in range(gap.a_start, gap.a_end):
+        if one.keys[at] == other.keys[at + shift]:
+            continue
+        noisy = _line(at, at + shift, one, other)
+        last = found[-1] if found else None
+        if noisy is not None:
+            found.append(noisy)
+        elif isinstance(last, NoisyBlock) and last.place.end == at:
+            found[-1] = _block(Gap(last.place.start, at + 1, last.twin_place.start, at + shift + 1), any_order=False)
+        else:
+            found.append(_block(Gap(at, at + 1, at + shift, at + shift + 1), any_order=False))
+    return found
+
+
+def _line(at: int, twin_at: int, one: Page, other: Page) -> NoisyLine | None:
+    text, twin = body(one.units[at]), body(other.units[twin_at])
+    if max(len(text), len(twin)) > LONGEST_LINE:
+        return None
+    line = tokens(text)
+    spans = twin_spans(line, tokens(twin))
+    return None if not spans else NoisyLine(at, twin_at, line, spans)

@@ -1,0 +1,347 @@
+"""From twins to a mask: what differs between two contents fetched one right after the other is noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from pollerd.detection.noise.alignment import Gap, crossings, gaps
+from pollerd.detection.noise.applying import Application
+from pollerd.detection.noise.diff_hunks import NoisyBlock, NoisyLine, noise_of
+from pollerd.detection.noise.mask import (
+    ANCHORS_MAX,
+    DEPTH_MAX,
+    EDGE,
+    NO_MASK,
+    OFFSET_MAX,
+    RULES_MAX,
+    Anchor,
+    BlockRule,
+    LineRule,
+    Mask,
+)
+from pollerd.detection.noise.places import Page, Place, body
+from pollerd.detection.noise.slots import MARK
+from pollerd.detection.noise.template import Template, shown, united
+from pollerd.detection.noise.tokens import TokenKind
+
+GAPS_MAX = 2_000
+"""More of them are not looked at: what they are shows in these."""
+TEMPLATES_TRIED = 4 * RULES_MAX
+_EVERYWHERE_MIN = 3
+_PREFIX_BYTES = 32
+_PREFIX_LETTERS = 2
+_PATIENCE = 3
+"""Twins in a row without a rule's place, after which the rule is forgotten."""
+_SPREAD = 2
+"""The size of a block may differ so many times more than it did."""
+_SHOWN = 60
+_SPEAKING = (TokenKind.WORD, TokenKind.CODE)
+
+
+def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None) -> Mask:
+    """The mask under which the twins `a` and `b` (contents as `normalise` gives them, unmasked) are the same.
+
+    `known` is the mask so far: what it hides stays hidden, wider where the twins say so; rules whose place was in
+    neither of three twins in a row are forgotten. `before` is the content of the poll before the twins: what it shares
+    with `a` held still until then and is no noise, but a change that fell between the twins; it is not masked.
+
+    What can be tied to no place of its own (more than `RULES_MAX` rules, neighbours that differ too, or that stand
+    elsewhere as well next to what is no noise) is left out: then the twins differ under the mask as well.
+    Deterministic; raises nothing.
+    """
+    if a == b or MARK in a or MARK in b:
+        return known
+    return _Lesson(a, b, known, before).mask()
+
+
+class _Lesson:
+    """One pair of twins."""
+
+    def __init__(self, a: bytes, b: bytes, known: Mask, before: bytes | None) -> None:
+        self._a, self._b, self._known = Application(a, known), Application(b, known), known
+        self._one, self._other = self._a.page, self._b.page
+        self._before = None if before is None else Page(before)
+        self._crossings = [] if self._before is None else crossings(self._one.keys, self._before.keys)
+        self._followed = set() if self._before is None else set(pairwise([EDGE, *self._before.keys]))
+        self._kept_blocks: list[BlockRule] = []
+        self._any_lines: set[Gap] = set()
+        found = self._without_chance(gaps(self._one.keys, self._other.keys)[:GAPS_MAX])
+        found = self._outside_known_blocks(found)
+        self._noise = [each for gap in found for each in self._noise_of(gap) if self._confirmed(each)]
+        self._noisy = {*_units(self._noise, twin=False), *self._hidden(self._a)}
+        self._twin_noisy = {*_units(self._noise, twin=True), *self._hidden(self._b)}
+        self._noisy_keys = {
+            *(self._one.keys[at] for at in _units(self._noise, twin=False)),
+            *(self._other.keys[at] for at in _units(self._noise, twin=True)),
+        }
+
+    def mask(self) -> Mask:
+        """The rules so far that still hold, and those of these twins."""
+        lines = [each for each in self._noise if isinstance(each, NoisyLine)]
+        blocks = [each for each in self._noise if isinstance(each, NoisyBlock)]
+        fresh_blocks = [self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None]
+        fresh_lines = list(self._line_rules(lines))
+        relearned = {anchor for rule in fresh_blocks for anchor in (rule.before, rule.after)}
+        kept_blocks = [
+            rule
+            for rule in self._kept_blocks
+            if relearned.isdisjoint((rule.before, rule.after)) and self._holds(rule.before) and self._holds(rule.after)
+        ]
+        all_blocks = [*fresh_blocks, *kept_blocks][:RULES_MAX]
+        all_lines = _distinct([*fresh_lines, *self._kept_lines({each.at for each in lines})])
+        return Mask(tuple(all_blocks), tuple(all_lines[: RULES_MAX - len(all_blocks)]))
+
+    def _without_chance(self, found: list[Gap]) -> list[Gap]:
+        """Gaps with only units between them that the poll before had not: the twins share those by chance."""
+        merged: list[Gap] = []
+        for gap in found:
+            last = merged[-1] if merged else None
+            if last is not None and not any(map(self._witnessed, self._one.keys[last.a_end : gap.a_start])):
+                merged[-1] = Gap(last.a_start, gap.a_end, last.b_start, gap.b_end)
+            else:
+                merged.append(gap)
+        return merged
+
+    def _witnessed(self, key: int) -> bool:
+        return self._before is None or key == EDGE or key in self._before
+
+    def _outside_known_blocks(self, found: list[Gap]) -> list[Gap]:
+        """The gaps that no known block explains. One that a block explains in part is joined with it, anew."""
+        for rule in self._known.blocks:
+            places, twins = self._a.blocks[rule], self._b.blocks[rule]
+            if not places or not twins:
+                if rule.unseen + 1 < _PATIENCE or places or twins:
+                    self._kept_blocks.append(replace(rule, unseen=0 if places or twins else rule.unseen + 1))
+                continue
+            holds = True
+            for place, twin in zip(places, twins, strict=False):
+                touched = [gap for gap in found if _touches(gap, place, twin)]
+                found = [gap for gap in found if gap not in touched]
+                same = self._a.block_text(place, rule) == self._b.block_text(twin, rule)
+                beside = self._a.begins_block(place.end) or self._b.begins_block(twin.end)
+                if beside or not same or not all(_within(gap, place, twin) for gap in touched):
+                    joined = _joined(touched, place, twin)
+                    found.append(joined)
+                    holds = False
+                    if not rule.any_order or (touched and any(gap in self._any_lines for gap in touched)):
+                        self._any_lines.add(joined)
+            if holds:
+                self._kept_blocks.append(replace(rule, unseen=0))
+        return sorted(found, key=lambda gap: gap.a_start)
+
+    def _noise_of(self, gap: Gap) -> list[NoisyLine | NoisyBlock]:
+        if gap in self._any_lines:
+            return [NoisyBlock(Place(gap.a_start, gap.a_end), Place(gap.b_start, gap.b_end), any_order=False)]
+        return [self._extended(self._widened(each)) for each in noise_of(gap, self._one, self._other)]
+
+    def _extended(self, noise: NoisyLine | NoisyBlock) -> NoisyLine | NoisyBlock:
+        """Lines in any order with those that had their place in the twins by chance, but another in the poll before."""
+        if isinstance(noise, NoisyLine) or not noise.any_order:
+            return noise
+        place, twin = noise.place, noise.twin_place
+        for start, end in self._crossings:
+            above, below = max(place.start - start, 0), max(end - place.end, 0)
+            beside = start < place.end and place.start < end
+            if beside and self._alike(place.start, twin.start, -above) and self._alike(place.end, twin.end, below):
+                place = Place(place.start - above, place.end + below)
+                twin = Place(twin.start - above, twin.end + below)
+        return replace(noise, place=place, twin_place=twin)
+
+    def _alike(self, at: int, twin_at: int, count: int) -> bool:
+        """Whether `count` units from the places on (before them, where negative) are the same in both."""
+        ours, theirs = sorted((at, at + count)), sorted((twin_at, twin_at + count))
+        return self._one.keys[slice(*ours)] == self._other.keys[slice(*theirs)]
+
+    def _widened(self, noisy: NoisyLine | NoisyBlock) -> NoisyLine | NoisyBlock:
+        """With what is known of the same line."""
+        if isinstance(noisy, NoisyBlock):
+            return noisy
+        spans = noisy.spans
+        for rule in self._known.lines:
+            if noisy.at in self._a.found[rule]:
+                known = rule.template.spans(noisy.line)
+                spans = spans if known is None else united(noisy.line, spans, known)
+        return replace(noisy, spans=spans)
+
+    def _confirmed(self, noise: NoisyLine | NoisyBlock) -> bool:
+        """Whether the same place differed from the poll before as well."""
+        if self._before is None:
+            return True
+        if isinstance(noise, NoisyLine):
+            return self._one.keys[noise.at] not in self._before
+        keys = self._one.keys[noise.place.start : noise.place.end]
+        if noise.any_order:
+            among = set(keys)
+            return [key for key in self._before.keys if key in among] != keys
+        return 2 * sum(map(self._held_still, range(noise.place.start, noise.place.end))) < len(keys)
+
+    def _held_still(self, at: int) -> bool:
+        """Whether the unit stood behind the same one in the poll before."""
+        return (self._one.key(at - 1), self._one.key(at)) in self._followed
+
+    def _hidden(self, side: Application) -> Iterator[int]:
+        """Units that the known mask hides."""
+        yield from side.lines
+        yield from (at for at, covered in enumerate(side.covered) if covered)
+
+    def _holds(self, anchor: Anchor) -> bool:
+        """Whether an anchor is not noise itself, as it turns out."""
+        return anchor.keys[0] not in self._noisy_keys
+
+    def _kept_lines(self, relearned: set[int]) -> Iterator[LineRule]:
+        for known in self._known.lines:
+            hits, twin_hits = self._a.found[known], self._b.found[known]
+            rule = replace(known, anchors=tuple(filter(self._holds, known.anchors)))
+            if not rule.anchors and not rule.prefix:
+                continue
+            if not hits and not twin_hits:
+                if rule.unseen + 1 < _PATIENCE:
+                    yield replace(rule, unseen=rule.unseen + 1)
+            elif not hits or not hits <= relearned:
+                yield replace(rule, unseen=0)
+
+    def _line_rules(self, lines: Sequence[NoisyLine]) -> Iterator[LineRule]:
+        by_template: dict[Template, list[NoisyLine]] = {}
+        for each in lines:
+            by_template.setdefault(each.template, []).append(each)
+        largest_first = sorted(by_template.items(), key=lambda item: -len(item[1]))
+        for template, group in largest_first[:TEMPLATES_TRIED]:
+            prefix = _prefix(group[0])
+            label = shown(group[0].line, group[0].spans)
+            if len(group) >= _EVERYWHERE_MIN and prefix and self._all_noisy(template, prefix):
+                yield LineRule(template, (), prefix, f"lines like «{label}»"[: 2 * _SHOWN])
+                continue
+            anchors = list(dict.fromkeys(anchor for each in group for anchor in self._anchors(each, template)))
+            for start in range(0, len(anchors), ANCHORS_MAX):
+                some = tuple(anchors[start : start + ANCHORS_MAX])
+                yield LineRule(template, some, b"", self._shown_line(group, label))
+
+    def _all_noisy(self, template: Template, prefix: bytes) -> bool:
+        """Whether no line that holds still looks like it."""
+        return not any(
+            at not in noisy and unit.startswith(prefix) and template.masked(body(unit)) is not None
+            for page, noisy in ((self._one, self._noisy), (self._other, self._twin_noisy))
+            for at, unit in enumerate(page.units)
+        )
+
+    def _anchors(self, noisy: NoisyLine, template: Template) -> Iterator[Anchor]:
+        for step in (1, -1):
+            for anchor in self._candidates(noisy.at, noisy.twin_at, step):
+                if self._only_noise(anchor, template):
+                    yield anchor
+                    break
+
+    def _candidates(self, at: int, twin_at: int, step: int) -> Iterator[Anchor]:
+        """Anchors of a place on one side (1: before it, -1: after it): ever deeper, none where nothing is stable."""
+        for distance in range(1, OFFSET_MAX + 1):
+            nearest, twin_nearest = at - step * distance, twin_at - step * distance
+            if not self._stable(nearest, twin_nearest):
+                continue
+            keys: list[int] = []
+            for n in range(DEPTH_MAX):
+                place = nearest - step * n
+                if not self._stable(place, twin_nearest - step * n):
+                    return
+                keys.append(self._one.key(place))
+                yield Anchor(step * distance, tuple(keys))
+                if not 0 <= place < len(self._one.units):
+                    return
+            return
+
+    def _stable(self, at: int, twin_at: int) -> bool:
+        noisy = at in self._noisy or twin_at in self._twin_noisy
+        key = self._one.key(at)
+        return not noisy and key == self._other.key(twin_at) and self._witnessed(key)
+
+    def _only_noise(self, anchor: Anchor, template: Template) -> bool:
+        """Whether the rule would hit nothing that holds still."""
+        for page, noisy in ((self._one, self._noisy), (self._other, self._twin_noisy)):
+            hits = [at for at in page.targets(anchor) if 0 <= at < len(page.units)]
+            if not hits or any(at not in noisy and template.masked(body(page.units[at])) is not None for at in hits):
+                return False
+        return True
+
+    def _block_rule(self, noise: NoisyBlock) -> BlockRule | None:
+        place, twin = noise.place, noise.twin_place
+        least, most = sorted((place.end - place.start, twin.end - twin.start))
+        shortest, longest = max(least - _SPREAD * (most - least), min(1, least)), most + _SPREAD * (most - least)
+        befores = list(self._candidates(place.start, twin.start, 1))
+        afters = list(self._candidates(place.end - 1, twin.end - 1, -1))
+        label = self._shown_block(noise)
+        for depth in range(max(len(befores), len(afters)) if befores and afters else 0):
+            before, after = befores[min(depth, len(befores) - 1)], afters[min(depth, len(afters) - 1)]
+            rule = BlockRule(before, after, shortest, longest, noise.any_order, noise.templates, label)
+            if self._only_noisy_blocks(rule):
+                return rule
+        return None
+
+    def _resized(self, rule: BlockRule) -> BlockRule:
+        """With the sizes that the block was known to have."""
+        for known in self._known.blocks:
+            if (known.before, known.after) == (rule.before, rule.after):
+                sizes = (known.shortest, known.longest, rule.shortest, rule.longest)
+                return replace(rule, shortest=min(sizes), longest=max(sizes))
+        return rule
+
+    def _only_noisy_blocks(self, rule: BlockRule) -> bool:
+        for page, noisy in ((self._one, self._noisy), (self._other, self._twin_noisy)):
+            found = list(page.blocks(rule))
+            if not found or any(at not in noisy for place in found for at in range(place.start, place.end)):
+                return False
+        return True
+
+    def _shown_line(self, group: Sequence[NoisyLine], label: str) -> str:
+        return f"{self._shown_place(group[0].at)}: {label}"
+
+    def _shown_block(self, noise: NoisyBlock) -> str:
+        what = "the same lines in any order" if noise.any_order else "any lines"
+        return f"{self._shown_place(noise.place.start)}: {what}"
+
+    def _shown_place(self, at: int) -> str:
+        for above in range(at - 1, -1, -1):
+            line = body(self._one.units[above]).decode("utf-8", "replace").strip()
+            if above not in self._noisy and any(sign.isalnum() for sign in line):
+                return f"after «{line if len(line) <= _SHOWN else line[: _SHOWN - 1] + '…'}»"
+        return "at the top"
+
+
+def _within(gap: Gap, place: Place, twin: Place) -> bool:
+    inside = place.start <= gap.a_start and gap.a_end <= place.end
+    return inside and twin.start <= gap.b_start and gap.b_end <= twin.end
+
+
+def _touches(gap: Gap, place: Place, twin: Place) -> bool:
+    ours = gap.a_start <= place.end and place.start <= gap.a_end
+    return ours or (gap.b_start <= twin.end and twin.start <= gap.b_end)
+
+
+def _joined(found: Sequence[Gap], place: Place, twin: Place) -> Gap:
+    return Gap(
+        min([place.start, *(gap.a_start for gap in found)]),
+        max([place.end, *(gap.a_end for gap in found)]),
+        min([twin.start, *(gap.b_start for gap in found)]),
+        max([twin.end, *(gap.b_end for gap in found)]),
+    )
+
+
+def _units(noise: Iterable[NoisyLine | NoisyBlock], *, twin: bool) -> Iterator[int]:
+    for each in noise:
+        if isinstance(each, NoisyLine):
+            yield each.twin_at if twin else each.at
+        else:
+            place = each.twin_place if twin else each.place
+            yield from range(place.start, place.end)
+
+
+def _prefix(noisy: NoisyLine) -> bytes:
+    """How the line begins, where it begins with a word."""
+    start = noisy.line[: noisy.spans[0].start]
+    letters = sum(len(token.text) for token in start if token.kind in _SPEAKING)
+    return b"".join(token.text for token in start)[:_PREFIX_BYTES] if letters >= _PREFIX_LETTERS else b""
+
+
+def _distinct(rules: Iterable[LineRule]) -> list[LineRule]:
+    """Each rule once, whatever it is called."""
+    return list({(rule.template, rule.anchors, rule.prefix): rule for rule in rules}.values())

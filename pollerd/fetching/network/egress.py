@@ -1,0 +1,110 @@
+"""The ways out: straight, through the daemon's proxy, through a site's own; the guard stands before each.
+
+Who dials whom differs: straight, and on the way to a site's own proxy, the guard judges the address dialled. The
+daemon's own proxy was set by the operator and is dialled wherever it is, by a client that dials nothing else. What a
+proxy dials in its turn is out of reach: the target is judged beforehand, as far as its addresses can be known here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from yarl import URL
+
+from pollerd.fetching.client import Client
+from pollerd.fetching.failures import RefusedError
+from pollerd.fetching.network.guard import Guard, open_socket
+from pollerd.fetching.network.names import GuardedResolver
+from pollerd.fetching.network.proxy import Proxy, normalise_proxy, parse_proxy
+from pollerd.fetching.settings import FetchSettings
+from pollerd.model import OutcomeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way out: the client that dials, and the proxy it dials, if any."""
+
+    client: Client
+    proxy: Proxy | None = None
+
+
+class Egress:
+    """All ways out of one fetcher; made inside the running loop, to be closed.
+
+    A block that has entered it holds it open: one that is retired closes when the last such block has ended.
+    """
+
+    def __init__(self, settings: FetchSettings) -> None:
+        """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+        self._users = 0
+        self._retired: Callable[[Egress], None] | None = None
+        self._guard = Guard(settings.allow_private)
+        self._resolving_seconds = settings.connect_timeout_seconds
+        self._guarded = Client(settings, self._guard, GuardedResolver(self._guard))
+        self._usual = Way(self._guarded)
+        if settings.proxy is not None:
+            proxy = parse_proxy(normalise_proxy(settings.proxy))
+            self._usual = Way(Client(settings, open_socket), proxy)
+
+    def __enter__(self) -> Self:
+        self._users += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if self._retired is not None:
+            self._close_if_unused()
+
+    def retire(self, closed: Callable[[Egress], None]) -> None:
+        """No new request will come: closes as soon as none is under way, and then tells `closed`."""
+        self._retired = closed
+        self._close_if_unused()
+
+    def _close_if_unused(self) -> None:
+        closed = self._retired
+        if self._users == 0 and closed is not None:
+            closing = asyncio.get_running_loop().create_task(self.close(), name="close-egress")
+            closing.add_done_callback(lambda _: closed(self))
+
+    def way(self, proxy: str | None) -> Way:
+        """The way through a site's own proxy; None: the daemon's way."""
+        return self._usual if proxy is None else Way(self._guarded, parse_proxy(proxy))
+
+    def check_literal(self, url: str) -> None:
+        """Judges a target that is an address itself, for which nobody has to be asked. Raises `RefusedError`."""
+        host = URL(url, encoded=True).raw_host or ""
+        if ":" in host or host.rpartition(".")[2].isdecimal():
+            self._refuse([host])
+
+    async def check(self, url: str) -> None:
+        """Judges a target beforehand, as one that a proxy will dial. Raises `RefusedError`, and OSErrors of time-outs.
+
+        Every address that the name has here must be allowed. A name that has none here is left to the proxy, which
+        may know more names than we do.
+        """
+        host = URL(url, encoded=True).raw_host or ""
+        self._refuse(await self._addresses(host))
+
+    def _refuse(self, addresses: list[str]) -> None:
+        reason = self._guard.denial_of_any(addresses)
+        if reason is not None:
+            raise RefusedError(OutcomeKind.BLOCKED_ADDRESS, reason)
+
+    async def _addresses(self, host: str) -> list[str]:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._resolving_seconds):
+                found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            return []
+        return [str(entry[4][0]) for entry in found]
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._guarded.close()
+        if self._usual.client is not self._guarded:
+            await self._usual.client.close()

@@ -1,7 +1,0 @@
-"""A small web on loopback whose true changes are known: what `pollerd demo` polls."""
-
-from pollerd.simulation.web.score import Score, Watched, happened_since, score
-from pollerd.simulation.web.server import DemoWeb
-from pollerd.simulation.web.sites import DemoSite, Kind
-
-__all__ = ["DemoSite", "DemoWeb", "Kind", "Score", "Watched", "happened_since", "score"]
