@@ -1,9 +1,9 @@
 """What the topic robot asks for first, on many unseen webs in a minute: its learner by itself, without a daemon.
 
-Recall of relevance after so many requests of the live robot's learner (`crawling/control/frontier_value.py`), with the scores that
-it gives to the texts of the pages and links, one request at a time, no host to wait for and nothing refreshed; beside
-parent-greedy by true relevance and by the robot's own scores, fringe-greedy, which is told, and breadth-first. Of each
-the mean over the webs, and the mean lead of each over parent-greedy with its standard error.
+Recall of relevance after so many requests of the live robot's learner (`crawling/control/frontier_value.py`), with
+the scores that it gives to the texts of the pages and links, one request at a time, no host to wait for and nothing
+refreshed; beside parent-greedy by true relevance and by the robot's own scores, fringe-greedy, which is told, and
+breadth-first. Of each the mean over the webs, and the mean lead of each over parent-greedy with its standard error.
 
     python benchmarks/first_sight.py [--kind open|gated] [--webs 24] [--pages 1000] [--requests 500] [--seed 0]
 """
@@ -21,8 +21,8 @@ from pollerd.crawling.control.frontier_value import Appraiser
 from pollerd.crawling.control.link_features import LocalStates, Page
 from pollerd.crawling.control.quality import recall_by_request
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import recipe_of, topic_of
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.simulation.environments.topical_web import traversals
 from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGraph, generate
 

@@ -8,10 +8,10 @@ import statistics
 import time
 from collections.abc import Callable
 
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.links import PageLinks, page_links
 from pollerd.crawling.pages.reading import Reading, read, recipe_of
 from pollerd.crawling.pages.relevance import Topic, Vocabulary
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.traps import ShapeLimits, trap
 from pollerd.crawling.pages.url_canonical import without_visitor
 from pollerd.detection.html import visible_text

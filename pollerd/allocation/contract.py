@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.ranking import top
 from pollerd.allocation.evidence import EvidenceBatch
+from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.validation import positive
 
 __all__ = ["Allocator", "EvidenceBatch"]

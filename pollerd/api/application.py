@@ -7,7 +7,6 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from pollerd.api import allocation, health
-from pollerd.api.auth.answer_headers import AnswerHeaders
 from pollerd.api.auth.middleware import Gatekeeper
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes import atom as feed
@@ -19,6 +18,7 @@ from pollerd.api.changes.events import Streams
 from pollerd.api.collection import export as collection_export
 from pollerd.api.collection import routes as collection
 from pollerd.api.http import openapi, problems
+from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ControlPort, Ports
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Everything between the command and the running process: settings, lists, start, reload."""

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 import pollerd
 from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api
-from pollerd.app import gc_tuning as heap
+from pollerd.app import gc_tuning
 from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
 from pollerd.app.reload import Reload
@@ -47,7 +47,7 @@ def run(config: Config, watch: Watch | None = None, again: Again | None = None) 
     """
     if again is not None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until all is up: a signal meanwhile must not end it
-    heap.begin()
+    gc_tuning.begin()
     uvloop.run(serve(config, watch, again))
 
 
@@ -130,7 +130,7 @@ async def _serve(
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
     server = ApiServer(api, _API_DRAIN_SECONDS)
     await server.warm_up()
-    heap.settle()
+    gc_tuning.settle()
     reload = None
     if again is not None:
         tokens = api.state.tokens
@@ -173,7 +173,7 @@ async def _run_all(
             _say_started(daemon, listener)
             helping = [
                 group.create_task(reading(), name="list"),
-                group.create_task(heap.keep_tidy(), name="heap"),
+                group.create_task(gc_tuning.keep_tidy(), name="heap"),
             ]
             if watch is not None:
                 helping.append(group.create_task(look_on(watch), name="watch"))

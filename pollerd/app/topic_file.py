@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pollerd.api import parse_text
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import recipe_of, topic_of
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.detection.html import visible_text
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.model import SiteSpec

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.api.sites.format_names import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
+from pollerd.api.http.format_names import COLLECTION_SUFFIXES, CollectionFormat, CollectionPart
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.files import by_suffix

@@ -11,8 +11,9 @@ from typing import Any
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, CallError, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
 from pollerd.cli.client.connection import client_of
+from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.text import clean

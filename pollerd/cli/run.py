@@ -165,8 +165,8 @@ def run(
         "log_level": log_level,
     }
     with loading():  # here, so that --help need not
-        from pollerd.app import gc_tuning as heap
+        from pollerd.app import gc_tuning
 
-        heap.before_loading()
+        gc_tuning.before_loading()
         from pollerd.cli.serving import serve
     serve(flags, config)

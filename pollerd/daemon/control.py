@@ -15,7 +15,6 @@ from pollerd.daemon.allocation.explain import Outlook
 from pollerd.daemon.allocation.forecast import Forecast
 from pollerd.daemon.allocation.handover import Succession
 from pollerd.daemon.allocation.shadows import Shadows
-from pollerd.daemon.allocation.views import AllocationView, Explanation, Live, Status
 from pollerd.daemon.crawler.crawler import Explorer
 from pollerd.daemon.crawler.report import CollectionOutlook, CollectionView
 from pollerd.daemon.host_control import HostControl
@@ -32,6 +31,7 @@ from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.daemon.state.settings import DaemonSettings, check_budget
 from pollerd.daemon.state.site_cache import Memories
 from pollerd.daemon.state.storage_health import StorageHealth
+from pollerd.daemon.state.views import AllocationView, Explanation, Live, Status
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.model import Site, SiteSpec, differing

@@ -18,7 +18,7 @@ import pollerd
 from pollerd import allocation
 from pollerd.allocation import Allocator
 from pollerd.crawling.control.concurrency import Learned
-from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.control import Control
 from pollerd.daemon.crawler.concurrency import Pace

@@ -10,11 +10,11 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pollerd.daemon.allocation.views import HostView, RobotsView
 from pollerd.daemon.polling.dispatcher import Dispatcher
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.scheduler_state import Fleet
 from pollerd.daemon.state.storage_health import StorageHealth
+from pollerd.daemon.state.views import HostView, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
 from pollerd.storage import KnownHost, Store

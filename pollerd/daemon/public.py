@@ -1,6 +1,5 @@
 """What other packages use of `pollerd.daemon`; they import it from there."""
 
-from pollerd.daemon.allocation.views import AllocationView, Explanation, Live, Status
 from pollerd.daemon.control import OBJECTIVES, Control
 from pollerd.daemon.crawler.report import CollectionView
 from pollerd.daemon.daemon import Daemon
@@ -8,6 +7,7 @@ from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.process.clock import SteadyClock
 from pollerd.daemon.state.settings import BUDGET_MAX, BUDGET_MIN, DaemonSettings
 from pollerd.daemon.state.storage_health import StorageHealth
+from pollerd.daemon.state.views import AllocationView, Explanation, Live, Status
 
 __all__ = [
     "BUDGET_MAX",

@@ -20,6 +20,7 @@ from aiohttp import hdrs
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
 from pollerd.fetching.client import Repeat, Send, Sent, Write
+from pollerd.fetching.egress import Egress, Way
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
 from pollerd.fetching.headers import (
     clean_content_type,
@@ -29,7 +30,6 @@ from pollerd.fetching.headers import (
     robots_tags_of,
     validators_of,
 )
-from pollerd.fetching.network.egress import Egress, Way
 from pollerd.fetching.request import NO_VALIDATORS, Request
 from pollerd.fetching.response import Response
 from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsKind, RobotsResponse, robots_kind

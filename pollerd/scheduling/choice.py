@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import rows_of
-from pollerd.crawling.control.trials import Rivals, Trials
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.standing import SUSPECT_AFTER
+from pollerd.scheduling.trials import Rivals, Trials
 
 _ROUNDS = 6
 """How often the allocator is asked again when it named several sites of one host."""

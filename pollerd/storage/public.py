@@ -2,10 +2,10 @@
 
 from pollerd.storage.crawler.collection import CollectionStatus, KnownPage
 from pollerd.storage.crawler.link_context import FIRST_WORTH
-from pollerd.storage.crawler.values import CollectionRow, Findings, LeadDraft, PageRecord, Trial
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
-from pollerd.storage.encoding.keys import new_key
+from pollerd.storage.keys import new_key
+from pollerd.storage.page_values import CollectionRow, Findings, LeadDraft, PageRecord, Trial
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store

@@ -20,15 +20,14 @@ from pollerd.storage.crawler.collection import CollectionStatus, KnownPage
 from pollerd.storage.crawler.frontier import Fringe
 from pollerd.storage.crawler.link_context import fringe_rows
 from pollerd.storage.crawler.pages import PageCommit
-from pollerd.storage.crawler.values import Appraise, CollectionRow, Trial
 from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack_all
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.encoding.encryption import Seal, check_seals, seal_of
-from pollerd.storage.polls import changes, content_use, history, retention, runs
-from pollerd.storage.polls import site_context as memories
+from pollerd.storage.page_values import Appraise, CollectionRow, Trial
+from pollerd.storage.polls import changes, content_use, history, retention, runs, site_context
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.polls.commit import Commit, check_batch
 from pollerd.storage.polls.notify import News
@@ -194,11 +193,11 @@ class Store:
 
     async def load_memories(self, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
         """Memories by site id, in one query; a site that was deleted is missing."""
-        return await self._database.read(lambda c: memories.load_memories(c, self._sql, self._seal, site_ids))
+        return await self._database.read(lambda c: site_context.load_memories(c, self._sql, self._seal, site_ids))
 
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
         """Contents by id, decompressed; a pruned one is missing."""
-        packed = await self._database.read(lambda c: memories.packed_contents(c, self._sql, content_ids))
+        packed = await self._database.read(lambda c: site_context.packed_contents(c, self._sql, content_ids))
         # As compression does, decompression lets go of the interpreter.
         kept = await asyncio.to_thread(unpack_all, packed) if packed else {}
         self._bases.update({content_id: one.base for content_id, one in kept.items()})
@@ -206,7 +205,7 @@ class Store:
 
     async def load_content_before(self, site_id: int, content_id: int) -> bytes | None:
         """The content of the site that was seen last before the one named; None where none is kept."""
-        before = await self._database.read(lambda c: memories.content_before(c, site_id, content_id))
+        before = await self._database.read(lambda c: site_context.content_before(c, site_id, content_id))
         return None if before is None else (await self.load_contents([before])).get(before)
 
     async def commit(self, batch: Batch) -> CommitResult:

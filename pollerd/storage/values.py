@@ -27,7 +27,7 @@ from pollerd.model import (
     Validators,
     differing,
 )
-from pollerd.storage.crawler.values import Findings, PageRecord
+from pollerd.storage.page_values import Findings, PageRecord
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.ranking import top
+from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.whittle.lazy_top_k import Shortlist
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.allocation.core.ties import tie_breaks
+from pollerd.allocation.slots.ties import tie_breaks
 
 SITES = 200
 

@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 
 from pollerd.api import ApiSettings, create_api
-from pollerd.api.auth.answer_headers import AnswerHeaders
 from pollerd.api.auth.middleware import MAX_BODY_BYTES
+from pollerd.api.http.answer_headers import AnswerHeaders
 
 from .conftest import Api, NewApi, Reply, served
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from pollerd.app import gc_tuning as heap
+from pollerd.app import gc_tuning
 
 
 async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,9 +21,9 @@ async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.Mon
             loop.call_soon_threadsafe(given.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(heap, "_TIDY_SECONDS", 0.001)
-    monkeypatch.setattr(heap, "_give_back", give)
-    tidying = asyncio.create_task(heap.keep_tidy())
+    monkeypatch.setattr(gc_tuning, "_TIDY_SECONDS", 0.001)
+    monkeypatch.setattr(gc_tuning, "_give_back", give)
+    tidying = asyncio.create_task(gc_tuning.keep_tidy())
     await asyncio.wait_for(given.wait(), 10)
     tidying.cancel()
     assert threading.get_ident() not in calls
@@ -33,9 +33,9 @@ def test_the_collector_rests_while_all_is_loaded() -> None:
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     try:
-        heap.begin()
+        gc_tuning.begin()
         assert not gc.isenabled()
-        heap.settle()
+        gc_tuning.settle()
         assert gc.isenabled()
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold() != (700, 10, 10)

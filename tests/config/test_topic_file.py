@@ -8,7 +8,7 @@ import pytest
 
 from pollerd.app.config import load
 from pollerd.app.topic_file import read_mission, read_seeds, read_topic
-from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.errors import ConfigError, PollerdError
 
 

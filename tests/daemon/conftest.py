@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from pollerd.crawling.control.topics import TopicSettings
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, Site
 from pollerd.scheduling import SchedulingSettings

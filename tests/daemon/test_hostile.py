@@ -9,7 +9,7 @@ import time
 import pytest
 from aiohttp import web
 
-from pollerd.daemon.polling import outage_filter as intake
+from pollerd.daemon.polling import outage_filter
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Batch, CommitResult
@@ -65,7 +65,7 @@ async def test_a_dead_host_counts_at_once_where_no_other_is_polled(origin: Origi
 async def test_a_dead_host_counts_in_the_end_while_the_others_rest(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(outage_filter, "PATIENCE_SECONDS", 0.5)
     origin.pages["/a"] = Page()
     async with start() as running:
         (other,) = await running.add(origin.url("/a"), min_interval=1000.0)

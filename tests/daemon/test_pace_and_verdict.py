@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pollerd.crawling.control.concurrency import Fixed, Learned
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import Reading
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.crawler.concurrency import Pace
 from pollerd.daemon.crawler.page_transition import MISSING, TRIES, PageStanding, Verdict, page_record, verdict
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState

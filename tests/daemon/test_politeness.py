@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from aiohttp.connector import Connection
 
-from pollerd.daemon.polling import host_reservations as turns
+from pollerd.daemon.polling import host_reservations
 from pollerd.fetching import FetchSettings
 from pollerd.fetching.client import Client
 from pollerd.model import OutcomeKind, SiteState
@@ -389,7 +389,7 @@ async def test_a_redirected_robots_txt_obeys_the_spacing_of_each_host(origin: Or
 async def test_a_spacing_that_is_very_long_does_not_end_a_redirect(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(host_reservations, "WAIT_SECONDS", 0.2)
     origin.pages["/from"] = Page(status=302, headers={"Location": "/target"})
     origin.pages["/target"] = Page()
     async with start(scheduling=spaced(1.5)) as running:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.allocation import shadows as shadows_module
-from pollerd.daemon.allocation.views import ShadowView
+from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import PollColumns
 from tests.daemon.conftest import Running, Start

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import MOST_LISTED, Lead, Reading, read, recipe_of, topic_of, words_of
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Media, Outcome, OutcomeKind
 

@@ -12,7 +12,7 @@ from concurrent.futures import BrokenExecutor
 
 import pytest
 
-from pollerd.daemon.process import workers as module
+from pollerd.daemon.process import workers
 from pollerd.daemon.process.workers import Workshop
 from tests.support.origin import until
 
@@ -61,7 +61,7 @@ async def test_a_page_that_kills_its_process_harms_no_other(workshop: Workshop) 
 
 async def test_work_without_an_end_is_broken_off(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     await workshop.do(process, 1)
-    monkeypatch.setattr(module, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "_PATIENCE_SECONDS", 0.2)
     with pytest.raises(TimeoutError):
         await workshop.do(stuck, 3_600.0)
     monkeypatch.undo()

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Learning automata for optimal polling: TRAA, H-TRAA, and the knowledge gradient variant LAKG."""

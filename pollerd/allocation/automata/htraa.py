@@ -12,9 +12,9 @@ from pollerd.allocation.automata.hierarchy import Hierarchy
 from pollerd.allocation.automata.schedule import Schedule
 from pollerd.allocation.automata.traa import TraaSettings
 from pollerd.allocation.contract import Allocator, EvidenceBatch
-from pollerd.allocation.core.ranking import top
 from pollerd.allocation.slots.elapsed import credit_after, finite
 from pollerd.allocation.slots.poll_counts import FIELDS, SOUND, Tally
+from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.rng_state import halves, put_back, stream
 from pollerd.allocation.slots.slot_table import Roster
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows

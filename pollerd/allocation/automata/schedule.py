@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.automata.hierarchy import Hierarchy
 from pollerd.allocation.automata.tournament import Tournament
-from pollerd.allocation.core.ranking import top
 from pollerd.allocation.slots.elapsed import NEVER_POLLED_S, SAME_S, finite
+from pollerd.allocation.slots.ranking import top
 
 _LOOKS_A_CHOICE = 4
 _LOOKS_MORE = 256

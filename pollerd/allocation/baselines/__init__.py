@@ -1,1 +1,1 @@
-"""TODO"""
+"""Policies that learn nothing, or rates alone: yardsticks for the others."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Values, indices and schedules that several policies use."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""GPOKS: optimistic knapsack sampling with Gaussian processes."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The Whittle index for ephemeral content and its LSPE(0) learner."""

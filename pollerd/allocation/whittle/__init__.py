@@ -1,1 +1,1 @@
-"""TODO"""
+"""The learned Whittle index: rates are learned from polls, and the most valuable polls are chosen."""

@@ -17,7 +17,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.ties import GOLDEN_SECTION
+from pollerd.allocation.slots.ties import GOLDEN_SECTION
 from pollerd.columns import lengthen, rows_of
 
 _CAREFUL = 0.97

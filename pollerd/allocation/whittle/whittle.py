@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
-from pollerd.allocation.core.ranking import top
-from pollerd.allocation.core.ties import tie_breaks
+from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.since import Since
 from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.ties import tie_breaks
 from pollerd.allocation.slots.validation import host_numbers, positive
-from pollerd.allocation.whittle import estimates as told_rates
+from pollerd.allocation.whittle import estimates
 from pollerd.allocation.whittle.explanations import words
 from pollerd.allocation.whittle.exploration import Exploration, ahead
 from pollerd.allocation.whittle.lazy_top_k import Shortlist
@@ -313,31 +313,31 @@ class Whittle(Allocator):
 
     def rates(self) -> NDArray[np.float64]:
         n = self._roster.n
-        return np.where(self._roster.used[:n], told_rates.mean_rates(self._belief, np.arange(n)), np.nan)
+        return np.where(self._roster.used[:n], estimates.mean_rates(self._belief, np.arange(n)), np.nan)
 
     def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return told_rates.mean_rates(self._belief, self._roster.known(slots))
+        return estimates.mean_rates(self._belief, self._roster.known(slots))
 
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if not 0 < level < 1:
             raise InvalidValueError("level", "between 0 and 1", level)
-        return told_rates.rate_interval(self._belief, self._roster.known(slots), level)
+        return estimates.rate_interval(self._belief, self._roster.known(slots), level)
 
     def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return told_rates.fine_posterior(self._belief, self._roster.known(slots))
+        return estimates.fine_posterior(self._belief, self._roster.known(slots))
 
     def notes(self, slot: int) -> dict[str, str]:
         return words(self._belief, slot)
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = _clipped(np.asarray(elapsed, np.float64))
-        return told_rates.change_probability(self._belief, self._roster.known(slots), gap)
+        return estimates.change_probability(self._belief, self._roster.known(slots), gap)
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = _clipped(np.asarray(elapsed, np.float64))
-        return told_rates.change_probabilities(self._belief, self._roster.known(slots), gap)
+        return estimates.change_probabilities(self._belief, self._roster.known(slots), gap)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         return self._belief.rows(self._roster.known(slots))

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Who may call: tokens, wrong tokens, and pages of other sites."""

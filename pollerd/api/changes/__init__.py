@@ -1,1 +1,1 @@
-"""TODO"""
+"""Changes, their differences, the Atom feed and the event stream."""

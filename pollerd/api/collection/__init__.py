@@ -1,1 +1,1 @@
-"""TODO"""
+"""The focused crawler's collection."""

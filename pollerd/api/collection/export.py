@@ -15,7 +15,7 @@ from fastapi.responses import StreamingResponse
 from pollerd.api.collection import graphml
 from pollerd.api.collection.routes import KnownPage, require_collection
 from pollerd.api.http.context import Daemon
-from pollerd.api.sites.format_names import CollectionFormat, CollectionPart
+from pollerd.api.http.format_names import CollectionFormat, CollectionPart
 from pollerd.storage import Store
 
 router = APIRouter(prefix="/collection", tags=["collection"])

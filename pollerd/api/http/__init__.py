@@ -1,1 +1,1 @@
-"""TODO"""
+"""What all routes share: schemas, limits, parameters, problems, OpenAPI."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from pollerd.api.sites.access import check_access
+from pollerd.api.http.access import check_access
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.urls import normalise_url

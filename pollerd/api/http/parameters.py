@@ -12,9 +12,9 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator, Field
 from starlette.convertors import Convertor, register_url_convertor
 
+from pollerd.api.http.access import shown
+from pollerd.api.http.format_names import media_type
 from pollerd.api.http.timestamps import parse_moment
-from pollerd.api.sites.access import shown
-from pollerd.api.sites.list_formats import media_type
 from pollerd.errors import InvalidValueError
 from pollerd.storage import ChangeFilter, Order
 

@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from pollerd.api.http import access
 from pollerd.api.http.openapi import MEDIA_TYPE, methods_at
-from pollerd.api.sites import access
 from pollerd.errors import (
     DatabaseInUseError,
     DatabaseUnavailableError,

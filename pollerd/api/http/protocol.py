@@ -8,7 +8,7 @@ from http import HTTPStatus
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pollerd.api.auth.answer_headers import HEADERS
+from pollerd.api.http.answer_headers import HEADERS
 from pollerd.api.http.problems import problem
 
 _CAN_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)

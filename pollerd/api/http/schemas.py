@@ -9,10 +9,9 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from pollerd import allocation, model
-from pollerd.api.http import limits as specs
+from pollerd.api.http import access, limits
 from pollerd.api.http.context import LiveView
 from pollerd.api.http.timestamps import rfc3339
-from pollerd.api.sites import access
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.model import Media, OutcomeKind, SiteState
@@ -27,10 +26,10 @@ Moment = Annotated[
     PlainSerializer(rfc3339, return_type=str, when_used="json-unless-none"),
     Field(description="RFC 3339, UTC", json_schema_extra={"format": "date-time"}),
 ]
-_POSITIVE_SECONDS = {"minimum": specs.MIN_SECONDS, "maximum": specs.MAX_SECONDS, "description": "seconds"}
+_POSITIVE_SECONDS = {"minimum": limits.MIN_SECONDS, "maximum": limits.MAX_SECONDS, "description": "seconds"}
 Url = Annotated[str, Field(json_schema_extra={"pattern": r"^[ \t\r\n]*[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})]
-Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": specs.MAX_WEIGHT})]
-Cost = Annotated[float, Field(json_schema_extra={"minimum": specs.MIN_COST, "maximum": specs.MAX_COST})]
+Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": limits.MAX_WEIGHT})]
+Cost = Annotated[float, Field(json_schema_extra={"minimum": limits.MIN_COST, "maximum": limits.MAX_COST})]
 
 
 def _written(
@@ -75,7 +74,7 @@ Headers = Annotated[
     ),
 ]
 Tag = Annotated[str, Field(json_schema_extra={"pattern": r"^[^;]*[^;\s][^;]*$"})]
-Tags = Annotated[list[Tag], Field(json_schema_extra={"maxItems": specs.MAX_TAGS})]
+Tags = Annotated[list[Tag], Field(json_schema_extra={"maxItems": limits.MAX_TAGS})]
 
 
 _RESPECT_TTL = "leave the site alone for as long as its max-age or feed's ttl says, at most a day; null: the default"
@@ -159,7 +158,7 @@ class NewSite(_Reached):
         """The checked spec. Raises `InvalidValueError`."""
         settings = self.model_dump(exclude=set(access.FIELDS))
         reached = self.access(model.NO_ACCESS)
-        return specs.check_spec(model.SiteSpec(**{**settings, "tags": tuple(self.tags), "access": reached}))
+        return limits.check_spec(model.SiteSpec(**{**settings, "tags": tuple(self.tags), "access": reached}))
 
 
 class SiteSelection(Given):
@@ -179,7 +178,7 @@ class SiteSelection(Given):
         """The tag; None for all sites. Raises `InvalidValueError`."""
         if len(self.model_fields_set) != 1:
             raise InvalidValueError("all", "given, or tag: one of the two", sorted(self.model_fields_set))
-        return specs.check_tag(self.tag) if "tag" in self.model_fields_set else None
+        return limits.check_tag(self.tag) if "tag" in self.model_fields_set else None
 
 
 class SitesChanged(BaseModel):

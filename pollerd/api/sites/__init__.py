@@ -1,1 +1,1 @@
-"""TODO"""
+"""Sites and hosts, and lists of sites in and out."""

@@ -12,8 +12,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import Daemon
+from pollerd.api.http.format_names import Format
 from pollerd.api.sites import opml
-from pollerd.api.sites.format_names import Format
 from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
 from pollerd.storage import Page, Store

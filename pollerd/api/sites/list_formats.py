@@ -12,9 +12,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from pollerd.api.http import access
+from pollerd.api.http.format_names import MEDIA, Format, media_type
 from pollerd.api.http.limits import check_spec
-from pollerd.api.sites import access, opml
-from pollerd.api.sites.format_names import MEDIA, Format
+from pollerd.api.sites import opml
 from pollerd.errors import InvalidValueError
 from pollerd.list_document import Entry
 from pollerd.masking import masked, masked_line
@@ -135,11 +136,6 @@ def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 def _texts(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
     # Bytes that are not UTF-8 become lone surrogates, which no check lets through: they spoil their line alone.
     return ((n, line.decode("utf-8", "surrogateescape")) for n, line in lines)
-
-
-def media_type(content_type: str) -> str:
-    """The media type without its parameters, in lower case."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | None]) -> Iterator[Line]:

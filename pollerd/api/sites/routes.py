@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from msgspec.structs import replace
 
 from pollerd import model
+from pollerd.api.http import access
 from pollerd.api.http.context import Caller, Daemon, Ports
 from pollerd.api.http.limits import check_spec
 from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
@@ -27,7 +28,6 @@ from pollerd.api.http.schemas import (
     SiteSelection,
     redirect_proposal,
 )
-from pollerd.api.sites import access
 from pollerd.model import SiteSpec, SiteState
 from pollerd.storage import SiteChanges
 from pollerd.urls import normalise_url

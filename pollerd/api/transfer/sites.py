@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
+from pollerd.api.http.access import FIELDS as ACCESS_FIELDS
+from pollerd.api.http.access import access_of
 from pollerd.api.http.context import Ports
 from pollerd.api.http.limits import check_spec
-from pollerd.api.sites.access import FIELDS as ACCESS_FIELDS
-from pollerd.api.sites.access import access_of
 from pollerd.api.sites.exports import settings
 from pollerd.api.sites.list_formats import FIELDS, spec_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Record

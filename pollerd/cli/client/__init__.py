@@ -1,1 +1,1 @@
-"""TODO"""
+"""Calls to a running daemon's API."""

@@ -14,20 +14,13 @@ from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
 from pollerd import quantities
-from pollerd.errors import InvalidValueError, PollerdError
+from pollerd.cli.common.call_errors import CallError, UnansweredError
+from pollerd.errors import InvalidValueError
 from pollerd.masking import masked
 
 TIMEOUT_SECONDS = 10.0
 _PAGE = 1000
 _PIECE = 64 * 1024
-
-
-class CallError(PollerdError):
-    """The daemon refuses the call, or something on this side stands in its way."""
-
-
-class UnansweredError(CallError):
-    """The daemon cannot be reached, is silent, or cannot do its work now."""
 
 
 Body = bytes | IO[bytes]

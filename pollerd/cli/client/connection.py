@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import typer
 
 from pollerd.app.environment import client_defaults, other_variables
-from pollerd.cli.client.client import Client, UnansweredError
+from pollerd.cli.client.client import Client
+from pollerd.cli.common.call_errors import UnansweredError
 from pollerd.cli.common.text import clean
 from pollerd.errors import PollerdError
 

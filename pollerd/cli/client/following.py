@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from pollerd.cli.client.client import Client, UnansweredError
+from pollerd.cli.client.client import Client
 from pollerd.cli.client.connection import say_wrong
+from pollerd.cli.common.call_errors import UnansweredError
 
 _SILENCE_SECONDS = 45.0
 """The daemon says every 15 s that there is nothing new: a stream that is silent for three of them is gone."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What commands share: options, output, progress, lazy loading."""

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 import typer
 
 from pollerd import quantities
-from pollerd.cli.client.client import CallError
+from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.text import clean
 
 T = TypeVar("T")

@@ -1,1 +1,1 @@
-"""TODO"""
+"""`pollerd demo`: a small changing web on loopback, polled live."""

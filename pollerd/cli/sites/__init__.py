@@ -1,1 +1,1 @@
-"""TODO"""
+"""`pollerd sites`: the sites of a running daemon."""

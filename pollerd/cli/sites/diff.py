@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, CallError, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
 from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.text import clean

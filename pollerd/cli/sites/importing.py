@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pollerd.api.sites.format_names import Format
-from pollerd.cli.client.client import CallError, Client
+from pollerd.api.http.format_names import Format
+from pollerd.cli.client.client import Client
+from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_entries

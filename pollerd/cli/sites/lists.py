@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.api.sites.format_names import SUFFIXES, Format
+from pollerd.api.http.format_names import SUFFIXES, Format
 from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import WRONG, daemon_at
 from pollerd.cli.common.files import by_suffix

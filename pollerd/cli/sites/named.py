@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import CallError, Client, UnansweredError
+from pollerd.cli.client.client import Client
 from pollerd.cli.client.connection import REFUSED, say_wrong
+from pollerd.cli.common.call_errors import CallError, UnansweredError
 from pollerd.errors import InvalidValueError
 from pollerd.urls import normalise_url
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What the crawler asks for next: values of pages, trials, concurrency."""

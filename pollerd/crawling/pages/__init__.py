@@ -1,1 +1,1 @@
-"""TODO"""
+"""What a page says to a crawler: links, feeds, directives, relevance."""

@@ -9,12 +9,12 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.directives import of_headers
 from pollerd.crawling.pages.feeds import read_feed
 from pollerd.crawling.pages.links import page_links
 from pollerd.crawling.pages.relevance import Topic, Vocabulary
 from pollerd.crawling.pages.sitemaps import Listed, read_sitemap
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.url_canonical import without_visitor
 from pollerd.detection.charset import to_utf8
 from pollerd.detection.normalise import normalise

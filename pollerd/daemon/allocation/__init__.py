@@ -1,1 +1,1 @@
-"""TODO"""
+"""The allocator in force beside others: explanations, forecasts, shadows, handover."""

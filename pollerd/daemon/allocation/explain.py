@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from pollerd.columns import stretches
 from pollerd.daemon.allocation.binding import BindingWatch
 from pollerd.daemon.allocation.forecast import Forecast, sample
-from pollerd.daemon.allocation.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
 from pollerd.daemon.polling.budget_meter import Meter
 from pollerd.daemon.results.calibration import Calibration
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, told_waits
 from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.waiting import at_private_addresses
 from pollerd.wording import counted

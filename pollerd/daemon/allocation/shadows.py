@@ -22,9 +22,9 @@ from pollerd.allocation import Allocator
 from pollerd.allocation.core.desired_periods import wished_periods
 from pollerd.daemon.allocation.forecast import Belief, Forecast
 from pollerd.daemon.allocation.replay import Replay
-from pollerd.daemon.allocation.views import ShadowView
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.scheduler_state import Event, Fleet
+from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments

@@ -1,1 +1,1 @@
-"""TODO"""
+"""The focused crawler in the live daemon."""

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.index import amplitude_and_rate
 from pollerd.crawling.control.frontier_value import Appraiser, FringeRows, discovered
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import Lead, Reading, words_of
 from pollerd.crawling.pages.sitemaps import robots_sitemaps
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.traps import ShapeLimits, trap
 from pollerd.daemon.crawler.page_transition import PageStanding, Verdict, page_record, verdict
 from pollerd.daemon.state.poll_result import Finding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import Reading, read, recipe_of
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.process.workers import Workshop
 from pollerd.daemon.state.faults import Faults
 from pollerd.model import Detection, Outcome

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pollerd.crawling.control.topics import TopicSettings
 from pollerd.crawling.pages.reading import Reading
+from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.model import OutcomeKind, PageState
 from pollerd.storage import PageRecord, PollRecord
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""From the choice of a site to its response: budget, robots.txt, redirects, outages."""

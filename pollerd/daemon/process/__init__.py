@@ -1,1 +1,1 @@
-"""TODO"""
+"""The clock, the lag of the event loop, worker processes."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""From a response to what is stored: noise, status, learning, commit."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
-from pollerd.daemon.allocation.views import CalibrationView, DecileView
+from pollerd.daemon.state.views import CalibrationView, DecileView
 from pollerd.telemetry import DECILES, Instruments
 
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""What the running daemon knows of sites, hosts and its own health."""

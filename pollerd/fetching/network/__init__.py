@@ -1,1 +1,1 @@
-"""TODO"""
+"""Names, proxies, and the guard that every connection passes."""

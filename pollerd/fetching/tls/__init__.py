@@ -1,1 +1,1 @@
-"""TODO"""
+"""TLS contexts, and sessions that are resumed."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, select, update
+from sqlalchemy import Connection, Select, func, select
 
 from pollerd.model import PageState
 from pollerd.storage.db.schema import collection, page, page_host, page_link
@@ -133,13 +133,3 @@ def _pages() -> Select[Any]:
 
 def _page(page_id: int, url: str, state: str, *rest: Any) -> KnownPage:
     return KnownPage(page_id, url, PageState(state), *rest)
-
-
-def forget_site(connection: Connection, site_id: int, why: str) -> None:
-    """The user deleted or moved a site: where it was the robot's, its page is not asked for again."""
-    mine = and_(page.c.site_id == site_id, page.c.state.in_((PageState.ASKED.value, PageState.COLLECTED.value)))
-    hosts = select(page.c.host_id).where(mine, page.c.state == PageState.ASKED.value)
-    fewer = update(page_host).where(page_host.c.id.in_(hosts)).values(out=page_host.c.out - 1)
-    connection.execute(fewer)
-    gone = {"state": PageState.REJECTED.value, "reason": why, "site_id": None, "own": False}
-    connection.execute(update(page).where(mine).values(gone))

@@ -33,10 +33,10 @@ from pollerd.crawling.control.frontier_value import FringeRows, discovered
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage.crawler.link_context import FIRST_WORTH, PageRow, Surroundings, fringe_rows
-from pollerd.storage.crawler.values import Appraise, CollectionRow, Trial
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import collection, page, page_host, site, site_state
 from pollerd.storage.db.statements import ColumnSource, Statements, run
+from pollerd.storage.page_values import Appraise, CollectionRow, Trial
 from pollerd.storage.sites.imports import SiteImport
 from pollerd.urls import host_of
 

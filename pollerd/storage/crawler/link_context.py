@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Executable, func, select, update
 
 from pollerd.crawling.control.frontier_value import FringeRows
-from pollerd.storage.crawler.values import Appraise
 from pollerd.storage.db.rows import ForEachRow, run_each
 from pollerd.storage.db.schema import page, page_link
 from pollerd.storage.db.statements import ColumnSource, Statements, run
+from pollerd.storage.page_values import Appraise
 
 FIRST_WORTH = 1e3
 """More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""

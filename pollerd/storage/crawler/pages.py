@@ -26,10 +26,10 @@ from sqlalchemy import (
 from pollerd.model import PageState
 from pollerd.storage.crawler.frontier import Fringe, NewPage
 from pollerd.storage.crawler.link_context import Share
-from pollerd.storage.crawler.values import Findings, LeadDraft, PageRecord
 from pollerd.storage.db.rows import columns_of, run_each
 from pollerd.storage.db.schema import collection, page, page_host, page_link, site
 from pollerd.storage.db.statements import ColumnSource, Statements, run
+from pollerd.storage.page_values import Findings, LeadDraft, PageRecord
 
 SIBLINGS_MOST = 500
 """Pages of one brood that are valued anew when another of it was retrieved."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Engines, locks, schema, migrations and statements."""

@@ -77,8 +77,8 @@ def check_known(revision: str | None) -> None:
 
 def folder() -> Path:
     """Where the migrations are: beside this file in a wheel, at the top of the checkout otherwise."""
-    packaged = _HERE / "migrations"
-    return packaged if (packaged / "env.py").is_file() else _HERE.parents[1] / "migrations"
+    packaged = _HERE.parent / "migrations"
+    return packaged if (packaged / "env.py").is_file() else _HERE.parents[2] / "migrations"
 
 
 def _known() -> set[str]:

@@ -1,1 +1,1 @@
-"""TODO"""
+"""How values become columns: text, secrets, compression, cursors."""

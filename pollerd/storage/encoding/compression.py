@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import zstandard
 from msgspec import Struct
 
-from pollerd.detection import common_affix as alike
+from pollerd.detection import alike
 
 _LEANING_MOST_BYTES = 4096
 _LEANING_SHARE = 8

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Access, Credentials
 from pollerd.storage.db.schema import site
-from pollerd.storage.encoding.keys import keys_of, new_key
+from pollerd.storage.keys import keys_of, new_key
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet

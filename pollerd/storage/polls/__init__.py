@@ -1,1 +1,1 @@
-"""TODO"""
+"""Polls, changes, contents: committed, read, retained."""

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Sites, hosts and schedules."""

@@ -13,13 +13,13 @@ from sqlalchemy import Connection, Select, bindparam, delete, exists, func, inse
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState
-from pollerd.storage.crawler.collection import forget_site
 from pollerd.storage.db.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.encryption import Seal
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.sites.checks import check_spec
+from pollerd.storage.sites.crawled_page import forget_site
 from pollerd.storage.sites.schedule import ids_piece
 from pollerd.storage.values import NewSettings, Page, SiteChanges
 

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Generated topical webs for crawlers."""

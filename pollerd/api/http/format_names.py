@@ -71,3 +71,8 @@ COLLECTION_SUFFIXES = {
     ".ndjson": CollectionFormat.JSON_LINES,
     ".graphml": CollectionFormat.GRAPHML,
 }
+
+
+def media_type(content_type: str) -> str:
+    """The media type without its parameters, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
