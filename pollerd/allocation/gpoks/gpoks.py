@@ -41,7 +41,7 @@ _LESSONS_A_CYCLE = 16
 class GpoksSettings:
     """How value functions are made and known.
 
-    variant: one of `VARIANTS`, see gaussian/sampling.py. points: points of the index set for each doubling of the gap,
+    variant: one of `VARIANTS`, see gpoks/sampling.py. points: points of the index set for each doubling of the gap,
     a whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget.
     """
 
@@ -77,7 +77,7 @@ class Gpoks(Periodic):
     even split .79.
 
     For n sites and m gaps in the index set a choice is one pass over all sites, O(n), but the first after a poll solves
-    the knapsack anew, O(n m log(n m)). A poll costs the draw of its function (gaussian/sampling.py), O(m) in the number
+    the knapsack anew, O(n m log(n m)). A poll costs the draw of its function (gpoks/sampling.py), O(m) in the number
     of gaps, and its part of an O(n) count of all rates after every n / 16 polls.
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. No site waits

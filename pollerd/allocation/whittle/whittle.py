@@ -5,7 +5,7 @@ poll, and as far as such beliefs have not yet proved themselves the one rate of 
 it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and never corrected.
 Under `changes` the rate stands in g only, and the number of changes since the last poll is replaced by its certainty
 equivalent (`grid.hope`), between the integral and the mean. For `interest` the rate stands in the amplitude only, and
-its mean is the integral; pages that may turn out better have a claim beside it (`learning/exploration.py`).
+its mean is the integral; pages that may turn out better have a claim beside it (`whittle/exploration.py`).
 """
 
 from __future__ import annotations

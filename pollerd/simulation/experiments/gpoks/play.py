@@ -60,7 +60,7 @@ def gpoks(
 ) -> NDArray[np.float64]:
     """Scores float64[runs, steps] of so many runs of GPOKS, step by step together ([B] 6.2).
 
-    variant as in gaussian/sampling.py; noise: standard deviation of (2.3); gain: one of `GAINS`; points: of the index
+    variant as in gpoks/sampling.py; noise: standard deviation of (2.3); gain: one of `GAINS`; points: of the index
     set; even_start: the first step holds the even split, and all materials tell. Else each step draws all functions
     anew, solves, polls one material by chance in proportion to its amount, and learns at the point of that amount.
     """
