@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from msgspec.structs import fields as struct_fields
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import NUMERIC_SETTINGS, Access, SiteSpec, SiteState
@@ -206,7 +207,7 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
 
 
 def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
-    assert set(NUMERIC_SETTINGS) == {one.name for one in fields(SiteSpec)} - {"url", "tags", "access", "paused"}
+    assert set(NUMERIC_SETTINGS) == {one.name for one in struct_fields(SiteSpec)} - {"url", "tags", "access", "paused"}
     assert set(NUMERIC_SETTINGS) <= set(schema.site.c.keys())
     assert set(NUMERIC_SETTINGS) <= {one.name for one in fields(ScheduleRows)}
     table = SiteTable()
