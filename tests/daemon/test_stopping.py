@@ -96,7 +96,13 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
 
 
 @pytest.mark.parametrize(
-    "part", ["journal.Journal.flush", "gauges.Gauges._look_ahead", "intake.Intake.put", "dispatcher.Dispatcher._round"]
+    "part",
+    [
+        "results.journal.Journal.flush",
+        "gauges.Gauges._look_ahead",
+        "polling.outage_filter.Intake.put",
+        "polling.dispatcher.Dispatcher._round",
+    ],
 )
 async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, part: str
