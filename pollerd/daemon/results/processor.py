@@ -188,7 +188,8 @@ class Bookkeeper:
             host_throttles=int(hosts.throttles[host]),
         )
         judgement = judge(finding, standing, summary, self._fleet.settings, self._rng)
-        hosts.throttles[host] = judgement.host_throttles
+        if hosts.throttles[host] != judgement.host_throttles:  # or an old refusal would count after a restart
+            hosts.throttles[host], hosts.touched[host] = judgement.host_throttles, True
         if judgement.host_pause_seconds is not None:
             hosts.pause(host, self._clock() + judgement.host_pause_seconds)
         return judgement
