@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.cli.demo.web.topical import TopicalWeb
-from pollerd.crawling.control.frontier_value import Appraiser
-from pollerd.crawling.control.link_features import LocalStates, Page
+from pollerd.crawling.control.frontier_value import FrontierValue
+from pollerd.crawling.control.link_features import LinkFeatures, RetrievedPage
 from pollerd.crawling.control.quality import recall_by_request
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.crawling.pages.reading import recipe_of, topic_of
@@ -57,7 +57,7 @@ def scored(web: TopicalWeb) -> Scored:
 def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Pages in the order in which the learner asks for them, int64[m]."""
     graph, settings = web.graph, RequestSettings(exploration=EXPLORATION)
-    appraiser, states = Appraiser(settings), LocalStates(len(graph), patience=float(len(graph)))
+    frontier_value, states = FrontierValue(settings), LinkFeatures(len(graph), patience=float(len(graph)))
     states.start(0)
     fringe, since, price = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.int64), 0.0
     fringe[0] = True
@@ -66,25 +66,27 @@ def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray
     while len(order) < requests and fringe.any():
         waiting = np.flatnonzero(fringe)
         known = states.fringe(waiting)
-        worth = appraiser.worth(known)
+        worth = frontier_value.worth(known)
         at = int(rng.integers(len(waiting)) if rng.random() < settings.exploration else worth.argmax())
         page, step = int(waiting[at]), len(order)
         if page in then:
-            appraiser.learn_waiting(then.pop(page), known[at], step - int(since[page]))
+            frontier_value.learn_waiting(then.pop(page), known[at], step - int(since[page]))
         found = states.take_in(page, _shown(web, page), step, changed=True)
-        heirs = states.fringe(found)
-        appraiser.learn(known[at], float(web.page[page]), heirs, price)
-        then |= dict(zip(found.tolist(), heirs, strict=True))
+        successors = states.fringe(found)
+        frontier_value.learn(known[at], float(web.page[page]), successors, price)
+        then |= dict(zip(found.tolist(), successors, strict=True))
         fringe[page], fringe[found], since[found] = False, True, step + 1
         price = float(worth[at])
         order.append(page)
     return np.array(order, np.int64)
 
 
-def _shown(web: Scored, page: int) -> Page:
+def _shown(web: Scored, page: int) -> RetrievedPage:
     graph, links = web.graph, web.graph.links(page)
     same_host = graph.host[links] == graph.host[page]
-    return Page(float(web.page[page]), links, web.anchors[page], graph.hub_hint[links], same_host, graph.depth[links])
+    return RetrievedPage(
+        float(web.page[page]), links, web.anchors[page], graph.hub_hint[links], same_host, graph.depth[links]
+    )
 
 
 def schedules(web: Scored, requests: int, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:

@@ -27,10 +27,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 from scale import resident_kb
 
-from pollerd.crawling.control.frontier_value import Appraiser, FringeRows
+from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial
+from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, SiteContext, Store, Trial
 from pollerd.storage.encoding import cursors
 
 WEIGHT = 0.1
@@ -81,12 +81,12 @@ class Robot:
 
     def __init__(self, store: Store, rng: np.random.Generator, links: int, times: Times) -> None:
         self._store, self._rng, self._links, self._times = store, rng, links, times
-        self._appraiser = Appraiser(RequestSettings())
+        self._frontier_value = FrontierValue(RequestSettings())
         self._step, self._swept, self._pages = 0, 0, 0
 
-    def appraise(self, rows: FringeRows) -> NDArray[np.float64]:
+    def appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
         """As the explorer values pages."""
-        return self._appraiser.worth(rows.states())
+        return self._frontier_value.worth(rows.states())
 
     async def choose(self, wanted: int) -> list[Trial]:
         """The next pages, and what they are worth."""
@@ -113,9 +113,9 @@ class Robot:
             for trial in trials:
                 self._step += 1
                 relevance = float(self._rng.random()) * 0.5
-                self._appraiser.learn(trial.around.states()[0], relevance, np.empty((0, 10)), 0.0)
+                self._frontier_value.learn(trial.around.states()[0], relevance, np.empty((0, 10)), 0.0)
                 records.append(self._record(trial, memories[trial.site_id], relevance, drafts[trial.page_id]))
-            findings = Findings(self.appraise, self._step, learned=self._appraiser.pack())
+            findings = CrawlUpdate(self.appraise, self._step, learned=self._frontier_value.pack())
             await self._store.commit(Batch(records, findings=findings))
 
     async def sweep(self) -> None:
@@ -128,7 +128,7 @@ class Robot:
         async with self._times.of(f"valuing {len(trials)} on trial anew"):
             await self._store.pages_around([trial.page_id for trial in trials])
 
-    async def _leads(self, trial: Trial) -> tuple[LeadDraft, ...]:
+    async def _leads(self, trial: Trial) -> tuple[OutLinkDraft, ...]:
         """Half new ones, the rest siblings and pages of anywhere."""
         number = self._links
         new, near = int(NEW_SHARE * number), int(NEAR_SHARE * number)
@@ -138,7 +138,7 @@ class Robot:
         while len(urls) < number:
             urls += await known_urls(self._store, int(self._rng.integers(1, self._pages)), 5)
         anchors = self._rng.beta(1, 6, len(urls)).tolist()
-        return tuple(map(LeadDraft, dict.fromkeys(urls[:number]), anchors))
+        return tuple(map(OutLinkDraft, dict.fromkeys(urls[:number]), anchors))
 
     async def count(self) -> None:
         """How many pages there are."""
@@ -147,7 +147,7 @@ class Robot:
         self._pages = sum(status.pages.values())
 
     @staticmethod
-    def _record(trial: Trial, memory: SiteMemory, relevance: float, leads: tuple[LeadDraft, ...]) -> PollRecord:
+    def _record(trial: Trial, memory: SiteContext, relevance: float, leads: tuple[OutLinkDraft, ...]) -> PollRecord:
         collected = relevance > 0.35
         page = PageRecord(
             trial.page_id,

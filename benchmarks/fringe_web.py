@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.frontier_value import Appraiser, FringeRows
+from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.storage import Store
 from pollerd.storage.crawler.frontier import url_key
@@ -71,7 +71,7 @@ class KnownWeb:
         self.anchors = np.bincount(self.target, self.anchor > 0, pages)
         self.anchor_sum = np.bincount(self.target, self.anchor, pages)
         child = np.arange(1, pages)
-        self.brood = np.bincount(self.parent[child], minlength=pages)
+        self.child_count = np.bincount(self.parent[child], minlength=pages)
         self.brood_asked = np.bincount(self.parent[child], self.asked[child], pages)
         self.brood_sum = np.bincount(self.parent[child], self.asked[child] * self.relevance[child], pages)
 
@@ -87,10 +87,10 @@ class KnownWeb:
             for host, page in zip(hosts, places.tolist(), strict=True)
         ]
 
-    def around(self, places: NDArray[np.int64], urls: list[str]) -> FringeRows:
+    def around(self, places: NDArray[np.int64], urls: list[str]) -> FrontierRows:
         """What is known around pages."""
         by = self.parent[places]
-        return FringeRows(
+        return FrontierRows(
             urls,
             self.parents[places].astype(np.float64),
             self.parents_sum[places],
@@ -98,7 +98,7 @@ class KnownWeb:
             self.anchors[places].astype(np.float64),
             self.anchor_sum[places],
             self.host[places] == self.host[by],
-            self.brood[by].astype(np.float64),
+            self.child_count[by].astype(np.float64),
             self.brood_asked[by].astype(np.float64),
             self.brood_sum[by],
         )
@@ -152,7 +152,7 @@ async def _begin(path: Path) -> None:
 
 def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
     """Columns of the table `page`, some rows at a time."""
-    appraiser = Appraiser(RequestSettings())
+    frontier_value = FrontierValue(RequestSettings())
     for start in range(0, pages, PIECE):
         places = np.arange(start, min(start + PIECE, pages))
         urls = web.urls(places)
@@ -169,7 +169,7 @@ def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
             "parent_id": _where(by > 0, by),
             "discovered_at": [1.0] * len(urls),
             "step": (places // 25).tolist(),
-            "worth": _where(~asked, appraiser.worth(around.states())),
+            "worth": _where(~asked, frontier_value.worth(around.states())),
             "relevance": _where(asked, web.relevance[places]),
             "anchor": around.anchor_sum.tolist(),
             "parents": web.parents[places].tolist(),
@@ -177,7 +177,7 @@ def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
             "parents_best": web.parents_best[places].tolist(),
             "anchors": web.anchors[places].astype(int).tolist(),
             "anchor_sum": web.anchor_sum[places].tolist(),
-            "brood": web.brood[places].tolist(),
+            "brood": web.child_count[places].tolist(),
             "brood_asked": web.brood_asked[places].astype(int).tolist(),
             "brood_sum": web.brood_sum[places].tolist(),
         }

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 
 from pollerd.crawling.pages.links import PageLinks, page_links
-from pollerd.crawling.pages.reading import Reading, read, recipe_of
+from pollerd.crawling.pages.reading import PageReading, read, recipe_of
 from pollerd.crawling.pages.relevance import Topic, Vocabulary
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.traps import ShapeLimits, trap
-from pollerd.crawling.pages.url_canonical import without_visitor
+from pollerd.crawling.pages.url_canonical import strip_session_params
 from pollerd.detection.html import visible_text
 from pollerd.model import Media, Outcome, OutcomeKind
 
@@ -71,7 +71,7 @@ def main() -> None:
 
     def spelled() -> list[str | None]:
         limits = ShapeLimits()
-        return [trap(url) for link in found.links if limits.admit(url := without_visitor(link.url))]
+        return [trap(url) for link in found.links if limits.admit(url := strip_session_params(link.url))]
 
     def scored() -> float:
         topic.scores([link.anchor for link in found.links])
@@ -83,7 +83,7 @@ def main() -> None:
     recipe = recipe_of(TopicSettings("benchmark", examples, tuple(language[100:110]), background))
     outcome = Outcome(OutcomeKind.BODY, 0.0, 0.1, 200, body=html, content_type="text/html; charset=utf-8")
 
-    def as_live() -> Reading:
+    def as_live() -> PageReading:
         return read(recipe, URL, outcome, Media.HTML, visible_text(html))
 
     print(f"page of {len(html):,} bytes with {len(found.links)} links, CPU ms:")

@@ -22,7 +22,7 @@ import asyncpg
 from msgspec.structs import replace
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
-from pollerd.storage import Batch, ChangeDraft, HostUpdate, PollRecord, SiteMemory, Store
+from pollerd.storage import Batch, ChangeDraft, HostUpdate, PollRecord, SiteContext, Store
 
 TICK = os.sysconf("SC_CLK_TCK")
 WORDS = [f"word{n}" for n in range(3000)]
@@ -33,7 +33,7 @@ def page(rng: random.Random) -> bytes:
     return " ".join(rng.choices(WORDS, k=1600)).encode()
 
 
-def record(memory: SiteMemory, at: float, content: bytes | None, rng: random.Random) -> PollRecord:
+def record(memory: SiteContext, at: float, content: bytes | None, rng: random.Random) -> PollRecord:
     baseline = memory.baseline
     if content is not None:
         baseline = Baseline(rng.randbytes(16), rng.randbytes(16), Media.HTML)

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from pollerd.api import allocation, health
-from pollerd.api.auth.middleware import Gatekeeper
+from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes import atom as feed
 from pollerd.api.changes import diff_routes as diffs
@@ -19,7 +19,7 @@ from pollerd.api.collection import export as collection_export
 from pollerd.api.collection import routes as collection
 from pollerd.api.http import openapi, problems
 from pollerd.api.http.answer_headers import AnswerHeaders
-from pollerd.api.http.context import ControlPort, Ports
+from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
 from pollerd.api.sites import exports, hosts, imports, site_diff
@@ -54,7 +54,7 @@ def create_api(
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
-    app.state.ports = Ports(control, store)
+    app.state.ports = ApiPorts(control, store)
     app.state.registry = registry
     app.state.streams = Streams()
     app.state.tokens = Tokens(settings)
@@ -65,7 +65,7 @@ def create_api(
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)
-    app.add_middleware(Gatekeeper, tokens=app.state.tokens)
+    app.add_middleware(AuthMiddleware, tokens=app.state.tokens)
     problems.install(app)
     openapi.install(app)
     return app

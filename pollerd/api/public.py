@@ -5,7 +5,7 @@ from pollerd.api.auth.tokens import Tokens
 from pollerd.api.http.context import ControlPort
 from pollerd.api.http.format_names import CollectionFormat, CollectionPart, Format
 from pollerd.api.http.limits import check_spec
-from pollerd.api.http.settings import ApiSettings, Scope, Token, hash_of, is_hash
+from pollerd.api.http.settings import ApiSettings, ApiToken, Scope, hash_of, is_hash
 from pollerd.api.server import ApiServer
 from pollerd.api.sites.list_formats import Line, may_name_a_site, parse_entries, parse_file, parse_list, parse_text
 from pollerd.api.waiting import create_waiting_api
@@ -13,13 +13,13 @@ from pollerd.api.waiting import create_waiting_api
 __all__ = [
     "ApiServer",
     "ApiSettings",
+    "ApiToken",
     "CollectionFormat",
     "CollectionPart",
     "ControlPort",
     "Format",
     "Line",
     "Scope",
-    "Token",
     "Tokens",
     "check_spec",
     "create_api",

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.api import health
 from pollerd.api.application import Application
-from pollerd.api.auth.middleware import Gatekeeper
+from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes.events import Streams
 from pollerd.api.http import problems
@@ -30,7 +30,7 @@ def create_waiting_api(
     app.state.streams = Streams()
     app.include_router(_answers(reason))
     app.state.tokens = Tokens(settings)
-    app.add_middleware(Gatekeeper, tokens=app.state.tokens)
+    app.add_middleware(AuthMiddleware, tokens=app.state.tokens)
     problems.install(app)
     return app
 

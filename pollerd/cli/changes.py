@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pollerd import quantities
-from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.client.following import followed
 from pollerd.cli.common.options import Json, Timeout, Token, Url
@@ -89,7 +89,7 @@ def _moment(text: str | None) -> str | None:
 
 
 def _follow(
-    daemon: Client, query: dict[str, str | None], known: list[dict[str, Any]], start: int | None, as_json: bool
+    daemon: ApiClient, query: dict[str, str | None], known: list[dict[str, Any]], start: int | None, as_json: bool
 ) -> None:
     """Shows `known`, then what comes after it; after the id `start` where nothing is known (None: from now on)."""
     if not as_json:

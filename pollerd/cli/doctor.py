@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from prometheus_client.parser import text_string_to_metric_families
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import client_of
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import Json, Timeout, Token, Url
@@ -31,7 +31,7 @@ _USED_WELL = 0.9
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckResult:
     """One line: a verdict, what it is about, and what was found."""
 
     verdict: str
@@ -63,23 +63,23 @@ def doctor(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECO
     raise typer.Exit(1 if any(finding.verdict == WRONG for finding in findings) else 0)
 
 
-def _found(url: str | None, token: str | None, timeout: float) -> list[Finding]:
+def _found(url: str | None, token: str | None, timeout: float) -> list[CheckResult]:
     """The findings; that the daemon cannot be asked, or not in full, is one."""
     findings = []
     try:
         for finding in examined(client_of(url, token, timeout)):
             findings.append(finding)  # noqa: PERF402  (what was found before an error counts)
     except PollerdError as error:
-        findings.append(Finding(WRONG, "daemon", str(error)))
+        findings.append(CheckResult(WRONG, "daemon", str(error)))
     return findings
 
 
-def examined(daemon: Client) -> Iterator[Finding]:
+def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     """The findings at a running daemon. Raises CallError where it cannot be asked."""
     alive, ready = _health(daemon, "/healthz"), _health(daemon, "/readyz")
-    yield Finding(FINE, "loop", "turns") if alive["status"] == "ok" else Finding(WRONG, "loop", "does not turn")
+    yield CheckResult(FINE, "loop", "turns") if alive["status"] == "ok" else CheckResult(WRONG, "loop", "does not turn")
     reason = ready["reason"]
-    yield Finding(FINE, "database", "takes commits") if reason is None else Finding(WRONG, "database", reason)
+    yield CheckResult(FINE, "database", "takes commits") if reason is None else CheckResult(WRONG, "database", reason)
     try:
         allocation = daemon.call("GET", "/allocation")
     except CallError:
@@ -101,7 +101,7 @@ def examined(daemon: Client) -> Iterator[Finding]:
     yield _commits(metrics)
 
 
-def _health(daemon: Client, path: str) -> dict[str, Any]:
+def _health(daemon: ApiClient, path: str) -> dict[str, Any]:
     status, body = daemon.ask(path)
     if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
         raise CallError(f"what answers at {daemon.url} is not pollerd")
@@ -112,107 +112,107 @@ def _health(daemon: Client, path: str) -> dict[str, Any]:
     return found
 
 
-def _link(metrics: Metrics) -> Finding:
+def _link(metrics: Metrics) -> CheckResult:
     if metrics.value("offline"):
-        return Finding(WRONG, "link", "we seem to be offline: polling is held back until a host answers")
-    return Finding(FINE, "link", "up")
+        return CheckResult(WRONG, "link", "we seem to be offline: polling is held back until a host answers")
+    return CheckResult(FINE, "link", "up")
 
 
-def _budget(allocation: dict[str, Any], metrics: Metrics) -> Finding:
+def _budget(allocation: dict[str, Any], metrics: Metrics) -> CheckResult:
     used, age = allocation["utilization"], metrics.value("dispatch_age_seconds")
     text = f"{used:.0%} of {allocation['budget']:g} polls per second used over the last minute"
     if age > _DISPATCH_SECONDS:
-        return Finding(WRONG, "budget", f"{text}; sites are due, and none was polled for {age:.0f} s")
+        return CheckResult(WRONG, "budget", f"{text}; sites are due, and none was polled for {age:.0f} s")
     if used < _USED_WELL and allocation["binding"] != "budget":
-        return Finding(FINE, "budget", allocation["binding_in_words"])
+        return CheckResult(FINE, "budget", allocation["binding_in_words"])
     if used < _USED_WELL:
-        return Finding(NOTE, "budget", f"{text}: the rest is for sites that became due only now, or none is")
-    return Finding(FINE, "budget", text)
+        return CheckResult(NOTE, "budget", f"{text}: the rest is for sites that became due only now, or none is")
+    return CheckResult(FINE, "budget", text)
 
 
-def calibration(found: dict[str, Any]) -> Finding:
+def calibration(found: dict[str, Any]) -> CheckResult:
     """What the calibration of `GET /allocation` comes to."""
     number, error = found["polls"], found["expected_error"]
     if error is None:
-        return Finding(NOTE, "calibration", "nothing was foretold yet")
+        return CheckResult(NOTE, "calibration", "nothing was foretold yet")
     text = f"expected error {error:.3f} over {counted(number, 'poll')}"
     if number < _CALIBRATION_POLLS:
-        return Finding(NOTE, "calibration", f"{text}: too few to judge by")
+        return CheckResult(NOTE, "calibration", f"{text}: too few to judge by")
     if error < _CALIBRATION_FAIR:
-        return Finding(FINE, "calibration", f"{text}: what is foretold comes true")
+        return CheckResult(FINE, "calibration", f"{text}: what is foretold comes true")
     gap = sum(d["polls"] * (d["predicted"] - d["found"]) for d in found["deciles"] if d["polls"])
     lean = "more" if gap > 0 else "fewer"
     verdict = WRONG if error >= _CALIBRATION_POOR else NOTE
-    return Finding(verdict, "calibration", f"{text}: {lean} changes are foretold than found")
+    return CheckResult(verdict, "calibration", f"{text}: {lean} changes are foretold than found")
 
 
-def _deciles(found: dict[str, Any]) -> Iterator[Finding]:
+def _deciles(found: dict[str, Any]) -> Iterator[CheckResult]:
     for tenth, decile in enumerate(found["deciles"]):
         if decile["polls"]:
             told = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f}"
             told += f" in {counted(decile['polls'], 'poll')}"
-            yield Finding(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", told)
+            yield CheckResult(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", told)
 
 
-def _late(allocation: dict[str, Any]) -> Finding:
+def _late(allocation: dict[str, Any]) -> CheckResult:
     late = allocation["late_sites"]
     if not allocation["maximum_intervals_feasible"]:
         told = f"the budget does not hold all max_intervals; {counted(late, 'site is', 'sites are')} late"
-        return Finding(WRONG, "max_interval", told)
-    return Finding(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} past it")
+        return CheckResult(WRONG, "max_interval", told)
+    return CheckResult(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} past it")
 
 
-def _noisy(allocation: dict[str, Any]) -> Finding:
+def _noisy(allocation: dict[str, Any]) -> CheckResult:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
     changing = "changes at nearly every poll and is" if noisy == 1 else "change at nearly every poll and are"
     text = f"{noisy} of {counted(sites, 'site')} {changing} held to the uniform share"
-    return Finding(NOTE if noisy else FINE, "noise", text)
+    return CheckResult(NOTE if noisy else FINE, "noise", text)
 
 
-def _shadow(shadow: dict[str, Any]) -> Finding:
+def _shadow(shadow: dict[str, Any]) -> CheckResult:
     about, hourly = f"shadow {shadow['allocator']}", shadow["expected_detections_per_hour"]
     if shadow["state"] == "dropped":
-        return Finding(WRONG, about, f"dropped: {shadow['reason']}")
+        return CheckResult(WRONG, about, f"dropped: {shadow['reason']}")
     found = "" if hourly is None else f", {hourly:.4g} detections an hour expected"
-    return Finding(FINE, about, f"{shadow['state']}{found}")
+    return CheckResult(FINE, about, f"{shadow['state']}{found}")
 
 
-def _states(metrics: Metrics) -> Finding:
+def _states(metrics: Metrics) -> CheckResult:
     counts = {state: metrics.value("sites", state=state) for state in ("active", "backing_off", "blocked", "gone")}
     text = ", ".join(f"{number:.0f} {state.replace('_', ' ')}" for state, number in counts.items())
     if counts["backing_off"] + counts["blocked"] > counts["active"]:
-        return Finding(WRONG, "sites", f"{text}: most cannot be polled")
-    return Finding(FINE, "sites", text)
+        return CheckResult(WRONG, "sites", f"{text}: most cannot be polled")
+    return CheckResult(FINE, "sites", text)
 
 
-def _robots(metrics: Metrics) -> Finding:
+def _robots(metrics: Metrics) -> CheckResult:
     results = {name: metrics.value("robots_fetches_total", result=name) for name in ("found", "absent", "unreachable")}
     missed, asked = results["unreachable"], sum(results.values())
     told = counted(asked, "request")
     if not missed:
-        return Finding(FINE, "robots.txt", f"{told}, none failed")
+        return CheckResult(FINE, "robots.txt", f"{told}, none failed")
     text = f"{missed:.0f} of {told} for robots.txt failed: such hosts are not polled until one is answered"
-    return Finding(NOTE, "robots.txt", text)
+    return CheckResult(NOTE, "robots.txt", text)
 
 
-def _faults(metrics: Metrics) -> Finding:
+def _faults(metrics: Metrics) -> CheckResult:
     number = metrics.value("site_faults_total")
     if number:
-        return Finding(
+        return CheckResult(
             WRONG, "faults", f"{counted(number, 'time')} a site was set aside for a fault of ours: see the log"
         )
-    return Finding(FINE, "faults", "none of ours")
+    return CheckResult(FINE, "faults", "none of ours")
 
 
-def _lag(metrics: Metrics) -> Finding:
+def _lag(metrics: Metrics) -> CheckResult:
     lag = metrics.value("event_loop_lag_seconds")
     verdict = WRONG if lag >= _LAG_WRONG else NOTE if lag >= _LAG_NOTE else FINE
-    return Finding(verdict, "loop lag", f"{lag * 1000:.0f} ms at worst in 15 s")
+    return CheckResult(verdict, "loop lag", f"{lag * 1000:.0f} ms at worst in 15 s")
 
 
-def _commits(metrics: Metrics) -> Finding:
+def _commits(metrics: Metrics) -> CheckResult:
     number = metrics.value("commit_seconds_count")
     if not number:
-        return Finding(NOTE, "commits", "none yet")
+        return CheckResult(NOTE, "commits", "none yet")
     mean = metrics.value("commit_seconds_sum") / number
-    return Finding(NOTE if mean > _COMMIT_SECONDS else FINE, "commits", f"{mean * 1000:.0f} ms on average")
+    return CheckResult(NOTE if mean > _COMMIT_SECONDS else FINE, "commits", f"{mean * 1000:.0f} ms on average")

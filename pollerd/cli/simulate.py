@@ -27,7 +27,7 @@ from pollerd.simulation.experiments.simulation import Simulation
 _MOST_STEPS, _MOST_RUNS = 100_000_000, 1_000_000
 
 
-class Kind(enum.StrEnum):
+class EnvironmentKind(enum.StrEnum):
     """Where the allocators are tried out."""
 
     WEB = "web"
@@ -36,20 +36,24 @@ class Kind(enum.StrEnum):
 
 
 _RANKING = ("pages", "alpha", "beta", "order", "swaps", "switch_every")
-_UNKNOWN_TO: dict[Kind, tuple[str, ...]] = {
-    Kind.WEB: (),
-    Kind.KNAPSACK: ("half_lives", "switch_every"),
-    Kind.HISTORY: ("half_lives", *_RANKING),
+_UNKNOWN_TO: dict[EnvironmentKind, tuple[str, ...]] = {
+    EnvironmentKind.WEB: (),
+    EnvironmentKind.KNAPSACK: ("half_lives", "switch_every"),
+    EnvironmentKind.HISTORY: ("half_lives", *_RANKING),
 }
 """Options that have no meaning there."""
-_DEFAULT_ALLOCATOR = {Kind.WEB: "whittle", Kind.KNAPSACK: "htraa", Kind.HISTORY: "whittle"}
+_DEFAULT_ALLOCATOR = {
+    EnvironmentKind.WEB: "whittle",
+    EnvironmentKind.KNAPSACK: "htraa",
+    EnvironmentKind.HISTORY: "whittle",
+}
 """Whittle's index holds no mix, which is what the knapsack asks for."""
 
 
 def simulate(
     context: typer.Context,
     world: Annotated[
-        Kind,
+        EnvironmentKind,
         typer.Argument(
             help="web: true changes and real gaps; knapsack: feedback from "
             "the mix itself; history: real changes from a file."
@@ -87,14 +91,14 @@ def simulate(
     Figures are shares of the clairvoyant optimum; ± is the standard error over the runs. All allocators meet the same
     webs.
     """
-    if (world is Kind.HISTORY) == (file is None):
+    if (world is EnvironmentKind.HISTORY) == (file is None):
         raise InvalidValueError("file", "given with history, and with nothing else", str(file))
     _check_known(context, world, objective)
     zipf, scored = Zipf(pages, alpha, beta, _order(order), swaps, switch_every), _objective(objective)
     tried_in: World
     if file is not None:
         tried_in = HistoryWorld(read_history(file), steps, scored, noise)
-    elif world is Kind.WEB:
+    elif world is EnvironmentKind.WEB:
         tried_in = Web(zipf, scored, noise, half_lives)
     else:
         tried_in = KnapsackWorld(zipf, noise)
@@ -108,7 +112,7 @@ def simulate(
     _print(results, runs, as_json)
 
 
-def _check_known(context: typer.Context, world: Kind, objective: str) -> None:
+def _check_known(context: typer.Context, world: EnvironmentKind, objective: str) -> None:
     """Raises InvalidValueError for an option that was given and would have no effect."""
     without = dict.fromkeys(_UNKNOWN_TO[world], f"left out with {world}")
     if objective != "interest":

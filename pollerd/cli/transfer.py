@@ -12,7 +12,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import Json, Timeout, Token, Url
@@ -77,7 +77,7 @@ def import_(
     raise typer.Exit(0 if report["complete"] else 1)
 
 
-def _sent(daemon: Client, file: Path, dry_run: bool, passphrase_file: Path | None) -> dict[str, Any]:
+def _sent(daemon: ApiClient, file: Path, dry_run: bool, passphrase_file: Path | None) -> dict[str, Any]:
     try:
         with file.open("rb") as opened:
             headers = {"Content-Length": str(os.fstat(opened.fileno()).st_size)}

@@ -11,27 +11,27 @@ import numpy as np
 import structlog
 
 from pollerd import allocation
-from pollerd.daemon.allocation.explain import Outlook
+from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.allocation.forecast import Forecast
-from pollerd.daemon.allocation.handover import Succession
+from pollerd.daemon.allocation.handover import AllocatorHandover
 from pollerd.daemon.allocation.shadows import Shadows
-from pollerd.daemon.crawler.crawler import Explorer
-from pollerd.daemon.crawler.report import CollectionOutlook, CollectionView
+from pollerd.daemon.crawler.crawler import FocusedCrawler
+from pollerd.daemon.crawler.report import CollectionReporter, CollectionView
 from pollerd.daemon.host_control import HostControl
 from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.polling.budget_meter import BudgetMeter
 from pollerd.daemon.polling.dispatcher import Dispatcher
-from pollerd.daemon.polling.outage_filter import Intake
+from pollerd.daemon.polling.outage_filter import OutageFilter
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.polling.write_pacer import WritePacer
-from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.believed_unchanged import note_quiet
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings, check_budget
-from pollerd.daemon.state.site_cache import Memories
+from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.daemon.state.storage_health import StorageHealth
-from pollerd.daemon.state.views import AllocationView, Explanation, Live, Status
+from pollerd.daemon.state.views import AllocationView, ExplanationView, LiveSite, Status
 from pollerd.detection import noise_of
 from pollerd.errors import DatabaseUnavailableError, DuplicateError, InvalidValueError, NotFoundError, SchemaError
 from pollerd.model import Site, SiteSpec, differing
@@ -65,29 +65,29 @@ class Control:
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         gate: BudgetGate,
         dispatcher: Dispatcher,
         robots: RobotsKeeper,
-        intake: Intake,
+        outage_filter: OutageFilter,
         journal: Journal,
         health: StorageHealth,
-        memories: Memories,
-        meter: Meter,
-        calibration: Calibration,
+        memories: SiteCache,
+        meter: BudgetMeter,
+        calibration: CalibrationSums,
         settings: DaemonSettings,
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
-        explorer: Explorer | None = None,
+        explorer: FocusedCrawler | None = None,
         *,
         pacer: WritePacer,
     ) -> None:
         """`explorer`: the topic robot, where there is one."""
         self._explorer = explorer
-        self._store, self._fleet, self._gate, self._dispatcher = store, fleet, gate, dispatcher
+        self._store, self._scheduler, self._gate, self._dispatcher = store, scheduler, gate, dispatcher
         self._pacer = pacer
-        self._robots, self._intake, self._journal, self._memories = robots, intake, journal, memories
+        self._robots, self._outage_filter, self._journal, self._memories = robots, outage_filter, journal, memories
         self._health = health
         self._meter, self._settings, self._rng, self._clock = meter, settings, rng, clock
         self._calibration = calibration
@@ -97,15 +97,17 @@ class Control:
         self._allocating = asyncio.Lock()
         self._log = structlog.get_logger("pollerd.control")
         self.hosts = HostControl(
-            store=store, health=health, fleet=fleet, journal=journal, dispatcher=dispatcher, clock=clock
+            store=store, health=health, scheduler=scheduler, journal=journal, dispatcher=dispatcher, clock=clock
         )
         """What is known of hosts, and what may be done to them."""
-        self.forecast = Forecast(fleet, lambda: self._objective, clock)
-        self.shadows = Shadows(store, fleet, journal, self.forecast, instruments, lambda: self._objective, rng, clock)
-        self.outlook = Outlook(
-            fleet, meter, self.forecast, calibration, self.shadows.views, lambda: self._objective, clock
+        self.forecast = Forecast(scheduler, lambda: self._objective, clock)
+        self.shadows = Shadows(
+            store, scheduler, journal, self.forecast, instruments, lambda: self._objective, rng, clock
         )
-        self.collection_outlook = CollectionOutlook(store, fleet, clock)
+        self.explainer = ScheduleExplainer(
+            scheduler, meter, self.forecast, calibration, self.shadows.views, lambda: self._objective, clock
+        )
+        self.collection_outlook = CollectionReporter(store, scheduler, clock)
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -116,31 +118,31 @@ class Control:
         Sites that the allocator in charge cannot hold are refused, one by one.
         """
         async with self.turn:
-            refused = self._fleet.refusals(specs)
-            if self._fleet.allocator.most_sites is not None:
+            refused = self._scheduler.refusals(specs)
+            if self._scheduler.allocator.most_sites is not None:
                 there = {site.spec.url for site in (await self._store.list_sites(limit=1000)).items}
-                refused |= self._fleet.beyond(specs, there)
+                refused |= self._scheduler.beyond(specs, there)
             places = [i for i in range(len(specs)) if i not in refused]
             specs = [specs[i] for i in places]
             hosts = [host_of(spec.url) for spec in specs]
             result = await self._store.add_sites(specs, hosts, self._clock(), respect_deleted=respect_deleted)
-            self._fleet.add(
+            self._scheduler.add(
                 [site_id for site_id, _, _ in result.added],
                 [(host_id, hosts[i]) for _, i, host_id in result.added],
                 [specs[i] for _, i, _ in result.added],
             )
             await self._take_in_unknown([site_id for site_id, _ in result.existing])
-        await self._fleet.fit_budget_to_growth()
+        await self._scheduler.fit_budget_to_growth()
         self._dispatcher.wake()
         return _renumbered(result, places, refused) if refused else result
 
     async def _take_in_unknown(self, site_ids: Sequence[int]) -> None:
         """Sites whose adding went in although its answer was lost stand in the database, and not in memory yet."""
         ids = np.array(site_ids, np.int64)
-        for site_id in ids[self._fleet.sites.slots_of(ids) < 0].tolist():
+        for site_id in ids[self._scheduler.sites.slots_of(ids) < 0].tolist():
             site = await self._store.get_site(site_id)
             host_id = await self._store.host_id(site.host)
-            self._fleet.add([site_id], [(host_id, site.host)], [site.spec])
+            self._scheduler.add([site_id], [(host_id, site.host)], [site.spec])
 
     async def add_site(self, spec: SiteSpec) -> Site:
         """Adds one site. Raises DuplicateError with the existing id, InvalidValueError where it cannot be held."""
@@ -162,24 +164,24 @@ class Control:
             before = await self._store.get_site(site_id)
             changes = _without_leak(before.spec, changes)
             if "weight" in changes or "cost" in changes:
-                self._fleet.admit(
+                self._scheduler.admit(
                     site_id, changes.get("weight", before.spec.weight), changes.get("cost", before.spec.cost)
                 )
             now = self._clock()
             site = await self._store.update_site(site_id, changes, now)
-            self._fleet.unasked[site_id] = now
+            self._scheduler.settings_pending[site_id] = now
             self._memories.forget(site_id)
             if site.spec.url != before.spec.url:
                 host_id = await self._store.host_id(site.host)
                 self.drop(site_id)
                 self._journal.forget(site_id)
-                self._intake.forget(site_id)
-                self._fleet.add([site_id], [(host_id, site.host)], [site.spec])
-                self._fleet.carry_on(site)
-            self._fleet.update(site_id, site.spec)
-            note_quiet(self._fleet, np.array([self._slot(site_id)]))
+                self._outage_filter.forget(site_id)
+                self._scheduler.add([site_id], [(host_id, site.host)], [site.spec])
+                self._scheduler.carry_on(site)
+            self._scheduler.update(site_id, site.spec)
+            note_quiet(self._scheduler, np.array([self._slot(site_id)]))
             if "paused" in changes:
-                self._fleet.set_paused(site_id, changes["paused"])
+                self._scheduler.set_paused(site_id, changes["paused"])
         self._dispatcher.wake()
         return site
 
@@ -192,7 +194,7 @@ class Control:
         count = 0
         async with self.turn:
             async for ids, changed in self._store.pause_sites(tag, paused):
-                self._fleet.pause_many(ids, paused)
+                self._scheduler.pause_many(ids, paused)
                 count += changed
         self._log.warning("sites_paused" if paused else "sites_resumed", sites=count, tag=tag, by=by)
         self._dispatcher.wake()
@@ -213,7 +215,7 @@ class Control:
                 if site is None or not differing(site.spec, spec):
                     continue
                 try:
-                    self._fleet.admit(site.id, spec.weight, spec.cost)
+                    self._scheduler.admit(site.id, spec.weight, spec.cost)
                 except InvalidValueError as error:
                     result.refused.append((i, error))
                     continue
@@ -227,11 +229,11 @@ class Control:
         now = self._clock()
         await self._store.put_settings(wanted, now)
         for one in wanted:
-            self._fleet.unasked[one.site_id] = now
+            self._scheduler.settings_pending[one.site_id] = now
             self._memories.forget(one.site_id)
-            self._fleet.update(one.site_id, one.spec)
+            self._scheduler.update(one.site_id, one.spec)
             if one.spec.paused != before[one.site_id].spec.paused:
-                self._fleet.set_paused(one.site_id, one.spec.paused)
+                self._scheduler.set_paused(one.site_id, one.spec.paused)
         self._dispatcher.wake()
 
     async def restore_sites(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
@@ -244,7 +246,7 @@ class Control:
             for start in range(0, len(result.touched), _TAKEN_OVER_AT_ONCE):
                 ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
                 await self._take_over(await self._store.get_sites(ids))
-        await self._fleet.fit_budget_to_growth()
+        await self._scheduler.fit_budget_to_growth()
         self._dispatcher.wake()
         return result
 
@@ -256,31 +258,31 @@ class Control:
             fresh = [one.spec for one in piece if one.spec.url not in there]
             # The first of all stands beside each piece: allocators for equal weights want all to be like it. Those
             # that hold few sites hold fewer than a piece has.
-            refused = self._fleet.refusals([*first, *fresh]) | self._fleet.beyond(fresh, there)
+            refused = self._scheduler.refusals([*first, *fresh]) | self._scheduler.beyond(fresh, there)
             for error in refused.values():
                 raise error
             for one in piece:
                 if one.spec.url in there:
-                    self._fleet.admit(there[one.spec.url].id, one.spec.weight, one.spec.cost)
+                    self._scheduler.admit(there[one.spec.url].id, one.spec.weight, one.spec.cost)
             first[:] = first or fresh[:1]
 
         return admit
 
     async def _take_over(self, sites: Sequence[Site]) -> None:
         """Memory follows what the database has of these sites."""
-        fresh = [site for site in sites if self._fleet.sites.slot_of(site.id) is None]
+        fresh = [site for site in sites if self._scheduler.sites.slot_of(site.id) is None]
         if fresh:
             ids = await self._store.host_ids([site.host for site in fresh])
             hosts = [(ids[site.host], site.host) for site in fresh]
-            self._fleet.add([site.id for site in fresh], hosts, [site.spec for site in fresh])
+            self._scheduler.add([site.id for site in fresh], hosts, [site.spec for site in fresh])
         now, new = self._clock(), {site.id for site in fresh}
         for site in sites:
             if site.id not in new:
-                self._fleet.unasked[site.id] = now
+                self._scheduler.settings_pending[site.id] = now
                 self._memories.forget(site.id)
-                self._fleet.update(site.id, site.spec)
-                if site.spec.paused != self._fleet.is_paused(site.id):
-                    self._fleet.set_paused(site.id, site.spec.paused)
+                self._scheduler.update(site.id, site.spec)
+                if site.spec.paused != self._scheduler.is_paused(site.id):
+                    self._scheduler.set_paused(site.id, site.spec.paused)
 
     async def delete_site(self, site_id: int) -> None:
         """Stops polling the site at once and forgets it. Raises NotFoundError."""
@@ -307,7 +309,7 @@ class Control:
 
     def drop(self, site_id: int) -> None:
         """Forgets a site that is no longer in the database, and calls off what is under way for it."""
-        slot = self._fleet.remove(site_id)
+        slot = self._scheduler.remove(site_id)
         if self._explorer is not None:
             self._explorer.forget(site_id)
         self._memories.forget(site_id)
@@ -318,8 +320,8 @@ class Control:
         """The site is polled next, as soon as its host allows. Raises NotFoundError."""
         site = await self._store.get_site(site_id)
         slot = self._slot(site_id)
-        self._fleet.sites.asap[slot] = True
-        self._fleet.sites.touch([slot])
+        self._scheduler.sites.asap[slot] = True
+        self._scheduler.sites.touch([slot])
         self._dispatcher.wake()
         return site
 
@@ -327,20 +329,20 @@ class Control:
         """Pauses or resumes a site; resuming also clears its backoff and brings a gone site back."""
         return await self.update_site(site_id, {"paused": paused})
 
-    def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
+    def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
         """What only the running daemon knows of the sites."""
-        return self.outlook.live(site_ids)
+        return self.explainer.live(site_ids)
 
-    async def explain(self, site_id: int) -> Explanation:
+    async def explain(self, site_id: int) -> ExplanationView:
         """Why the site is polled as it is. Raises NotFoundError."""
-        explanation = self.outlook.explain(site_id)
+        explanation = self.explainer.explain(site_id)
         memory = (await self._memories.get([site_id])).get(site_id)
         if explanation is None or memory is None:
             raise NotFoundError("site", site_id)
         return replace(explanation, mask=noise_of(memory.baseline.mask))
 
     def _slot(self, site_id: int) -> int:
-        slot = self._fleet.sites.slot_of(site_id)
+        slot = self._scheduler.sites.slot_of(site_id)
         if slot is None:
             raise NotFoundError("site", site_id)
         return slot
@@ -349,7 +351,7 @@ class Control:
 
     def allocation(self) -> AllocationView:
         """What the budget brings under the present belief, without the benefit curve."""
-        return self.outlook.allocation()
+        return self.explainer.allocation()
 
     async def collection(self) -> CollectionView | None:
         """The topic robot's collection; None where there never was one."""
@@ -357,7 +359,7 @@ class Control:
 
     async def allocation_over_budgets(self) -> AllocationView:
         """`allocation`, and what other budgets would bring."""
-        return await self.outlook.allocation_over_budgets()
+        return await self.explainer.allocation_over_budgets()
 
     async def set_allocation(
         self,
@@ -372,7 +374,7 @@ class Control:
         `shadows` begin anew, in place of those there were; so do all when the objective changes. An allocator that
         takes charge leaves the shadows.
         """
-        name = self._fleet.allocator_name if allocator is None else allocator
+        name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._objective if objective is None else objective
         if name not in allocation.names():
             raise InvalidValueError("allocator", "one of " + ", ".join(allocation.names()), name)
@@ -383,7 +385,7 @@ class Control:
             wanted = tuple(n for n in self.shadows.names() if n != name) if shadows is None else tuple(shadows)
             anew = shadows is not None or goal != self._objective or wanted != self.shadows.names()
             begun = self.shadows.made(wanted, goal, name) if anew else []
-            if (name, goal) != (self._fleet.allocator_name, self._objective):
+            if (name, goal) != (self._scheduler.allocator_name, self._objective):
                 await self._switch(name, goal, pace)
             async with self.turn:
                 self._set_budget(pace)
@@ -395,21 +397,23 @@ class Control:
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:
         """The polling goes on while the successor learns; the change itself is one transaction."""
-        fresh = allocation.create(name, budget=self._fleet.allocator_budget(budget), objective=objective, rng=self._rng)
-        succession = Succession(self._store, self._fleet, fresh)
+        fresh = allocation.create(
+            name, budget=self._scheduler.allocator_budget(budget), objective=objective, rng=self._rng
+        )
+        succession = AllocatorHandover(self._store, self._scheduler, fresh)
         await succession.prepare()
         # No poll may come between the polls replayed and the first that the new allocator sees.
         async with self.turn, self._journal.still():
             shared, learned = await succession.finish()
             await self._store.replace_learned(AllocationRow(name, objective, budget, shared), learned)
-            self._fleet.replace_allocator(name, fresh)
+            self._scheduler.replace_allocator(name, fresh)
             self._objective = objective
             self._calibration.begin_anew()
 
     def _set_budget(self, budget: float) -> None:
         self._gate.budget = self._pacer.budget = budget
         self._robots.set_budget(budget)
-        self._fleet.fit_budget(budget)
+        self._scheduler.fit_budget(budget)
 
     # --- health --------------------------------------------------------------------------------------------------
 
@@ -433,7 +437,7 @@ class Control:
 
     def status(self) -> Status:
         """One look at the daemon."""
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         return Status(
             sites=len(sites),
             in_flight=self._dispatcher.in_flight,
@@ -441,13 +445,13 @@ class Control:
             changes=int(sites.changes[: sites.size].sum()),
             rate=self._meter.rate(),
             budget=self._gate.budget,
-            offline=self._intake.offline,
+            offline=self._outage_filter.offline,
             storage_failure=self._health.failure,
         )
 
     def binding(self) -> str | None:
         """What keeps the budget from being used, in words; None: nothing, it is used."""
-        return self.outlook.binding.now().in_short()
+        return self.explainer.binding.now().in_short()
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

@@ -21,28 +21,28 @@ from pollerd.crawling.control.concurrency import Learned
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.control import Control
-from pollerd.daemon.crawler.concurrency import Pace
-from pollerd.daemon.crawler.crawler import Explorer
-from pollerd.daemon.crawler.page_reader import Reader
+from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
+from pollerd.daemon.crawler.crawler import FocusedCrawler
+from pollerd.daemon.crawler.page_reader import PageReader
 from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.budget_meter import Meter
+from pollerd.daemon.polling.budget_meter import BudgetMeter
 from pollerd.daemon.polling.dispatcher import Dispatcher
-from pollerd.daemon.polling.outage_filter import Intake
+from pollerd.daemon.polling.outage_filter import OutageFilter
 from pollerd.daemon.polling.poller import Poller
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.polling.write_pacer import WritePacer
 from pollerd.daemon.process.loop_lag import LagWatch
-from pollerd.daemon.process.workers import Workshop
-from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.results.noise import Twins
-from pollerd.daemon.results.processor import Bookkeeper
+from pollerd.daemon.results.noise import NoiseDetector
+from pollerd.daemon.results.processor import ResultProcessor
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, keep_quiet_known, note_all_quiet
 from pollerd.daemon.state.faults import Faults
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings
-from pollerd.daemon.state.site_cache import Memories
+from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.daemon.state.storage_health import RETRY_CAP_SECONDS, StorageHealth
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.fetching import Fetcher
@@ -63,49 +63,51 @@ class Daemon:
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         fetcher: Fetcher,
         settings: DaemonSettings,
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
         last_start: float,
-        explorer: Explorer | None = None,
+        explorer: FocusedCrawler | None = None,
         *,
         health: StorageHealth,
     ) -> None:
         self._explorer, self._health = explorer, health
         self._store, self._settings, self._clock = store, settings, clock
-        memories = Memories(store, settings.memory_sites)
-        meter = Meter()
+        memories = SiteCache(store, settings.memory_sites)
+        meter = BudgetMeter()
         gate = BudgetGate(settings.budget, last_start=last_start)
         pacer = WritePacer(settings.budget, last_write=last_start)
-        self._workshop = Workshop()
+        self._worker_pool = WorkerPool()
         faults = Faults(instruments, clock)
-        calibration = Calibration(instruments)
-        twins = Twins(fleet, store, self._workshop, faults, instruments)
-        bookkeeper = Bookkeeper(
-            fleet, store, memories, self._workshop, twins, faults, instruments, calibration, rng, clock, explorer
+        calibration = CalibrationSums(instruments)
+        twins = NoiseDetector(scheduler, store, self._worker_pool, faults, instruments)
+        processor = ResultProcessor(
+            scheduler, store, memories, self._worker_pool, twins, faults, instruments, calibration, rng, clock, explorer
         )
         if explorer is not None:  # what came of a page decides what to ask for next
             soon = min(settings.flush_seconds, _FLUSH_EXPLORING_SECONDS)
             settings = replace(settings, flush_seconds=soon, gather_seconds=soon)
-        self._journal = Journal(bookkeeper, store, health, settings, instruments)
-        self._intake = Intake(fleet, self._journal, instruments)
-        fetcher.on_sent = lambda host: fleet.hosts.sent(host, clock())
-        fetcher.before_repeat = lambda host: asyncio.sleep(fleet.hosts.spacing_left_at(host, clock()))
-        robots = RobotsKeeper(fleet, fetcher, self._journal, self._workshop, instruments, rng, clock)
+        self._journal = Journal(processor, store, health, settings, instruments)
+        self._outage_filter = OutageFilter(scheduler, self._journal, instruments)
+        fetcher.on_sent = lambda host: scheduler.hosts.sent(host, clock())
+        fetcher.before_repeat = lambda host: asyncio.sleep(scheduler.hosts.spacing_left_at(host, clock()))
+        robots = RobotsKeeper(scheduler, fetcher, self._journal, self._worker_pool, instruments, rng, clock)
         reader = pace = None
         if explorer is not None:
-            reader = Reader(explorer.topic, explorer.sites, explorer.unread, self._workshop, faults)
-            pace = Pace(Learned(rng))
-        poller = Poller(fleet, fetcher, robots, settings, self._workshop, faults, clock, reader, pace, pacer=pacer)
+            reader = PageReader(explorer.topic, explorer.sites, explorer.unread, self._worker_pool, faults)
+            pace = ConcurrencyLimiter(Learned(rng))
+        poller = Poller(
+            scheduler, fetcher, robots, settings, self._worker_pool, faults, clock, reader, pace, pacer=pacer
+        )
         self._dispatcher = Dispatcher(
-            fleet,
+            scheduler,
             gate,
             poller,
             robots,
-            self._intake,
+            self._outage_filter,
             health,
             memories,
             meter,
@@ -118,14 +120,14 @@ class Daemon:
             pacer=pacer,
             lag=LagWatch(instruments),
         )
-        self._fleet, self._poller = fleet, poller
+        self._scheduler, self._poller = scheduler, poller
         self.control = Control(
             store,
-            fleet,
+            scheduler,
             gate,
             self._dispatcher,
             robots,
-            self._intake,
+            self._outage_filter,
             self._journal,
             health,
             memories,
@@ -138,14 +140,14 @@ class Daemon:
             explorer,
             pacer=pacer,
         )
-        bookkeeper.on_ended = self.control.drop
+        processor.on_ended = self.control.drop
         self._gate = gate
         self._gauges = Gauges(
-            fleet,
+            scheduler,
             gate,
             meter,
             self.control.forecast,
-            self.control.outlook,
+            self.control.explainer,
             self.control.collection_outlook,
             instruments,
         )
@@ -180,30 +182,30 @@ class Daemon:
             await store.recall_trials()
         else:
             _check_weights(settings.allocator, allocator)
-        fleet = Fleet(scheduling, settings.allocator, allocator)
+        scheduler = SchedulerState(scheduling, settings.allocator, allocator)
         async for hosts in store.hosts():
-            fleet.load_hosts(hosts)
-        fleet.expect(await store.count_sites())
+            scheduler.load_hosts(hosts)
+        scheduler.expect(await store.count_sites())
         try:
             async for rows, faults in store.schedule():
-                fleet.load(rows, faults)
+                scheduler.load(rows, faults)
         except InvalidValueError as error:
             raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
-        fleet.set_right(clock())
-        fleet.fit_budget()
-        await _restore(fleet, store, settings, rng)
-        if fleet.sites.size <= AT_ONCE:
-            await note_all_quiet(fleet)
+        scheduler.set_right(clock())
+        scheduler.fit_budget()
+        await _restore(scheduler, store, settings, rng)
+        if scheduler.sites.size <= AT_ONCE:
+            await note_all_quiet(scheduler)
         else:
-            fleet.believes_anew.set()
+            scheduler.believes_anew.set()
         # The last polls before a crash were not committed: then every host is left its whole interval.
-        fleet.hosts.begin_anew(clock(), all_hosts=not run.previous_clean)
+        scheduler.hosts.begin_anew(clock(), all_hosts=not run.previous_clean)
         last_start = _last_start(run, clock())
-        explorer = None if topic is None else Explorer(store, fleet, topic, rng, clock)
+        explorer = None if topic is None else FocusedCrawler(store, scheduler, topic, rng, clock)
         if explorer is not None:
             await explorer.begin(seeds)
         health = health or StorageHealth(instruments)
-        return cls(store, fleet, fetcher, settings, instruments, rng, clock, last_start, explorer, health=health)
+        return cls(store, scheduler, fetcher, settings, instruments, rng, clock, last_start, explorer, health=health)
 
     def stop(self) -> None:
         """Asks the daemon to end; may be called at any time, more than once."""
@@ -211,16 +213,16 @@ class Daemon:
 
     def clock_set(self, seconds: float) -> None:
         """The wall clock was set ahead by so much: what waits goes on waiting as long as it had to."""
-        self._fleet.clock_set(seconds)
+        self._scheduler.clock_set(seconds)
         self._log.warning("clock_set", ahead_by=round(seconds, 3))
 
     def adopt(self, scheduling: SchedulingSettings, *, full_get_every: int) -> None:
         """Goes by other settings from now on; what is under way ends by the old ones."""
         self._poller.full_get_every = full_get_every
-        if scheduling != self._fleet.settings:
+        if scheduling != self._scheduler.settings:
             self._dispatcher.chooser.settings = scheduling
-            self._fleet.adopt(scheduling)
-        self._fleet.look_again_at_blocked(np.arange(self._fleet.sites.size))
+            self._scheduler.adopt(scheduling)
+        self._scheduler.look_again_at_blocked(np.arange(self._scheduler.sites.size))
         self._dispatcher.wake()
 
     async def run(self) -> None:
@@ -232,7 +234,7 @@ class Daemon:
             clean = await self._run()
         finally:
             await self._dispatcher.call_off()
-            self._workshop.close()
+            self._worker_pool.close()
         if clean:
             await self._note_clean_end()
 
@@ -253,14 +255,14 @@ class Daemon:
                 group.create_task(self._maintain(), name="maintenance"),
                 group.create_task(self._gauges.follow_forecast(), name="forecast"),
                 group.create_task(self._gauges.follow_collection(), name="collection"),
-                group.create_task(keep_quiet_known(self._fleet, self._dispatcher.wake), name="quiet"),
+                group.create_task(keep_quiet_known(self._scheduler, self._dispatcher.wake), name="quiet"),
                 group.create_task(self._shadow(), name="shadows"),
                 group.create_task(self._explore(), name="explorer"),
             ]
             await self._stop.wait()
             dispatch.cancel()
             drained = await self._dispatcher.drain()
-            self._intake.close()
+            self._outage_filter.close()
             self._journal.close()
             committed = await self._last_commit(journal)
             for task in others:
@@ -333,7 +335,7 @@ def _check_weights(name: str, allocator: Allocator) -> None:
         raise ConfigError(f"allocator {name} cannot weigh sites by their relevance to a topic: {error}") from error
 
 
-async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings, rng: np.random.Generator) -> None:
+async def _restore(scheduler: SchedulerState, store: Store, settings: DaemonSettings, rng: np.random.Generator) -> None:
     """Puts back what was learned; where it is another allocator's or another version's, the stored polls teach anew.
 
     What is in force now is kept: it holds at the next start, too, unless something else is said then.
@@ -341,46 +343,46 @@ async def _restore(fleet: Fleet, store: Store, settings: DaemonSettings, rng: np
     kept = await store.load_allocation()
     log = structlog.get_logger("pollerd.daemon")
     row = partial(AllocationRow, settings.allocator, settings.objective, settings.budget)
-    if kept is not None and kept.allocator == settings.allocator and await _put_back(fleet, store, kept):
+    if kept is not None and kept.allocator == settings.allocator and await _put_back(scheduler, store, kept):
         # A run that was killed left polls that came after what is learned in common was stored.
         after = kept.learned_through
         newer = store.recent_polls(_ALL_POLLS, after=await store.last_poll_id() if after is None else after)
-        polls = await catch_up(newer, fleet.sites, fleet.allocator)
+        polls = await catch_up(newer, scheduler.sites, scheduler.allocator)
         if polls:
             log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
-        await store.save_allocation(row(fleet.allocator.shared_state()))
+        await store.save_allocation(row(scheduler.allocator.shared_state()))
         return
     # Damage may have shown after some of it was put back.
-    budget = fleet.allocator.budget
-    fleet.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
-    replay = Replay(fleet.sites, fleet.allocator)
+    budget = scheduler.allocator.budget
+    scheduler.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
+    replay = Replay(scheduler.sites, scheduler.allocator)
     await replay.teach(store.recent_polls())
     if replay.taken:
         log.info("learned_from_stored_polls", polls=replay.taken, allocator=settings.allocator)
     slots = np.flatnonzero(replay.site_id >= 0)
-    await store.replace_learned(row(fleet.allocator.shared_state()), _states(fleet, slots))
+    await store.replace_learned(row(scheduler.allocator.shared_state()), _states(scheduler, slots))
 
 
-def _states(fleet: Fleet, slots: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+def _states(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
     """(site id, what was learned of it) for each slot; worked out as they are asked for."""
     for start in range(0, len(slots), _SITES_AT_A_TIME):
         some = slots[start : start + _SITES_AT_A_TIME]
-        states = fleet.allocator.site_state(some)
-        for site_id, state in zip(fleet.sites.site_id[some].tolist(), states, strict=True):
+        states = scheduler.allocator.site_state(some)
+        for site_id, state in zip(scheduler.sites.site_id[some].tolist(), states, strict=True):
             yield site_id, state.tobytes()
 
 
-async def _put_back(fleet: Fleet, store: Store, kept: AllocationRow) -> bool:
+async def _put_back(scheduler: SchedulerState, store: Store, kept: AllocationRow) -> bool:
     if kept.shared_state is None:
         return False
     try:
         # What was learned in common holds for sites to come, too, where there is no other yet.
         none = np.empty(0, np.int64)
-        fleet.allocator.restore(none, fleet.allocator.site_state(none), kept.shared_state)
+        scheduler.allocator.restore(none, scheduler.allocator.site_state(none), kept.shared_state)
         async for site_ids, states in store.learned(kept.allocator):
-            slots = fleet.sites.slots_of(site_ids)
+            slots = scheduler.sites.slots_of(site_ids)
             known = slots >= 0
-            fleet.allocator.restore(slots[known], states[known], kept.shared_state)
+            scheduler.allocator.restore(slots[known], states[known], kept.shared_state)
     except InvalidValueError as error:
         log = structlog.get_logger("pollerd.daemon")
         log.warning("learned_state_unusable", reason=str(error), instead="learning from the stored polls")

@@ -6,12 +6,12 @@ import asyncio
 import math
 import time
 
-from pollerd.daemon.allocation.explain import Outlook
+from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.allocation.forecast import Forecast
-from pollerd.daemon.crawler.report import CollectionOutlook
+from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.budget_meter import Meter
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
@@ -27,16 +27,16 @@ class Gauges:
 
     def __init__(
         self,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         gate: BudgetGate,
-        meter: Meter,
+        meter: BudgetMeter,
         forecast: Forecast,
-        outlook: Outlook,
-        collection: CollectionOutlook,
+        explainer: ScheduleExplainer,
+        collection: CollectionReporter,
         instruments: Instruments,
     ) -> None:
-        self._fleet, self._gate, self._meter = fleet, gate, meter
-        self._forecast, self._outlook, self._collection = forecast, outlook, collection
+        self._scheduler, self._gate, self._meter = scheduler, gate, meter
+        self._forecast, self._explainer, self._collection = forecast, explainer, collection
         self._instruments = instruments
         instruments.before_shown(self._look)
 
@@ -55,7 +55,7 @@ class Gauges:
             await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
 
     def _look(self) -> None:
-        instruments, sites = self._instruments, self._fleet.sites
+        instruments, sites = self._instruments, self._scheduler.sites
         budget = self._gate.budget
         instruments.budget.set(budget)
         instruments.utilization.set(self._meter.rate() / budget)
@@ -64,14 +64,14 @@ class Gauges:
             instruments.sites[state].set(count)
 
     async def _look_ahead(self) -> None:
-        await self._fleet.fit_budget_by_and_by()
+        await self._scheduler.fit_budget_by_and_by()
         instruments, figures = self._instruments, await self._forecast.refresh()
         instruments.price.set(figures.benefit.price)
         instruments.expected.labels("uniform").set(figures.benefit.uniform)
         instruments.expected.labels("best").set(figures.benefit.best)
         instruments.expected.labels("scheduled").set(figures.as_scheduled)
-        instruments.late_sites.set(self._outlook.late_sites())
-        instruments.noisy_sites.set(self._outlook.noisy_sites())
+        instruments.late_sites.set(self._explainer.late_sites())
+        instruments.noisy_sites.set(self._explainer.noisy_sites())
 
     async def _look_at_collection(self) -> bool:
         """Whether there is one, as far as can be told."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.daemon.polling.dispatcher import Dispatcher
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.storage_health import StorageHealth
 from pollerd.daemon.state.views import HostView, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
@@ -33,18 +33,18 @@ class HostControl:
         *,
         store: Store,
         health: StorageHealth,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         journal: Journal,
         dispatcher: Dispatcher,
         clock: Callable[[], float],
     ) -> None:
-        self._store, self._health, self._fleet, self._journal = store, health, fleet, journal
+        self._store, self._health, self._scheduler, self._journal = store, health, scheduler, journal
         self._dispatcher, self._clock = dispatcher, clock
         self._log = structlog.get_logger("pollerd.hosts")
 
     async def views(self, known: Sequence[KnownHost]) -> list[HostView]:
         """The hosts as they stand."""
-        slots = self._fleet.hosts.slots_of_ids(np.array([host.id for host in known], np.int64))
+        slots = self._scheduler.hosts.slots_of_ids(np.array([host.id for host in known], np.int64))
         sites, last_poll = await self._sites_on(slots)
         rows = zip(known, slots.tolist(), sites.tolist(), last_poll.tolist(), strict=True)
         return [self._view(host, slot, *counted) for host, slot, *counted in rows if slot >= 0]
@@ -54,7 +54,7 @@ class HostControl:
 
         None: no such thing is asked for.
         """
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         if paused is None and unreachable is None:
             return None
         ours = hosts.host_id[: hosts.size] >= 0
@@ -80,23 +80,23 @@ class HostControl:
         async with self._journal.still():
             slot = self._slot(known)
             override = HostOverride(self._clock(), by, paused, until)
-            waiting = [] if paused else self._fleet.backing_off_on(slot, now).tolist()
+            waiting = [] if paused else self._scheduler.backing_off_on(slot, now).tolist()
             freed = await self._store.override_host(known.id, override, waiting)
-            self._fleet.hosts.override(slot, override)
-            self._fleet.end_backoffs(freed)
+            self._scheduler.hosts.override(slot, override)
+            self._scheduler.end_backoffs(freed)
         event = "host_paused" if paused else "host_resumed"
         self._log.warning(event, host=name, until=until, by=by, backoffs_ended=len(freed))
         self._dispatcher.wake()
         return (await self.views([known]))[0]
 
     def _slot(self, known: KnownHost) -> int:
-        slot = self._fleet.hosts.slot_of(known.name)
+        slot = self._scheduler.hosts.slot_of(known.name)
         if slot is None:
             raise NotFoundError("host", known.name)
         return slot
 
     def _view(self, known: KnownHost, slot: int, sites: int, last_poll: float) -> HostView:
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         asked = max(hosts.last_request_of(slot) or -math.inf, last_poll)
         until, by, reason = self._pause(slot)
         earliest = max(hosts.ready_at_of(slot), self._clock())
@@ -119,7 +119,7 @@ class HostControl:
 
     def _pause(self, slot: int) -> tuple[float | None, str | None, str | None]:
         """Until when the host is paused (inf: until somebody ends it), by whom and why; None where it is not."""
-        hosts, now = self._fleet.hosts, self._clock()
+        hosts, now = self._scheduler.hosts, self._clock()
         own, held = float(hosts.paused_until[slot]), float(hosts.held_until[slot])
         if max(own, held) <= now:
             return None, None, None
@@ -133,7 +133,7 @@ class HostControl:
         )
 
     def _robots(self, known: KnownHost, slot: int) -> RobotsView:
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         fetched_at = _moment(float(hosts.robots_at[slot]))
         failures, retry_at = int(hosts.robots_failures[slot]), float(hosts.robots_retry_at[slot])
         if fetched_at is None:
@@ -145,9 +145,9 @@ class HostControl:
 
     async def _sites_on(self, slots: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """How many sites each of the host slots [k] has, int64[k], and when one was last polled, float64[k], -inf."""
-        table = self._fleet.sites
+        table = self._scheduler.sites
         count, last = np.zeros(len(slots), np.int64), np.full(len(slots), -math.inf)
-        place = np.full(self._fleet.hosts.size + 1, -1, np.int64)
+        place = np.full(self._scheduler.hosts.size + 1, -1, np.int64)
         place[slots] = np.arange(len(slots))
         place[-1] = -1  # where slots that are not known were written
         for start in range(0, table.size, _PIECE):

@@ -7,7 +7,7 @@ from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.process.clock import SteadyClock
 from pollerd.daemon.state.settings import BUDGET_MAX, BUDGET_MIN, DaemonSettings
 from pollerd.daemon.state.storage_health import StorageHealth
-from pollerd.daemon.state.views import AllocationView, Explanation, Live, Status
+from pollerd.daemon.state.views import AllocationView, ExplanationView, LiveSite, Status
 
 __all__ = [
     "BUDGET_MAX",
@@ -19,8 +19,8 @@ __all__ = [
     "Control",
     "Daemon",
     "DaemonSettings",
-    "Explanation",
-    "Live",
+    "ExplanationView",
+    "LiveSite",
     "Status",
     "SteadyClock",
     "StorageHealth",

@@ -9,8 +9,8 @@ from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.noise.repeat_fetch import (
     HEAVY_UNDER_MASK_BYTES,
     learn_from_twins,
+    mask_is_stale,
     noise_of,
-    outgrown,
     under_known_noise,
     without_noise,
 )
@@ -26,9 +26,9 @@ __all__ = [
     "detect",
     "heavy",
     "learn_from_twins",
+    "mask_is_stale",
     "noise_of",
     "normalise",
-    "outgrown",
     "parse_http_date",
     "summarise",
     "under_known_noise",

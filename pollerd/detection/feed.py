@@ -18,7 +18,7 @@ import xxhash
 
 from pollerd.detection import json
 from pollerd.detection.html import visible_text
-from pollerd.detection.parser_bombs import swelling, tangled
+from pollerd.detection.parser_bombs import is_entity_bomb, is_tag_bomb
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_FEED = "jsonfeed.org/version/"
@@ -34,7 +34,7 @@ def key_of(name: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """One entry of a feed."""
 
     id: str
@@ -53,7 +53,7 @@ class Entry:
         return key_of(self.id.encode("utf-8", "replace"))
 
 
-def content(entries: Sequence[Entry]) -> bytes:
+def content(entries: Sequence[FeedEntry]) -> bytes:
     """One line per entry as UTF-8: id, title, newest date, text, parted by tabs, in an order that is not theirs.
 
     The dates are left out where all entries share one: that is the moment the feed was built, not news.
@@ -74,14 +74,14 @@ def _stamp(date: float) -> str:
         return str(date)
 
 
-def xml_entries(body: bytes) -> tuple[Entry, ...] | None:
+def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
     """The entries of an RSS, Atom or RDF feed in their order, or None where it is no feed that can be
     read.
 
     `body` is UTF-8 without byte order mark. Nothing is fetched; a document whose own entities would make much more of
     it is not read as a feed. Raises nothing.
     """
-    if tangled(body) or swelling(body):
+    if is_tag_bomb(body) or is_entity_bomb(body):
         return None
     plain = b"<?xml version='1.0' encoding='utf-8'?>" + _DECLARATION.sub(b"", body, count=1)
     try:
@@ -96,13 +96,13 @@ def xml_entries(body: bytes) -> tuple[Entry, ...] | None:
         return None
 
 
-def _xml_entry(entry: Any) -> Entry:
+def _xml_entry(entry: Any) -> FeedEntry:
     # dict.get, because feedparser's own `get` answers for one date with another and warns about it.
     title = _line(str(entry.get("title", "")))
     contents = entry.get("content") or ()
     text = _line(str(entry.get("summary") or (contents[0].get("value", "") if contents else "")))
     dates = (dict.get(entry, "published_parsed"), dict.get(entry, "updated_parsed"))
-    return Entry(
+    return FeedEntry(
         id=_word(entry.get("id") or entry.get("link") or title or text),
         title=title,
         text=text,
@@ -111,7 +111,7 @@ def _xml_entry(entry: Any) -> Entry:
     )
 
 
-def json_entries(body: bytes) -> tuple[Entry, ...] | None:
+def json_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
     """The items of a JSON Feed in their order, or None where the body is none. `body` is UTF-8. Raises nothing."""
     if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
         return None
@@ -122,11 +122,11 @@ def json_entries(body: bytes) -> tuple[Entry, ...] | None:
     return tuple(_json_entry(item) for item in items if isinstance(item, dict)) if isinstance(items, list) else None
 
 
-def _json_entry(item: dict[str, Any]) -> Entry:
+def _json_entry(item: dict[str, Any]) -> FeedEntry:
     title = _line(str(item.get("title") or ""))
     text = _line(str(item.get("content_html") or item.get("content_text") or item.get("summary") or ""))
     dates = (_iso(item.get("date_published")), _iso(item.get("date_modified")))
-    return Entry(
+    return FeedEntry(
         id=_word(item.get("id") or item.get("url") or title or text),
         title=title,
         text=text,

@@ -12,7 +12,7 @@ import numpy as np
 from selectolax.lexbor import LexborHTMLParser
 
 from pollerd.detection.markup import BLOCKS, text_of_plain
-from pollerd.detection.parser_bombs import plain_text, tangled
+from pollerd.detection.parser_bombs import is_tag_bomb, plain_text
 
 _UNSEEN = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
 # A form feed is white space to an HTML parser, so that it may stand anywhere (even between table rows, where text
@@ -54,7 +54,7 @@ def _simplified(html: bytes) -> bytes:
 def _parsed_text(html: bytes) -> bytes:
     """What `text_of_plain` gives, for any page that is simplified."""
     marked = _BLOCK.sub(b"\f<", html)
-    text = plain_text(marked) if tangled(marked) else _tree_text(marked)
+    text = plain_text(marked) if is_tag_bomb(marked) else _tree_text(marked)
     return text.encode("utf-8", "replace")
 
 

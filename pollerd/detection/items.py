@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pollerd.detection.feed import Entry, key_of
+from pollerd.detection.feed import FeedEntry, key_of
 from pollerd.detection.last_modified import TOLERANCE_S, server_age
 from pollerd.model import Outcome
 
@@ -22,7 +22,7 @@ def remembered(items: bytes) -> list[int]:
     return [int(key) for key in np.frombuffer(items[:whole], dtype="<u8")]
 
 
-def remember(items: bytes, entries: Sequence[Entry]) -> bytes:
+def remember(items: bytes, entries: Sequence[FeedEntry]) -> bytes:
     """The baseline's items after seeing `entries` (newest first, as feeds list them).
 
     Keeps every entry of the present window, up to 1,024, and of earlier ones so many that 256 are kept in all.
@@ -34,19 +34,19 @@ def remember(items: bytes, entries: Sequence[Entry]) -> bytes:
     return np.array(earlier[len(earlier) - min(room, len(earlier)) :] + window, dtype="<u8").tobytes()
 
 
-def unseen(items: bytes, entries: Sequence[Entry]) -> list[Entry]:
+def unseen(items: bytes, entries: Sequence[FeedEntry]) -> list[FeedEntry]:
     """The entries that the baseline's items do not know, each key once."""
     if not entries:
         return []
     known = set(remembered(items))
-    fresh: dict[int, Entry] = {}
+    fresh: dict[int, FeedEntry] = {}
     for entry in entries[:LARGEST_WINDOW]:
         if entry.key not in known:
             fresh.setdefault(entry.key, entry)
     return list(fresh.values())
 
 
-def count(fresh: Sequence[Entry], entries: Sequence[Entry]) -> int | None:
+def count(fresh: Sequence[FeedEntry], entries: Sequence[FeedEntry]) -> int | None:
     """How many entries are new, where that can be told.
 
     None where none is (an edited or withdrawn entry is a change without a number) and where all are: the feed's
@@ -56,7 +56,7 @@ def count(fresh: Sequence[Entry], entries: Sequence[Entry]) -> int | None:
     return len(fresh) if fresh and known else None
 
 
-def age(entries: Sequence[Entry], outcome: Outcome, elapsed: float) -> float | None:
+def age(entries: Sequence[FeedEntry], outcome: Outcome, elapsed: float) -> float | None:
     """Seconds since the newest date in `entries` that can be true: not ahead of the response, not before the last poll.
 
     A date within 2 s of the response is the mark of a feed that stamps its

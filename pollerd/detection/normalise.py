@@ -19,7 +19,7 @@ class Normalised:
     media: Media
     content: bytes
     """UTF-8 text, one idea a line; for BINARY the bytes as they are."""
-    entries: tuple[feed.Entry, ...] = ()
+    entries: tuple[feed.FeedEntry, ...] = ()
     """FEED: its entries in their order."""
     ttl: float | None = None
     """FEED: seconds that it asks to be left alone."""

@@ -32,7 +32,7 @@ _MARKUP = re.compile(
 )
 
 
-def tangled(html: bytes) -> bool:
+def is_tag_bomb(html: bytes) -> bool:
     """True where a parser that follows the rules could need more than about a second for `html`."""
     if html.count(b"<") <= _HARMLESS_TAGS:
         return False
@@ -54,7 +54,7 @@ def tangled(html: bytes) -> bool:
     return work > _MOST_WORK
 
 
-def swelling(xml: bytes) -> bool:
+def is_entity_bomb(xml: bytes) -> bool:
     """True where the entities that `xml` declares could make much more of it, as in a "billion laughs".
 
     Those of plain text are let pass, up to a mebibyte with all their uses; entities within entities are not.

@@ -80,7 +80,7 @@ def user_agent(contact: str | None) -> str:
     return name if contact is None else f"{name} (+{contact})"
 
 
-class Client:
+class HttpClient:
     """Connections that are dialled by `dial`; made inside the running loop, and to be closed.
 
     Decompression is left to `decoding`, redirects and the deadline to the fetcher; there are no cookies, and proxies

@@ -15,7 +15,7 @@ from typing import Self
 
 from yarl import URL
 
-from pollerd.fetching.client import Client
+from pollerd.fetching.client import HttpClient
 from pollerd.fetching.failures import RefusedError
 from pollerd.fetching.network.guard import Guard, open_socket
 from pollerd.fetching.network.names import GuardedResolver
@@ -25,14 +25,14 @@ from pollerd.model import OutcomeKind
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Route:
     """One way out: the client that dials, and the proxy it dials, if any."""
 
-    client: Client
+    client: HttpClient
     proxy: Proxy | None = None
 
 
-class Egress:
+class Router:
     """All ways out of one fetcher; made inside the running loop, to be closed.
 
     A block that has entered it holds it open: one that is retired closes when the last such block has ended.
@@ -41,14 +41,14 @@ class Egress:
     def __init__(self, settings: FetchSettings) -> None:
         """Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
         self._users = 0
-        self._retired: Callable[[Egress], None] | None = None
+        self._retired: Callable[[Router], None] | None = None
         self._guard = Guard(settings.allow_private)
         self._resolving_seconds = settings.connect_timeout_seconds
-        self._guarded = Client(settings, self._guard, GuardedResolver(self._guard))
-        self._usual = Way(self._guarded)
+        self._guarded = HttpClient(settings, self._guard, GuardedResolver(self._guard))
+        self._usual = Route(self._guarded)
         if settings.proxy is not None:
             proxy = parse_proxy(normalise_proxy(settings.proxy))
-            self._usual = Way(Client(settings, open_socket), proxy)
+            self._usual = Route(HttpClient(settings, open_socket), proxy)
 
     def __enter__(self) -> Self:
         self._users += 1
@@ -59,7 +59,7 @@ class Egress:
         if self._retired is not None:
             self._close_if_unused()
 
-    def retire(self, closed: Callable[[Egress], None]) -> None:
+    def retire(self, closed: Callable[[Router], None]) -> None:
         """No new request will come: closes as soon as none is under way, and then tells `closed`."""
         self._retired = closed
         self._close_if_unused()
@@ -70,9 +70,9 @@ class Egress:
             closing = asyncio.get_running_loop().create_task(self.close(), name="close-egress")
             closing.add_done_callback(lambda _: closed(self))
 
-    def way(self, proxy: str | None) -> Way:
+    def way(self, proxy: str | None) -> Route:
         """The way through a site's own proxy; None: the daemon's way."""
-        return self._usual if proxy is None else Way(self._guarded, parse_proxy(proxy))
+        return self._usual if proxy is None else Route(self._guarded, parse_proxy(proxy))
 
     def check_literal(self, url: str) -> None:
         """Judges a target that is an address itself, for which nobody has to be asked. Raises `RefusedError`."""

@@ -20,7 +20,7 @@ from aiohttp import hdrs
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body, read_beginning, read_body
 from pollerd.fetching.client import Repeat, Send, Sent, Write
-from pollerd.fetching.egress import Egress, Way
+from pollerd.fetching.egress import Route, Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
 from pollerd.fetching.headers import (
     clean_content_type,
@@ -45,7 +45,7 @@ _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _EMPTY_STATUSES = frozenset({204, 205})
 
 
-class _Journey:
+class FetchState:
     """Where one fetch has come to; known also when it fails on the way."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class _Journey:
     )
 
     def __init__(
-        self, url: str, egress: Egress, way: Way, started_at: float, started_mono: float, deadline: asyncio.Timeout
+        self, url: str, egress: Router, way: Route, started_at: float, started_mono: float, deadline: asyncio.Timeout
     ) -> None:
         self.url = url
         self.deadline = deadline
@@ -89,8 +89,8 @@ class Fetcher:
     def __init__(self, settings: FetchSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
         self._clock = clock
-        self._egress: Egress
-        self._retired: set[Egress] = set()
+        self._egress: Router
+        self._retired: set[Router] = set()
         self._mono: Callable[[], float]
         self.on_sent: Sent = _nobody_counts
         self.before_repeat: Repeat = _nobody_waits
@@ -98,7 +98,7 @@ class Fetcher:
     async def __aenter__(self) -> Self:
         """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
         self._mono = asyncio.get_running_loop().time
-        self._egress = Egress(self._settings)
+        self._egress = Router(self._settings)
         return self
 
     async def __aexit__(
@@ -118,7 +118,7 @@ class Fetcher:
 
         Raises `InvalidValueError` for a `ca_file` that cannot be loaded, before anything has changed.
         """
-        fresh, before = Egress(settings), self._egress
+        fresh, before = Router(settings), self._egress
 
         def take_over() -> None:
             self._egress, self._settings = fresh, settings
@@ -185,21 +185,21 @@ class Fetcher:
                     failure=None if journey.endless else refused.kind,
                 )
 
-    def _journey(self, egress: Egress, url: str, proxy: str | None) -> _Journey:
+    def _journey(self, egress: Router, url: str, proxy: str | None) -> FetchState:
         now = self._mono()
         deadline = asyncio.timeout_at(now + self._settings.total_timeout_seconds)
-        return _Journey(url, egress, egress.way(proxy), self._clock(), now, deadline)
+        return FetchState(url, egress, egress.way(proxy), self._clock(), now, deadline)
 
-    def _in_turn(self, journey: _Journey, send: Send, write: Write) -> bool | Awaitable[bool]:
+    def _in_turn(self, journey: FetchState, send: Send, write: Write) -> bool | Awaitable[bool]:
         written = send(write)
         return written if isinstance(written, bool) else self._waited(journey, written)
 
-    async def _repeat(self, journey: _Journey, host: str) -> None:
+    async def _repeat(self, journey: FetchState, host: str) -> None:
         if not journey.redirects:
             journey.sent = False  # the one that is answered counts as the poll's start
         await self._waited(journey, self.before_repeat(host))
 
-    async def _waited(self, journey: _Journey, turn: Awaitable[T]) -> T:
+    async def _waited(self, journey: FetchState, turn: Awaitable[T]) -> T:
         """Waiting for our own budget, or for a host's interval, is no time of the server's."""
         deadline = journey.deadline
         began, ends = self._mono(), deadline.when()
@@ -212,12 +212,12 @@ class Fetcher:
             journey.started_mono += waited
             deadline.reschedule(ends + waited)
 
-    def _sent(self, journey: _Journey, host: str) -> None:
+    def _sent(self, journey: FetchState, host: str) -> None:
         self.on_sent(host)
         if not journey.sent:
             journey.sent, journey.started_at = True, self._clock()
 
-    async def _get(self, journey: _Journey, headers: Mapping[str, str], send: Send | None = None) -> Response:
+    async def _get(self, journey: FetchState, headers: Mapping[str, str], send: Send | None = None) -> Response:
         """One request, without redirects. Raises `RefusedError`."""
         journey.status = None
         way = journey.way
@@ -238,7 +238,7 @@ class Fetcher:
 
     async def _follow(
         self,
-        journey: _Journey,
+        journey: FetchState,
         response: Response,
         own: Mapping[str, str],
         bare: Mapping[str, str],
@@ -266,7 +266,7 @@ class Fetcher:
             response = await self._get(journey, headers)
         return response
 
-    async def _judge(self, journey: _Journey, response: Response, sent: Validators) -> Outcome:
+    async def _judge(self, journey: FetchState, response: Response, sent: Validators) -> Outcome:
         """The outcome of a response that is no redirect; leaves its connection reusable or closed."""
         try:
             status = response.status
@@ -278,7 +278,7 @@ class Fetcher:
         finally:
             response.close()
 
-    def _not_modified(self, journey: _Journey, response: Response, sent: Validators) -> Outcome:
+    def _not_modified(self, journey: FetchState, response: Response, sent: Validators) -> Outcome:
         if not sent:
             raise RefusedError(OutcomeKind.PROTOCOL_ERROR, "304 to a request without validators")
         return self._outcome(
@@ -289,7 +289,7 @@ class Fetcher:
             fresh_for=self._fresh_for(response),
         )
 
-    async def _body(self, journey: _Journey, response: Response) -> Outcome:
+    async def _body(self, journey: FetchState, response: Response) -> Outcome:
         if response.status in _EMPTY_STATUSES:
             await discard_body(response)
             body = b""
@@ -308,7 +308,7 @@ class Fetcher:
             fresh_for=self._fresh_for(response),
         )
 
-    async def _failure(self, journey: _Journey, response: Response) -> Outcome:
+    async def _failure(self, journey: FetchState, response: Response) -> Outcome:
         size = await discard_body(response)
         retry_after = self._retry_after(response)
         kind = kind_of_status(response.status, retry_after)
@@ -316,7 +316,7 @@ class Fetcher:
         date = _date(response)
         return self._outcome(journey, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
 
-    async def _judge_robots(self, journey: _Journey, response: Response) -> RobotsResponse:
+    async def _judge_robots(self, journey: FetchState, response: Response) -> RobotsResponse:
         try:
             kind = robots_kind(response.status)
             if kind is RobotsKind.FOUND:
@@ -350,12 +350,12 @@ class Fetcher:
         date = _date(response)
         return fresh_seconds(control, expires, headers.get(hdrs.AGE), self._clock() if date is None else date)
 
-    def _since(self, journey: _Journey) -> float:
+    def _since(self, journey: FetchState) -> float:
         return self._mono() - journey.started_mono
 
     def _outcome(
         self,
-        journey: _Journey,
+        journey: FetchState,
         kind: OutcomeKind,
         *,
         size: int = 0,
@@ -394,7 +394,7 @@ async def _nobody_waits(_: str) -> None:
     """Nor repeats them apart."""
 
 
-def _refused(error: RefusedError | TimeoutError, journey: _Journey) -> RefusedError:
+def _refused(error: RefusedError | TimeoutError, journey: FetchState) -> RefusedError:
     """What has ended a fetch; raises a `TimeoutError` that is not of its deadline."""
     if isinstance(error, RefusedError):
         return error
@@ -435,7 +435,7 @@ def _target(base: str, status: int, location: str | None) -> str:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
 
 
-def _refuse_endless(journey: _Journey, visited: set[str], limit: int) -> None:
+def _refuse_endless(journey: FetchState, visited: set[str], limit: int) -> None:
     target = journey.redirects[-1].url
     if len(journey.redirects) > limit:
         journey.endless = True
@@ -445,7 +445,7 @@ def _refuse_endless(journey: _Journey, visited: set[str], limit: int) -> None:
         raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
 
 
-async def _ask(journey: _Journey, may_follow: MayFollow | None, target: str) -> None:
+async def _ask(journey: FetchState, may_follow: MayFollow | None, target: str) -> None:
     """Raises `RefusedError` where the hop is not allowed."""
     if may_follow is None:
         return

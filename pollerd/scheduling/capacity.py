@@ -20,7 +20,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Reach:
+class AttainableRates:
     """How often each of the live sites can be polled, whatever the budget: slots int64[k], ascending.
 
     interval: float64[k] s, that the site's own settings and what is believed of it leave between two polls; stretch:
@@ -50,8 +50,8 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Crowding:
-    """What is kept of a `Reach`: a few bytes a host, nothing of each site."""
+class HostLoad:
+    """What is kept of a `AttainableRates`: a few bytes a host, nothing of each site."""
 
     total: float
     by_host: NDArray[np.float64]
@@ -69,7 +69,7 @@ class Crowding:
 
 def totals(
     sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
-) -> Generator[None, None, Crowding]:
+) -> Generator[None, None, HostLoad]:
     """What is kept of `reach`, up to rounding. Stops after each piece of a long list, so that others have a turn.
 
     What happens meanwhile may be counted or not.
@@ -90,7 +90,7 @@ def totals(
         yield
     by_host = np.maximum(demand * hosts.interval(slice(0, len(demand))), 1.0)
     total = float(((demand if alike else spent) / by_host).sum()) if live else np.inf
-    return Crowding(total if total < _NO_BOUND else np.inf, by_host)
+    return HostLoad(total if total < _NO_BOUND else np.inf, by_host)
 
 
 def _pieces(rows: int) -> Iterator[slice]:
@@ -108,7 +108,7 @@ def _added(sums: NDArray[np.float64], more: NDArray[Any]) -> NDArray[np.float64]
 def _intervals(
     sites: SiteTable, settings: SchedulingSettings, part: slice | NDArray[np.int64], believed: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of the sites in those rows, gone ones too: `Reach.interval`, `quiet` and `told`, [k] each."""
+    """Of the sites in those rows, gone ones too: `AttainableRates.interval`, `quiet` and `told`, [k] each."""
     number = len(sites.site_id[part])
     interval = np.full(number, settings.min_interval_seconds)
     if not sites.is_as_ever("min_interval"):
@@ -125,7 +125,7 @@ def _intervals(
 
 def reach(
     sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
-) -> Reach:
+) -> AttainableRates:
     """How often sites can be polled: as soon as their intervals and their hosts allow.
 
     The intervals are min_interval, and how long the site is believed unchanged (`quiet_until`), but where
@@ -141,4 +141,4 @@ def reach(
     host = sites.host[part]
     demand = np.bincount(host, 1.0 / interval, hosts.size)
     by_host = np.maximum(demand * hosts.interval(), 1.0)
-    return Reach(slots, sites.cost[part], interval, quiet, told, by_host[host], by_host)
+    return AttainableRates(slots, sites.cost[part], interval, quiet, told, by_host[host], by_host)

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import rows_of
+from pollerd.scheduling.eligibility import SUSPECT_AFTER
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
-from pollerd.scheduling.standing import SUSPECT_AFTER
-from pollerd.scheduling.trials import Rivals, Trials
+from pollerd.scheduling.trials import TrialCandidates, Trials
 
 _ROUNDS = 6
 """How often the allocator is asked again when it named several sites of one host."""
@@ -222,7 +222,7 @@ class _Turn:
             if limit < enough:
                 return
 
-    def take_by_worth(self, wants: _Wants, group: NDArray[np.bool_], rivals: Rivals, limit: int) -> None:
+    def take_by_worth(self, wants: _Wants, group: NDArray[np.bool_], rivals: TrialCandidates, limit: int) -> None:
         """Fills up to `limit` places from the group and from the sites on trial, the most urgent first."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import stretches
+from pollerd.scheduling.eligibility import SUSPECT_AFTER
 from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.sites import SiteTable
-from pollerd.scheduling.standing import SUSPECT_AFTER
 
 _COMMIT_SECONDS = 0.25
 """A poll under way is not over and committed sooner."""

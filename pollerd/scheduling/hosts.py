@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
 from pollerd.model import HostOverride
-from pollerd.scheduling.robots_txt import FRESH_SECONDS, RobotsShelf, RobotsText
+from pollerd.scheduling.robots_txt import FRESH_SECONDS, RobotsCache, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
 SPACING_KEPT_SECONDS = 10.0
@@ -71,7 +71,7 @@ class HostTable(Columns):
         self.names: list[str] = []
         self.overrides: dict[int, HostOverride] = {}
         """Slot -> what an operator last did to the host; of most nobody ever did anything."""
-        self._shelf = RobotsShelf()
+        self._shelf = RobotsCache()
         self._passing: dict[int, int] = {}
         self._lines: dict[int, list[object]] = {}
         self._slot_by_name: dict[str, int] = {}

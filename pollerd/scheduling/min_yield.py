@@ -25,7 +25,7 @@ _LEAST_EXPECTED = 1e-300
 _PARTS = np.linspace(0.0, 1.0, POINTS)
 
 
-class Believer(Protocol):
+class RateModel(Protocol):
     """The part of the allocator contract that waits follow from."""
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -52,7 +52,7 @@ def first_waits(polls: NDArray[np.int32]) -> NDArray[np.float64]:
     return FIRST_WAIT_SECONDS * np.exp2(np.clip(polls - 1, 0, _DOUBLINGS))
 
 
-def waits(believer: Believer, slots: NDArray[np.int64], bounds: Bounds) -> NDArray[np.float64]:
+def waits(believer: RateModel, slots: NDArray[np.int64], bounds: Bounds) -> NDArray[np.float64]:
     """Seconds, float64[k], after the last informative poll of slots int64[k] in which they are believed unchanged.
 
     Until then the chance of a change is below their min_yield; 0 where nothing is believed, or no yield is wanted.
@@ -75,7 +75,7 @@ def _log_gaps(longest: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(first + (last - first) * _PARTS)
 
 
-def _chances(believer: Believer, slots: NDArray[np.int64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def _chances(believer: RateModel, slots: NDArray[np.int64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64[k, POINTS], never falling from gap to gap; nan: nothing is believed."""
     asked = believer.change_probabilities(slots, gaps)
     chance = np.clip(asked, 0.0, 1.0)  # summed in float32 it may be a little more

@@ -31,7 +31,7 @@ def hosts_that_must_fail(hosts: int) -> int:
 
 
 @dataclass
-class LinkWatch(Generic[T]):
+class OutageDetector(Generic[T]):
     """Holds suspect failures back until something tells whose fault they are.
 
     `T` is whatever the caller wants back: `failed` and `answered` return the held failures that are now known to be

@@ -81,7 +81,7 @@ def _read(text: RobotsText) -> RobotsRules:
     return text.read()
 
 
-class RobotsShelf:
+class RobotsCache:
     """robots.txt by host slot: all as compressed text, short ones used lately also parsed, equal ones once.
 
     What a text says of a URL is remembered, so that most polls need no rules. Long texts are never parsed here: their

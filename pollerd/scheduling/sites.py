@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
 from pollerd.model import STATE_CODE, STATES, SiteState
-from pollerd.scheduling.standing import Standing
+from pollerd.scheduling.eligibility import EligibilityIndex
 
 _GONE = STATE_CODE[SiteState.GONE]
 
@@ -120,7 +120,7 @@ class SiteTable(Columns):
         """Highest slot ever used, plus one."""
         self._free: list[int] = []
         self._slot_by_id = np.full(64, -1, np.int32)
-        self.standing = Standing(self)
+        self.standing = EligibilityIndex(self)
         """How each row stands, where they are many."""
 
     def __len__(self) -> int:

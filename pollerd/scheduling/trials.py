@@ -17,7 +17,7 @@ where the budget is more than the best hosts may be asked, the rest of it would 
 
 
 @dataclass(frozen=True)
-class Rivals:
+class TrialCandidates:
     """The sites on trial beside the allocator's, on one scale.
 
     on_trial : bool[size]; `worth` float64[size], the urgency of those; `bar` and `bar_of_others`: urgencies below
@@ -41,7 +41,7 @@ class Trials:
         """Urgency of a site on trial whose worth is 1; nan where the allocator's urgency is on no such scale: then they
         are new sites like others."""
 
-    def rivals(self, now: float) -> Rivals | None:
+    def rivals(self, now: float) -> TrialCandidates | None:
         """Those there are, where they are weighed against the others.
 
         Both bars are `BAR_SHARE` of the best on trial that can be asked soon; for the others what is being asked
@@ -62,4 +62,4 @@ class Trials:
         bar = float(value[soon & ~under_way].max(initial=0.0))
         later = ready[soon & ~under_way & (ready > now) & (worth[slots] >= bar)]
         again_in = float(later.min(initial=math.inf)) - now
-        return Rivals(on_trial, worth, bar, float(value[soon].max(initial=0.0)), again_in)
+        return TrialCandidates(on_trial, worth, bar, float(value[soon].max(initial=0.0)), again_in)

@@ -18,7 +18,7 @@ _USED_WELL = 0.9
 """Share of the budget from which on the budget itself is what binds."""
 
 
-class Limit(StrEnum):
+class PollLimit(StrEnum):
     """What keeps sites from being polled more often."""
 
     BUDGET = "budget"
@@ -36,7 +36,7 @@ class Limit(StrEnum):
     GONE = "gone"
 
 
-_SPENT = frozenset({Limit.HOST_INTERVAL, Limit.MIN_YIELD, Limit.TTL, Limit.MIN_INTERVAL})
+_SPENT = frozenset({PollLimit.HOST_INTERVAL, PollLimit.MIN_YIELD, PollLimit.TTL, PollLimit.MIN_INTERVAL})
 """What leaves something to be spent, perhaps more than the budget."""
 
 
@@ -78,28 +78,28 @@ class Waiting:
         held = (self.paused, self.gone, self.private, self.blocked, self.backing_off)
         return sum(held) + self.unreachable + self.unanswered + self.host + self.belief + self.ttl + self.interval
 
-    def binding(self, used: float, budget: float) -> Limit:
+    def binding(self, used: float, budget: float) -> PollLimit:
         """What binds: the budget (cost per second), of which so much is used, or else what most sites wait for."""
         if not self.sites:
-            return Limit.NO_SITES
+            return PollLimit.NO_SITES
         most = max(self._counts, key=lambda each: each[1])[0]
         within_budget = most in _SPENT and self.spendable >= budget
-        return Limit.BUDGET if within_budget or used >= _USED_WELL * budget else most
+        return PollLimit.BUDGET if within_budget or used >= _USED_WELL * budget else most
 
     @property
-    def _counts(self) -> tuple[tuple[Limit, int], ...]:
+    def _counts(self) -> tuple[tuple[PollLimit, int], ...]:
         return (
-            (Limit.PRIVATE, self.private),
-            (Limit.FIRST_ANSWERS, self.unanswered),
-            (Limit.HOST_INTERVAL, self.host),
-            (Limit.MIN_YIELD, self.belief),
-            (Limit.TTL, self.ttl),
-            (Limit.MIN_INTERVAL, self.interval),
-            (Limit.BACKOFF, self.backing_off),
-            (Limit.ROBOTS, self.unreachable),
-            (Limit.BLOCKED, self.blocked),
-            (Limit.PAUSED, self.paused),
-            (Limit.GONE, self.gone),
+            (PollLimit.PRIVATE, self.private),
+            (PollLimit.FIRST_ANSWERS, self.unanswered),
+            (PollLimit.HOST_INTERVAL, self.host),
+            (PollLimit.MIN_YIELD, self.belief),
+            (PollLimit.TTL, self.ttl),
+            (PollLimit.MIN_INTERVAL, self.interval),
+            (PollLimit.BACKOFF, self.backing_off),
+            (PollLimit.ROBOTS, self.unreachable),
+            (PollLimit.BLOCKED, self.blocked),
+            (PollLimit.PAUSED, self.paused),
+            (PollLimit.GONE, self.gone),
         )
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.frontier_value import FringeRows
+from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.model import PageState
 
-Appraise = Callable[[FringeRows], NDArray[np.float64]]
+Appraise = Callable[[FrontierRows], NDArray[np.float64]]
 """Worth of k pages of the fringe, float64[k]."""
 
 
-class LeadDraft(Struct, frozen=True, gc=False):
+class OutLinkDraft(Struct, frozen=True, gc=False):
     """A link to a page, known or new. anchor: score of its text; modified_at: what a sitemap says (epoch s).
 
     counted: it is one that a reader sees, and belongs to the link graph.
@@ -40,7 +40,7 @@ class PageRecord(Struct, frozen=True, gc=False):
     depth: int
     reason: str = ""
     relevance: float | None = None
-    leads: tuple[LeadDraft, ...] | None = None
+    leads: tuple[OutLinkDraft, ...] | None = None
     weight: float | None = None
     ended: bool = False
     on_trial: bool = False
@@ -51,7 +51,7 @@ class PageRecord(Struct, frozen=True, gc=False):
         return self.on_trial and self.state is not PageState.ASKED
 
 
-class Findings(Struct, frozen=True, gc=False):
+class CrawlUpdate(Struct, frozen=True, gc=False):
     """What a batch brings to the collection besides its polls. `dropped`: (page, site) that have to make room.
 
     `learned`: what the request controller knows; None: as it was. `step`: requests of the robot so far.
@@ -80,9 +80,9 @@ class Trial:
     worth: float
     relevance: float | None
     """As scored last; None where it was never read."""
-    around: FringeRows
+    around: FrontierRows
     """What is known around it, one row."""
-    first: FringeRows
+    first: FrontierRows
     """What was known around it when it was discovered."""
     unread: bool = False
     """It was never read for the topic, or not since the topic's words changed."""

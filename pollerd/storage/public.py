@@ -1,11 +1,11 @@
 """What other packages use of `pollerd.storage`; they import it from there."""
 
-from pollerd.storage.crawler.collection import CollectionStatus, KnownPage
+from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
 from pollerd.storage.crawler.link_context import FIRST_WORTH
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.keys import new_key
-from pollerd.storage.page_values import CollectionRow, Findings, LeadDraft, PageRecord, Trial
+from pollerd.storage.page_values import CollectionRow, CrawlUpdate, OutLinkDraft, PageRecord, Trial
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -16,12 +16,11 @@ from pollerd.storage.values import (
     ChangeDraft,
     CommitResult,
     CommittedChange,
-    HostRobots,
     HostRow,
     HostUpdate,
     KnownHost,
+    ListPage,
     NewSettings,
-    Page,
     PollColumns,
     PollRecord,
     PruneResult,
@@ -30,8 +29,9 @@ from pollerd.storage.values import (
     ScheduleRows,
     SettingsResult,
     SiteChanges,
-    SiteMemory,
+    SiteContext,
     SiteRestore,
+    StoredRobots,
 )
 
 __all__ = [
@@ -47,16 +47,14 @@ __all__ = [
     "CommitResult",
     "CommittedChange",
     "Content",
-    "Findings",
-    "HostRobots",
+    "CrawlUpdate",
     "HostRow",
     "HostUpdate",
     "KnownHost",
-    "KnownPage",
-    "LeadDraft",
+    "ListPage",
     "NewSettings",
     "Order",
-    "Page",
+    "OutLinkDraft",
     "PageRecord",
     "PollColumns",
     "PollRecord",
@@ -66,10 +64,12 @@ __all__ = [
     "ScheduleRows",
     "SettingsResult",
     "SiteChanges",
-    "SiteMemory",
+    "SiteContext",
     "SiteRestore",
     "StorageSettings",
     "Store",
+    "StoredPage",
+    "StoredRobots",
     "Trial",
     "check_place",
     "new_key",

@@ -12,12 +12,12 @@ from msgspec import structs
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pollerd.crawling.control.frontier_value import FringeRows
+from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.errors import SchemaError
 from pollerd.model import Change, HostOverride, PageState, Poll, Site, SiteSpec, SiteState
 from pollerd.storage.crawler import collection
-from pollerd.storage.crawler.collection import CollectionStatus, KnownPage
-from pollerd.storage.crawler.frontier import Fringe
+from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
+from pollerd.storage.crawler.frontier import Frontier
 from pollerd.storage.crawler.link_context import fringe_rows
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db import migrate
@@ -25,12 +25,12 @@ from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack_all
 from pollerd.storage.encoding.cursors import Order
-from pollerd.storage.encoding.encryption import Seal, check_seals, seal_of
+from pollerd.storage.encoding.encryption import Encryption, check_seals, seal_of
 from pollerd.storage.page_values import Appraise, CollectionRow, Trial
 from pollerd.storage.polls import changes, content_use, history, retention, runs, site_context
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.polls.commit import Commit, check_batch
-from pollerd.storage.polls.notify import News
+from pollerd.storage.polls.notify import ChangeNotifier
 from pollerd.storage.polls.pruning import Pruning
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.sites import hosts as stored_hosts
@@ -45,15 +45,15 @@ from pollerd.storage.values import (
     CommitResult,
     HostRow,
     KnownHost,
+    ListPage,
     NewSettings,
-    Page,
     PollColumns,
     PruneResult,
     RestoreResult,
     RunInfo,
     ScheduleRows,
     SiteChanges,
-    SiteMemory,
+    SiteContext,
     SiteRestore,
 )
 
@@ -65,7 +65,7 @@ class Store:
     nothing was written then, and the same call may be made again.
     """
 
-    def __init__(self, database: Database, settings: StorageSettings, seal: Seal) -> None:
+    def __init__(self, database: Database, settings: StorageSettings, seal: Encryption) -> None:
         self._database = database
         self._settings = settings
         self._sql = Statements(database.engine.dialect)
@@ -73,9 +73,9 @@ class Store:
         self._import = SiteImport(self._sql, seal)
         self._sites = Sites(self._sql, seal)
         self._restore = Restore(self._sql, self._sites, self._import)
-        self._fringe = Fringe(self._sql, self._import)
+        self._fringe = Frontier(self._sql, self._import)
         self._pages = PageCommit(self._sql, self._fringe)
-        self._news = News()
+        self._news = ChangeNotifier()
         self._bases: dict[int, Base] = {}
         """What contents read since the last commit lean on, or are, by their ids: the next are compared with that."""
         self._run_id: int | None = None
@@ -191,7 +191,7 @@ class Store:
 
     # While polling.
 
-    async def load_memories(self, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+    async def load_memories(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """Memories by site id, in one query; a site that was deleted is missing."""
         return await self._database.read(lambda c: site_context.load_memories(c, self._sql, self._seal, site_ids))
 
@@ -267,7 +267,7 @@ class Store:
         host: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> Page[Site]:
+    ) -> ListPage[Site]:
         """Sites by id. `q`: part of the URL, any case; `host`: "host:port".
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
@@ -386,7 +386,7 @@ class Store:
 
     async def list_hosts(
         self, q: str | None = None, ids: NDArray[np.int64] | None = None, limit: int = 100, cursor: str | None = None
-    ) -> Page[KnownHost]:
+    ) -> ListPage[KnownHost]:
         """Hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k].
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
@@ -415,7 +415,7 @@ class Store:
 
     async def list_polls(
         self, site_id: int, limit: int = 100, cursor: str | None = None, order: Order | None = None
-    ) -> Page[Poll]:
+    ) -> ListPage[Poll]:
         """The site's polls, newest first where neither cursor nor `order` say otherwise; no cursor after the last.
 
         Raises `InvalidValueError` for a bad cursor, an order that is not the cursor's, or a bad limit (1 to 1000).
@@ -430,7 +430,7 @@ class Store:
         limit: int = 100,
         cursor: str | None = None,
         order: Order | None = None,
-    ) -> Page[Change]:
+    ) -> ListPage[Change]:
         """Changes that fit the filter, newest first where neither cursor nor `order` say otherwise.
 
         No cursor after the last; of a list read oldest first the last cursor may be given again, for what came since.
@@ -501,14 +501,14 @@ class Store:
         min_relevance: float | None = None,
         limit: int = 100,
         cursor: str | None = None,
-    ) -> Page[KnownPage]:
+    ) -> ListPage[StoredPage]:
         """Pages that the robot knows, by id. `host`: "name:port".
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
         return await self._database.read(lambda c: collection.list_pages(c, state, host, min_relevance, limit, cursor))
 
-    async def iter_pages(self) -> AsyncIterator[KnownPage]:
+    async def iter_pages(self) -> AsyncIterator[StoredPage]:
         """All pages that the robot knows, by id, read some at a time."""
         after = 0
         while rows := await self._database.read(lambda c, a=after: collection.pages_piece(c, a)):  # type: ignore[misc]
@@ -558,7 +558,7 @@ class Store:
         asked = self._database.in_loop(appraise)
         return await self._database.write(lambda c: self._fringe.sweep(c, after, asked))
 
-    async def pages_around(self, page_ids: Sequence[int]) -> dict[int, FringeRows]:
+    async def pages_around(self, page_ids: Sequence[int]) -> dict[int, FrontierRows]:
         """What is known around each of the pages now."""
         rows = await self._database.read(lambda c: self._fringe.surroundings.rows(c, page_ids))
         return {row.id: fringe_rows([row]) for row in rows}

@@ -27,7 +27,7 @@ from pollerd.model import (
     Validators,
     differing,
 )
-from pollerd.storage.page_values import Findings, PageRecord
+from pollerd.storage.page_values import CrawlUpdate, PageRecord
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ _NO_VALIDATORS = Validators()
 _NO_BASELINE = Baseline()
 
 
-class SiteMemory(Struct, frozen=True, gc=False):
+class SiteContext(Struct, frozen=True, gc=False):
     """What a poll needs of its site, and what it leaves behind for the next.
 
     In a `PollRecord`, `content_id`, `last_outcome`, `settings_changed_at` and `access` are not read: the first follows
@@ -103,7 +103,7 @@ class PollRecord(Struct, frozen=True, gc=False):
     """
 
     poll: Poll
-    memory: SiteMemory
+    memory: SiteContext
     """The site's memory after this poll."""
     state: SiteState
     """Any but `PAUSED`, which only the user sets."""
@@ -124,7 +124,7 @@ class PollRecord(Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class HostRobots:
+class StoredRobots:
     """What a host's robots.txt came to. `kind` is the caller's word, `body` the text as fetched."""
 
     kind: str
@@ -143,7 +143,7 @@ class HostUpdate:
     paused_until: float | None = None
     throttles: int = 0
     """Throttled answers in a row."""
-    robots: HostRobots | None = None
+    robots: StoredRobots | None = None
 
 
 class HostRow(Struct, frozen=True, gc=False):
@@ -154,7 +154,7 @@ class HostRow(Struct, frozen=True, gc=False):
     last_start_at: float | None = None
     paused_until: float | None = None
     throttles: int = 0
-    robots: HostRobots | None = None
+    robots: StoredRobots | None = None
     override: HostOverride | None = None
 
 
@@ -181,7 +181,7 @@ class Batch:
     allocator: str | None = None
     """Whose the learned states are; required where a record has `learned` or `shared_state` is given."""
     shared_state: bytes | None = None
-    findings: Findings | None = None
+    findings: CrawlUpdate | None = None
     """What else the batch brings to the topic robot's collection; required where a record has a `page`."""
     id: bytes = field(default_factory=_new_batch_id)
 
@@ -334,7 +334,7 @@ class PruneResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ListPage(Generic[T]):
     """Some items of a list, and where to go on; `next_cursor` None: that was all."""
 
     items: list[T]

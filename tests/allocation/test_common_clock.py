@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.whittle.rate_model.common_clock import MOST_STRETCHES, CommonClock
+from pollerd.allocation.whittle.rate_model.common_clock import MOST_STRETCHES, ActivityClock
 
 CYCLE = 100.0
 SITES = 100
 
 
-def polled(clock: CommonClock, rng: np.random.Generator, batches: np.ndarray, cycles: int) -> float:
+def polled(clock: ActivityClock, rng: np.random.Generator, batches: np.ndarray, cycles: int) -> float:
     """One poll a second; sites change once a cycle without batches, else at each with chance .8 and seldom besides."""
     rate = 0.1 / CYCLE if len(batches) else 1 / CYCLE
     last, now = np.full(SITES, 0.0), 0.0
@@ -31,7 +31,7 @@ def polled(clock: CommonClock, rng: np.random.Generator, batches: np.ndarray, cy
 @pytest.mark.parametrize("seed", range(4))
 def test_a_batch_moves_the_clock_forward(seed: int) -> None:
     """The stretches beside a batch go far faster than the others: 16 times at the least with 60 seeds."""
-    clock, batches = CommonClock(1e4), np.arange(1, 9) * 130.0
+    clock, batches = ActivityClock(1e4), np.arange(1, 9) * 130.0
     now = polled(clock, np.random.default_rng(seed), batches, 10)
     near = clock.reading(batches + 5) - clock.reading(batches - 5)
     total = float(clock.reading(now) - clock.reading(0.0))
@@ -40,7 +40,7 @@ def test_a_batch_moves_the_clock_forward(seed: int) -> None:
 
 def test_sites_that_change_independently_leave_the_clock_as_it_is() -> None:
     """The mixture would need evidence of e^7 for another J: it comes in fewer than one run in 1,000 (Ville)."""
-    clock = CommonClock(1e4)
+    clock = ActivityClock(1e4)
     now = polled(clock, np.random.default_rng(3), np.zeros(0), 20)
     at = np.linspace(0.0, now, 300)
     np.testing.assert_allclose(clock.reading(at), at, atol=0.02 * CYCLE)
@@ -48,13 +48,13 @@ def test_sites_that_change_independently_leave_the_clock_as_it_is() -> None:
 
 def test_before_the_first_poll_common_time_is_ordinary() -> None:
     gap = np.array([0.0, 1.0, 1e9])
-    assert CommonClock(1e4).gap(gap, 1.75e9) is gap
+    assert ActivityClock(1e4).gap(gap, 1.75e9) is gap
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_gap_grows_by_more_than_the_progress(seed: int) -> None:
-    rng, clock = np.random.default_rng(seed), CommonClock(1e4)
+    rng, clock = np.random.default_rng(seed), ActivityClock(1e4)
     now, since = 0.0, np.sort(rng.uniform(-200.0, 0.0, 50))
     gaps, progress = None, 0.0
     for _ in range(120):
@@ -70,7 +70,7 @@ def test_no_gap_grows_by_more_than_the_progress(seed: int) -> None:
 
 
 def test_the_past_is_kept_for_so_many_stretches() -> None:
-    clock = CommonClock(1e4)
+    clock = ActivityClock(1e4)
     for now in np.arange(1, MOST_STRETCHES + 50) * (CYCLE / 64):
         clock.extend(float(now), CYCLE)
     assert len(clock.mixed) <= MOST_STRETCHES

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.allocation.gpoks.belief import Belief, believe
+from pollerd.allocation.gpoks.belief import GaussianBelief, believe
 from pollerd.allocation.gpoks.halfspaces import draw_within
 from pollerd.allocation.gpoks.kernel import Kernel, index_set
 from pollerd.allocation.gpoks.sampling import CONSTRAINED, VARIANTS, in_flight, value_functions
@@ -16,7 +16,7 @@ ALARM = 1e-5
 """Chance that one comparison alarms although the laws are the same; all of a test's are named beside it."""
 
 
-def belief(polls: int, p: float = 0.6, length: float = 1.0, points: int = 33, seed: int = 1) -> Belief:
+def belief(polls: int, p: float = 0.6, length: float = 1.0, points: int = 33, seed: int = 1) -> GaussianBelief:
     """After polls at amounts around the middle."""
     chance, at = np.random.default_rng(seed), np.linspace(0.0, 1.0, points)
     point = np.clip(np.rint(chance.normal(points / 2, points / 12, polls)), 1, points - 1).astype(int)
@@ -26,7 +26,7 @@ def belief(polls: int, p: float = 0.6, length: float = 1.0, points: int = 33, se
     return believe(index_set(at, Kernel(length)), counts, sums)
 
 
-def rejected(of: Belief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
+def rejected(of: GaussianBelief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
     """DRAWS functions, by the definition ([B] (6.1), (6.2))."""
     found: list[NDArray[np.float64]] = []
     while sum(map(len, found)) < DRAWS:
@@ -40,8 +40,8 @@ def rejected(of: Belief, optimistic: bool, falling: bool, rng: np.random.Generat
     return np.concatenate(found)[:DRAWS]
 
 
-def many(of: Belief, k: int) -> Belief:
-    return Belief(np.repeat(of.mean, k, axis=0), np.repeat(of.root, k, axis=0))
+def many(of: GaussianBelief, k: int) -> GaussianBelief:
+    return GaussianBelief(np.repeat(of.mean, k, axis=0), np.repeat(of.root, k, axis=0))
 
 
 def distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:

@@ -14,7 +14,7 @@ from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.automata.hierarchy import Hierarchy
 from pollerd.allocation.automata.htraa import Htraa
 from pollerd.allocation.automata.traa import TraaSettings, nearest_states, next_state, shares
-from pollerd.allocation.slots.poll_counts import Tally
+from pollerd.allocation.slots.poll_counts import PollCounts
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9
@@ -277,7 +277,7 @@ def test_growth_doubles_the_resolution_upwards() -> None:
 
 def test_the_tally_estimates_the_rate(any_seed: int) -> None:
     """400 polls of even gaps, of which the last 64 to 128 count: within a factor of 2, at six standard errors."""
-    chance, tally = np.random.default_rng(any_seed), Tally()
+    chance, tally = np.random.default_rng(any_seed), PollCounts()
     tally.grow(1)
     for _ in range(400):
         tally.note(np.zeros(1, np.int64), np.array([100.0]), chance.random(1) < -math.expm1(-0.01 * 100))

@@ -17,7 +17,7 @@ from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.rate_model.drift import SLOW, START_ODDS
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood
-from pollerd.allocation.whittle.rate_model.prior import learn, next_lesson, start_prior
+from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior
 from pollerd.allocation.whittle.settings import LearningSettings
 from pollerd.errors import InvalidValueError
 
@@ -87,7 +87,7 @@ def test_a_count_outweighs_an_age_and_an_age_a_flag() -> None:
 def taught(sites: int) -> Belief:
     belief, rng = Belief(1000.0, LearningSettings()), np.random.default_rng(3)
     belief.grow(sites + 5)
-    belief._lesson_at = 10**9
+    belief._update_at = 10**9
     belief.forget(np.arange(sites + 5))
     changed = EvidenceBatch(rng.random(sites) < 0.4, np.full(sites, np.nan), np.full(sites, -1))
     belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 0.0, 10**9)
@@ -313,7 +313,7 @@ def test_hazards_follow_the_world() -> None:
 def test_lessons_come_at_growing_counts() -> None:
     counts, at = [], 0
     while at < 10**6:
-        at = next_lesson(at, 1000)
+        at = next_update(at, 1000)
         counts.append(at)
     assert np.diff(counts).max() == 1000
     assert np.diff(counts).min() >= 16

@@ -13,9 +13,9 @@ from pollerd.allocation.lspe.evaluation import Evaluation
 from pollerd.allocation.lspe.features import Features
 from pollerd.allocation.lspe.learner import Learner
 from pollerd.allocation.lspe.lspe import Lspe
-from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import LspeSettings
-from pollerd.allocation.lspe.state_index import Seats
+from pollerd.allocation.lspe.state_index import StateIndex
 from pollerd.allocation.lspe.thresholds import projected, score
 from pollerd.errors import InvalidValueError
 
@@ -110,8 +110,8 @@ CEILING, DECAY = np.array([3.0, 5.0]), np.array([0.6, 0.3])
 SETTINGS = LspeSettings(law="independent", steepness=1.3, shift=0.2)
 
 
-def scene(ages: tuple[int, ...]) -> Scene:
-    return Scene(-np.expm1(-DECAY * np.array(ages)), CEILING, -np.expm1(-DECAY))
+def scene(ages: tuple[int, ...]) -> Observation:
+    return Observation(-np.expm1(-DECAY * np.array(ages)), CEILING, -np.expm1(-DECAY))
 
 
 def chain(learner: Learner, printed: bool) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
@@ -218,7 +218,7 @@ def test_learning_by_the_shared_law_raises_the_average() -> None:
             here = scene(ages)
             polled = np.arange(2) == int(rng.random() > learner.chances(here)[0])
             ages = tuple(1 if p else min(age + 1, AGES) for age, p in zip(ages, polled, strict=True))
-            learner.learn(Step(here, polled, float(here.waiting @ polled)), scene(ages))
+            learner.learn(Transition(here, polled, float(here.waiting @ polled)), scene(ages))
         assert shared_chain(learner)[1] > begin + 0.05
 
 
@@ -242,7 +242,7 @@ def test_learning_from_collected_rewards_raises_the_average(inverse: str) -> Non
             here = scene(ages)
             polled = rng.random(2) < learner.chances(here)
             ages = tuple(1 if p else min(age + 1, AGES) for age, p in zip(ages, polled, strict=True))
-            learner.learn(Step(here, polled, float(here.waiting @ polled)), scene(ages))
+            learner.learn(Transition(here, polled, float(here.waiting @ polled)), scene(ages))
         assert chain(learner, printed=False)[2] > begin + 0.5  # over 60 seeds it rose by .781 with a deviation of .002
 
 
@@ -326,14 +326,14 @@ def test_state_of_other_parameters_is_refused() -> None:
 
 
 def test_seats_of_strangers_are_told() -> None:
-    seats = Seats()
+    seats = StateIndex()
     seats.take(np.array([7, 3, 9]))
     assert seats.of(np.array([3, 7])).tolist() == [1, 0]
     assert seats.leave(np.array([3])).tolist() == [False, True, False]
     seats.take(np.array([20]))
     assert seats.of(np.array([20])).tolist() == [1]
     assert seats.tickets.tolist() == [1, 4, 3]
-    other = Seats()
+    other = StateIndex()
     other.take(np.array([20, 9, 5]))
     strange = other.settle({20: (1, 4), 9: (2, 2)}, seats.tickets, seats.issued)
     assert strange.tolist() == [True, False, True]

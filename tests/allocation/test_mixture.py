@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.core.benefit import value
-from pollerd.allocation.core.crossing_times import Crossings
+from pollerd.allocation.core.crossing_times import CrossingTimes
 from pollerd.allocation.core.index import OBJECTIVES, amplitude_and_rate, solve_price
 from pollerd.allocation.core.mixture import Mixture
 
@@ -22,7 +22,7 @@ NOW = 1.75e9
 
 def test_crossings_are_where_the_largest_so_far_reaches_the_level() -> None:
     gaps = np.array([1.0, 10.0, 100.0])
-    found = Crossings(gaps, np.array([[1.0, 10.0, 100.0], [2.0, 1.0, 4.0], [0.0, 0.0, 0.0], [5.0, 5.0, 5.0]]))
+    found = CrossingTimes(gaps, np.array([[1.0, 10.0, 100.0], [2.0, 1.0, 4.0], [0.0, 0.0, 0.0], [5.0, 5.0, 5.0]]))
     np.testing.assert_allclose(found.at(np.log(5.0)), [5.0, np.inf, np.inf, 1.0], rtol=1e-5)
     np.testing.assert_allclose(found.at(np.log(3.0))[:2], [3.0, 10 * 10 ** (np.log(1.5) / np.log(2))], rtol=1e-5)
     assert found.at(np.log(0.5))[0] == pytest.approx(0.5)

@@ -12,9 +12,9 @@ from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.core.index import amplitude_and_rate, index
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import ROW
-from pollerd.allocation.whittle.rate_model.common_rate import AllAlike
+from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
 from pollerd.allocation.whittle.rate_model.likelihood import changes_of, likelihood, score
-from pollerd.allocation.whittle.rate_model.refinement import Refinement
+from pollerd.allocation.whittle.rate_model.refinement import RateRefinement
 from pollerd.errors import InvalidValueError
 
 N = 60
@@ -94,13 +94,13 @@ def test_polls_are_predicted_by_the_told_rates(monkeypatch: pytest.MonkeyPatch) 
     allocator = polled(spread_rates(2), POLLS, 18)
     told = 1.0 - allocator.change_probability(slots, gap)
     seen: list[NDArray[np.float64]] = []
-    original = AllAlike.observe
+    original = CommonRate.observe
 
-    def observe(self: AllAlike, *given: Any) -> bool:
+    def observe(self: CommonRate, *given: Any) -> bool:
         seen.append(given[3])
         return original(self, *given)
 
-    monkeypatch.setattr(AllAlike, "observe", observe)
+    monkeypatch.setattr(CommonRate, "observe", observe)
     allocator.observe(slots, gap, EvidenceBatch(np.zeros(N, bool)), 0.0)
     np.testing.assert_allclose(np.concatenate(seen), told, rtol=1e-3)
 
@@ -234,7 +234,7 @@ def test_the_information_is_what_is_to_be_expected_of_the_slopes(z: float) -> No
 
 def test_what_lies_far_away_belongs_to_the_interval() -> None:
     """A tenth of the belief eight cells up, a page that may have become active: the 90 % interval reaches there."""
-    refinement = Refinement()
+    refinement = RateRefinement()
     refinement.grow(2)
     slots = np.arange(2)
     refinement.put(slots, np.full(2, 10.2), np.full(2, 60.0), np.full(2, 0.2))

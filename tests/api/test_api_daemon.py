@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.api import ApiSettings, ControlPort, create_api
 from pollerd.api.http.schemas import Allocation, Explanation
-from pollerd.daemon import AllocationView, Control
-from pollerd.daemon import Explanation as ExplanationView
+from pollerd.daemon import AllocationView, Control, ExplanationView
 
 from .conftest import Api, served
 

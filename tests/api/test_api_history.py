@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, Redirect, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteMemory, Store
+from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
 
 from .conftest import Api
 
@@ -25,7 +25,7 @@ def record(site_id: int, n: int, *, redirect: str | None = None, confirmed: int 
             changed=n > 0,
             redirects=(Redirect(301, "https://example.org/new"),),
         ),
-        memory=SiteMemory(
+        memory=SiteContext(
             site_id,
             URL,
             baseline=Baseline(fingerprint=n.to_bytes(16, "big"), media=Media.HTML),

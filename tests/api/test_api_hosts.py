@@ -171,6 +171,6 @@ async def test_the_time_of_an_override_is_its_own(api: Api) -> None:
     await api.add("https://example.org/a")
     before = time.time()
     await api("PATCH", f"/hosts/{HOST}", {"paused": True})
-    override = api.control.hosts._fleet.hosts.overrides
+    override = api.control.hosts._scheduler.hosts.overrides
     (one,) = override.values()
     assert before - 1 <= one.at <= time.time() + 1

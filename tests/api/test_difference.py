@@ -7,14 +7,14 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.api.changes.diff import Block, Purse, compare, hunks, marks
+from pollerd.api.changes.diff import Block, StepBudget, compare, hunks, marks
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "d", "e", "f", "longer"]), max_size=30)
 
 
-def check(left: list[str], right: list[str], purse: Purse | None = None) -> tuple[Block, ...]:
+def check(left: list[str], right: list[str], budget_left: StepBudget | None = None) -> tuple[Block, ...]:
     """The blocks, after checking that they are true and cover both texts."""
-    blocks = compare(left, right, purse or Purse()).blocks
+    blocks = compare(left, right, budget_left or StepBudget()).blocks
     i = j = 0
     for block in blocks:
         assert (block.left[0], block.right[0]) == (i, j)
@@ -36,9 +36,9 @@ def test_blocks_cover_both_texts_and_say_what_is_so(left: list[str], right: list
 @settings(deadline=None)
 @given(LINES, LINES)
 def test_without_work_to_spend_the_blocks_are_coarse_but_true(left: list[str], right: list[str]) -> None:
-    replaced = [block for block in check(left, right, Purse(0)) if block.kind == "replace"]
+    replaced = [block for block in check(left, right, StepBudget(0)) if block.kind == "replace"]
     common = [set(left[slice(*block.left)]) & set(right[slice(*block.right)]) for block in replaced]
-    assert compare(left, right, Purse(0)).coarse == any(common)
+    assert compare(left, right, StepBudget(0)).coarse == any(common)
 
 
 @settings(deadline=None)
@@ -73,14 +73,14 @@ def test_a_moved_part_does_not_spoil_the_rest() -> None:
 
 def test_texts_without_a_line_of_their_own_are_given_up() -> None:
     left, right = ["a", "b"] * 20_000, ["b", "b", "a"] * 15_000
-    assert compare(left, right, Purse()).coarse
+    assert compare(left, right, StepBudget()).coarse
     check(left, right)
 
 
 def test_the_parts_of_a_line_that_differ() -> None:
     left, right = "price: 12.50 euro", "price: 9.50 euro today"
-    at_left, at_right = marks(left, right, Purse())
+    at_left, at_right = marks(left, right, StepBudget())
     assert [left[slice(*span)] for span in at_left] == ["12"]
     assert [right[slice(*span)] for span in at_right] == ["9", " today"]
-    assert marks("x " * 5_000, "y", Purse()) == ([], [])
-    assert marks("a b", "a c", Purse(0)) == ([], [])
+    assert marks("x " * 5_000, "y", StepBudget()) == ([], [])
+    assert marks("a b", "a c", StepBudget(0)) == ([], [])

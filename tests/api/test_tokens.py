@@ -12,7 +12,7 @@ import pytest
 from pollerd.api import ApiSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteMemory, Store
+from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
 from tests.support.origin import until
 
 from .conftest import Api, NewApi
@@ -101,7 +101,7 @@ async def many_changes(store: Store) -> None:
     """More than sockets hold."""
     url = "https://example.org/"
     added = await store.add_sites([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
-    memory = SiteMemory(added.added[0][0], url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
+    memory = SiteContext(added.added[0][0], url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
     for n in range(60):
         poll = Poll(memory.site_id, n, 1.0, OutcomeKind.CHANGED, 200, 0.1, 10, True)
         change = ChangeDraft(Media.HTML, "x" * 200_000, n - 1.0)

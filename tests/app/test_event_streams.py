@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
-from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteMemory, Store
+from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
 from tests.support.origin import Origin, Page
 from tests.support.process import PATIENCE_SECONDS, DaemonProcess, daemon_process
 
@@ -62,7 +62,7 @@ async def prefilled(database: str) -> None:
     url = "https://example.org/"
     added = await store.add_sites([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
     site_id, _, _ = added.added[0]
-    memory = SiteMemory(site_id, url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
+    memory = SiteContext(site_id, url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
     for n in range(60):
         poll = Poll(site_id, n, 1.0, OutcomeKind.CHANGED, 200, 0.1, 10, True)
         change = ChangeDraft(Media.HTML, "x" * 200_000, n - 1.0)

@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from pollerd.cli.demo.sample import Reading, Row
+from pollerd.cli.demo.sample import Sample, SampleRow
 from pollerd.cli.demo.view import live_view, pick, plain_line, print_final, track
 from pollerd.cli.demo.web import Score
-from pollerd.cli.demo.web.sites import DemoSite, Kind, draw_sites
+from pollerd.cli.demo.web.sites import DemoSite, SiteKind, draw_sites
 from pollerd.daemon import Status
 
 
-def row(site: DemoSite, learned: float | None = 2.0) -> Row:
-    return Row(site, "active", 123, 45, 67, learned, 1.0, 2204.7)
+def row(site: DemoSite, learned: float | None = 2.0) -> SampleRow:
+    return SampleRow(site, "active", 123, 45, 67, learned, 1.0, 2204.7)
 
 
-def reading(rows: tuple[Row, ...]) -> Reading:
+def reading(rows: tuple[SampleRow, ...]) -> Sample:
     status = Status(len(rows), 3, 4321, 1234, 7.8, 8.0, False, None)
-    return Reading(45.0, status, rows, Score(300, 200, 250, np.array([1.0, 2.0, 4.0]), 0.345, 0.251))
+    return Sample(45.0, status, rows, Score(300, 200, 250, np.array([1.0, 2.0, 4.0]), 0.345, 0.251))
 
 
 @pytest.fixture
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[SampleRow, ...]:
     return tuple(row(site) for site in draw_sites(36, 8000, np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (120, 40), (200, 60)])
 def test_the_live_view_fits_the_terminal_with_every_number_whole(
-    rows: tuple[Row, ...], width: int, height: int
+    rows: tuple[SampleRow, ...], width: int, height: int
 ) -> None:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as captured:
@@ -46,10 +46,10 @@ def test_the_live_view_fits_the_terminal_with_every_number_whole(
     assert any("4321  7.8 of 8/s" in line and "34 %  even 25 %" in line for line in lines)
 
 
-def test_sites_with_a_peculiarity_are_kept_where_room_is_short(rows: tuple[Row, ...]) -> None:
+def test_sites_with_a_peculiarity_are_kept_where_room_is_short(rows: tuple[SampleRow, ...]) -> None:
     shown = pick(rows, 12)
     assert len(shown) == 12
-    assert {one.site.kind for one in shown if not one.site.kind.ordinary} == {k for k in Kind if not k.ordinary}
+    assert {one.site.kind for one in shown if not one.site.kind.ordinary} == {k for k in SiteKind if not k.ordinary}
     rates = [one.true for one in shown]
     assert rates == sorted(rates, reverse=True)
     assert sorted(pick(rows, 36), key=id) == sorted(rows, key=id)
@@ -58,18 +58,18 @@ def test_sites_with_a_peculiarity_are_kept_where_room_is_short(rows: tuple[Row, 
 
 @pytest.mark.parametrize(("true", "learned", "marks"), [(2.0, 2.0, "◈"), (0.02, 30.0, "◆●"), (30.0, 1e-9, "●◆")])
 def test_the_track_shows_true_and_learned_in_order(true: float, learned: float, marks: str) -> None:
-    site = DemoSite("http://127.1.0.2:1/", "127.1.0.2", "/", Kind.PLAIN, true / 60)
-    text = track(Row(site, "active", 9, 1, 1, learned, learned, learned), 26).plain
+    site = DemoSite("http://127.1.0.2:1/", "127.1.0.2", "/", SiteKind.PLAIN, true / 60)
+    text = track(SampleRow(site, "active", 9, 1, 1, learned, learned, learned), 26).plain
     assert len(text) == 26
     assert "".join(sign for sign in text if sign in "◆●◈") == marks
 
 
 def test_nothing_is_shown_as_learned_before_the_second_poll() -> None:
-    site = DemoSite("http://127.1.0.2:1/", "127.1.0.2", "/", Kind.PLAIN, 1.0)
-    assert set(track(Row(site, "active", 1, 0, 0, 5.0, 1.0, 9.0), 26).plain) == {"·"}
+    site = DemoSite("http://127.1.0.2:1/", "127.1.0.2", "/", SiteKind.PLAIN, 1.0)
+    assert set(track(SampleRow(site, "active", 1, 0, 0, 5.0, 1.0, 9.0), 26).plain) == {"·"}
 
 
-def test_the_summary_says_what_the_score_says(rows: tuple[Row, ...]) -> None:
+def test_the_summary_says_what_the_score_says(rows: tuple[SampleRow, ...]) -> None:
     console = Console(file=io.StringIO(), width=120, record=True)
     print_final(reading(rows), console)
     text = " ".join(console.export_text().split())
@@ -80,6 +80,6 @@ def test_the_summary_says_what_the_score_says(rows: tuple[Row, ...]) -> None:
 
 
 def test_before_the_first_change_there_is_no_delay_and_no_share() -> None:
-    empty = Reading(0.5, Status(0, 0, 0, 0, 0.0, 8.0, False, None), (), Score(0, 0, 0, np.empty(0), math.nan, math.nan))
+    empty = Sample(0.5, Status(0, 0, 0, 0, 0.0, 8.0, False, None), (), Score(0, 0, 0, np.empty(0), math.nan, math.nan))
     assert "median delay –" in plain_line(empty)
     assert "– (uniform –)" in plain_line(empty)

@@ -34,7 +34,7 @@ async def test_they_are_sent_to_the_page_only(origin: Origin, start: Start, logg
         site_id = result.added[0][0]
         polls = await running.polled(site_id, 2)
         assert {p.outcome for p in polls} <= {OutcomeKind.FIRST, OutcomeKind.UNCHANGED}
-        told = f"{running.control.outlook.explain(site_id)} {await running.site(site_id)} {polls}"
+        told = f"{running.control.explainer.explain(site_id)} {await running.site(site_id)} {polls}"
     for hit in origin.log:
         assert (hit.path == "/a") == ("X-Key" in hit.headers), hit
         assert (hit.path == "/a") == ("Authorization" in hit.headers), hit

@@ -10,9 +10,9 @@ import pytest
 
 from pollerd.allocation import create
 from pollerd.daemon.allocation.binding import Binding, BindingWatch, binding
-from pollerd.daemon.polling.budget_meter import Meter
-from pollerd.daemon.state.scheduler_state import Fleet
-from pollerd.scheduling import Limit, SchedulingSettings, Waiting
+from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.scheduling import PollLimit, SchedulingSettings, Waiting
 
 BUDGET = 5.0
 SETTINGS = SchedulingSettings(min_interval_seconds=5_400, host_interval_seconds=2)
@@ -85,13 +85,13 @@ def test_the_same_is_said_at_length(waiting: Waiting, rate: float, limit: str, w
 
 
 def test_large_rates_are_whole_and_every_limit_has_its_words() -> None:
-    assert "123 of 500 polls/s" in Binding(Limit.MIN_YIELD, "why").in_full(123.4, 500.0)
+    assert "123 of 500 polls/s" in Binding(PollLimit.MIN_YIELD, "why").in_full(123.4, 500.0)
     every = [Waiting(), Waiting(interval=1, spendable=BUDGET)]
     counts = ("private", "unanswered", "host", "belief", "ttl", "interval", "backing_off", "unreachable")
     every += [Waiting(**{name: 1}) for name in (*counts, "blocked", "paused", "gone")]
     found = [binding(waiting, SETTINGS, 0.0, BUDGET) for waiting in every]
-    assert {each.limit for each in found} == set(Limit)
-    assert len({each.in_full(0.0, BUDGET) for each in found}) == len(Limit)
+    assert {each.limit for each in found} == set(PollLimit)
+    assert len({each.in_full(0.0, BUDGET) for each in found}) == len(PollLimit)
 
 
 def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,10 +105,10 @@ def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.M
 
     monkeypatch.setattr("pollerd.daemon.allocation.binding.time.monotonic", lambda: now[0])
     monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", slowly)
-    fleet = Fleet(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
-    watch = BindingWatch(fleet, Meter(), lambda: 0.0)
+    scheduler = SchedulerState(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
+    watch = BindingWatch(scheduler, BudgetMeter(), lambda: 0.0)
     for _ in range(12):
-        assert watch.now().limit is Limit.PAUSED
+        assert watch.now().limit is PollLimit.PAUSED
         now[0] += 1.0
     assert counted == pytest.approx([0.0, 5.1, 10.2], abs=0.2)
 
@@ -123,8 +123,8 @@ async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.Monkey
     monkeypatch.setattr("pollerd.daemon.allocation.binding.LONG", -1)
     monkeypatch.setattr("pollerd.daemon.allocation.binding._SHARE", 1.0)
     monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", count)
-    fleet = Fleet(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
-    watch = BindingWatch(fleet, Meter(), lambda: 0.0)
+    scheduler = SchedulerState(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
+    watch = BindingWatch(scheduler, BudgetMeter(), lambda: 0.0)
     assert watch.now().reason == "1 paused"
     assert watch.now().reason == "1 paused", "what was found out last, until the count is done"
     async with asyncio.timeout(10):

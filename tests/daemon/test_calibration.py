@@ -11,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Start
 from tests.support.origin import Origin, Page
@@ -25,11 +25,11 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.fixture
-def calibration(registry: CollectorRegistry) -> Calibration:
-    return Calibration(Instruments(registry, "test"))
+def calibration(registry: CollectorRegistry) -> CalibrationSums:
+    return CalibrationSums(Instruments(registry, "test"))
 
 
-def test_polls_are_counted_by_decile(calibration: Calibration, registry: CollectorRegistry) -> None:
+def test_polls_are_counted_by_decile(calibration: CalibrationSums, registry: CollectorRegistry) -> None:
     predicted = np.array([0.0, 0.05, 0.1, 0.99, 1.0, np.nan, 0.5])
     elapsed = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, np.inf])
     calibration.note(predicted, elapsed, EvidenceBatch(np.array([False, True, False, True, False, True, True])))
@@ -43,7 +43,7 @@ def test_polls_are_counted_by_decile(calibration: Calibration, registry: Collect
         assert registry.get_sample_value(f"pollerd_calibration_{name}_total", {"decile": "10"}) == wanted
 
 
-def test_the_strongest_evidence_says_whether_it_changed(calibration: Calibration) -> None:
+def test_the_strongest_evidence_says_whether_it_changed(calibration: CalibrationSums) -> None:
     told = EvidenceBatch(
         changed=np.array([True, False, True, False]),
         age=np.array([np.nan, np.nan, 3.0, np.nan]),
@@ -54,7 +54,7 @@ def test_the_strongest_evidence_says_whether_it_changed(calibration: Calibration
 
 
 def test_another_allocator_begins_anew_and_the_metrics_go_on(
-    calibration: Calibration, registry: CollectorRegistry
+    calibration: CalibrationSums, registry: CollectorRegistry
 ) -> None:
     for _ in range(2):
         calibration.note(np.array([0.5]), np.ones(1), EvidenceBatch(np.array([True])))
@@ -70,7 +70,10 @@ def test_a_wrong_belief_shows_and_a_right_one_does_not(registry: CollectorRegist
     rates = rng.lognormal(-7.0, 1.5, n)
     allocator = create("whittle", budget=0.1, rng=rng)
     allocator.add(np.arange(n), np.ones(n), np.ones(n))
-    right, wrong = Calibration(Instruments(registry, "test")), Calibration(Instruments(CollectorRegistry(), "test"))
+    right, wrong = (
+        CalibrationSums(Instruments(registry, "test")),
+        CalibrationSums(Instruments(CollectorRegistry(), "test")),
+    )
     last, now = np.full(n, NOW), NOW
     for turn in range(1_500):
         now += 5 * step

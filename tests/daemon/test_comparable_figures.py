@@ -10,74 +10,74 @@ from hypothesis import strategies as st
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.daemon.allocation.forecast import Figures, Forecast, even_period
 from pollerd.daemon.state.believed_unchanged import note_quiet
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import SiteSpec
-from pollerd.scheduling import Limit, SchedulingSettings
+from pollerd.scheduling import PollLimit, SchedulingSettings
 from pollerd.scheduling.waiting import waiting
 
 NOW, SITES = 1_750_000_000.0, 50
 SLOTS = np.arange(SITES)
 
 
-def fleet_of(budget: float, hosts: int, min_yield: float) -> Fleet:
+def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
     """Sites on some hosts, polled every 40 s or so; the first half changed each time, the others never."""
     rng = np.random.default_rng(7)
     settings = SchedulingSettings(min_yield=min_yield)
-    fleet = Fleet(settings, "whittle", create("whittle", budget=budget, rng=rng))
+    scheduler = SchedulerState(settings, "whittle", create("whittle", budget=budget, rng=rng))
     specs = [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(SITES)]
-    fleet.add(range(1, SITES + 1), [(i % hosts + 1, f"h{i % hosts}:80") for i in range(SITES)], specs)
-    fleet.fit_budget()
+    scheduler.add(range(1, SITES + 1), [(i % hosts + 1, f"h{i % hosts}:80") for i in range(SITES)], specs)
+    scheduler.fit_budget()
     for i in range(30):
         gap = rng.uniform(31.0, 50.0, SITES)
-        fleet.allocator.observe(SLOTS, gap, EvidenceBatch((SLOTS < SITES // 2) & (i % 3 == 0)), NOW)
-        fleet.sites.last_gap[:SITES] = gap
-    fleet.sites.last_poll[:SITES] = fleet.sites.last_seen[:SITES] = NOW - 5.0
-    fleet.sites.polls[:SITES] = 30
-    note_quiet(fleet, SLOTS)
-    fleet.fit_budget()
-    return fleet
+        scheduler.allocator.observe(SLOTS, gap, EvidenceBatch((SLOTS < SITES // 2) & (i % 3 == 0)), NOW)
+        scheduler.sites.last_gap[:SITES] = gap
+    scheduler.sites.last_poll[:SITES] = scheduler.sites.last_seen[:SITES] = NOW - 5.0
+    scheduler.sites.polls[:SITES] = 30
+    note_quiet(scheduler, SLOTS)
+    scheduler.fit_budget()
+    return scheduler
 
 
-def binding(fleet: Fleet) -> Limit:
-    return waiting(fleet.sites, fleet.hosts, fleet.settings, NOW).binding(0.0, fleet.budget)
+def binding(scheduler: SchedulerState) -> PollLimit:
+    return waiting(scheduler.sites, scheduler.hosts, scheduler.settings, NOW).binding(0.0, scheduler.budget)
 
 
-def figures(fleet: Fleet) -> Figures:
-    return Forecast(fleet, lambda: "changes", lambda: NOW).figures()
+def figures(scheduler: SchedulerState) -> Figures:
+    return Forecast(scheduler, lambda: "changes", lambda: NOW).figures()
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 50])
 @pytest.mark.parametrize("min_yield", [0.0, 0.01, 0.3])
 @pytest.mark.parametrize("budget", [0.2, 1.0, 5.0])
 def test_nothing_is_better_than_the_best_split(budget: float, min_yield: float, hosts: int) -> None:
-    fleet = fleet_of(budget, hosts, min_yield)
-    found = figures(fleet)
+    scheduler = fleet_of(budget, hosts, min_yield)
+    found = figures(scheduler)
     best = found.benefit.best * (1 + 1e-6)
     assert found.benefit.uniform <= best
     spent = (1.0 / found.benefit.periods).sum()
-    assert spent == pytest.approx(min(budget, fleet.reach().total), rel=1e-3)
-    if binding(fleet) is not Limit.BUDGET:
+    assert spent == pytest.approx(min(budget, scheduler.reach().total), rel=1e-3)
+    if binding(scheduler) is not PollLimit.BUDGET:
         assert found.as_scheduled <= best
 
 
 @pytest.mark.parametrize(
     ("hosts", "min_yield", "limit"),
-    [(50, 0.0, Limit.MIN_INTERVAL), (50, 0.99, Limit.MIN_YIELD), (1, 0.0, Limit.HOST_INTERVAL)],
+    [(50, 0.0, PollLimit.MIN_INTERVAL), (50, 0.99, PollLimit.MIN_YIELD), (1, 0.0, PollLimit.HOST_INTERVAL)],
 )
-def test_where_the_budget_does_not_bind_all_three_are_the_same(hosts: int, min_yield: float, limit: Limit) -> None:
-    fleet = fleet_of(5.0, hosts, min_yield)
-    fleet.sites.last_gap[:SITES] = 30.0
-    found = figures(fleet)
-    assert binding(fleet) is limit
+def test_where_the_budget_does_not_bind_all_three_are_the_same(hosts: int, min_yield: float, limit: PollLimit) -> None:
+    scheduler = fleet_of(5.0, hosts, min_yield)
+    scheduler.sites.last_gap[:SITES] = 30.0
+    found = figures(scheduler)
+    assert binding(scheduler) is limit
     assert found.benefit.uniform == pytest.approx(found.benefit.best)
     assert found.as_scheduled == pytest.approx(found.benefit.best)
     assert found.benefit.price == 0.0
 
 
 def test_a_site_not_polled_twice_counts_as_under_round_robin() -> None:
-    fleet = fleet_of(5.0, 50, 0.0)
-    fleet.sites.last_gap[:SITES] = np.inf
-    found = figures(fleet)
+    scheduler = fleet_of(5.0, 50, 0.0)
+    scheduler.sites.last_gap[:SITES] = np.inf
+    found = figures(scheduler)
     assert found.as_scheduled == pytest.approx(found.benefit.uniform) != 0.0
 
 

@@ -16,7 +16,7 @@ from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, Site
 from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import Batch, CollectionStatus, CommitResult, KnownPage, Store
+from pollerd.storage import Batch, CollectionStatus, CommitResult, Store, StoredPage
 from tests.daemon.conftest import FAST, Running, Start
 from tests.support.origin import Hit, Origin, Page, until
 from tests.support.process import daemon_process
@@ -59,7 +59,7 @@ class SmallWeb:
         return OFF_TOPIC if number % 3 else ON_TOPIC
 
 
-async def pages_of(store: Store) -> dict[str, KnownPage]:
+async def pages_of(store: Store) -> dict[str, StoredPage]:
     return {page.url: page async for page in store.iter_pages()}
 
 
@@ -74,7 +74,7 @@ async def explored(running: Running) -> CollectionStatus:
             await asyncio.sleep(0.05)
 
 
-async def page_in_state(running: Running, url: str, state: PageState) -> KnownPage:
+async def page_in_state(running: Running, url: str, state: PageState) -> StoredPage:
     """Waits until the page is in that state."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (page := (await pages_of(running.store)).get(url)) is None or page.state is not state:

@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from pollerd.allocation import EvidenceBatch, create
-from pollerd.daemon.allocation.explain import Outlook
+from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.allocation.forecast import Forecast
-from pollerd.daemon.polling.budget_meter import Meter
-from pollerd.daemon.results.calibration import Calibration
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.results.calibration import CalibrationSums
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
 from pollerd.telemetry import Instruments
@@ -21,34 +21,36 @@ INSTRUMENTS = Instruments(CollectorRegistry(), "test")
 
 
 @pytest.fixture
-def fleet() -> Fleet:
+def scheduler() -> SchedulerState:
     """Sites of many kinds, each polled some times; every tenth is paused."""
     rng = np.random.default_rng(5)
-    fleet = Fleet(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
+    scheduler = SchedulerState(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
     specs = [
         SiteSpec(f"http://h{i}/", weight=1.0 + i % 3, cost=1.0 + i % 2, half_life=3600.0, paused=i % 10 == 9)
         for i in range(SITES)
     ]
-    fleet.add(range(1, SITES + 1), [(i + 1, f"h{i}:80") for i in range(SITES)], specs)
-    table, slots = fleet.sites, np.arange(SITES)
+    scheduler.add(range(1, SITES + 1), [(i + 1, f"h{i}:80") for i in range(SITES)], specs)
+    table, slots = scheduler.sites, np.arange(SITES)
     for _ in range(4):
         gap = rng.exponential(1_000.0, SITES)
         changed = rng.random(SITES) < -np.expm1(-gap * rng.lognormal(-7, 2, SITES))
-        fleet.allocator.observe(slots, gap, EvidenceBatch(changed), NOW)
+        scheduler.allocator.observe(slots, gap, EvidenceBatch(changed), NOW)
         table.last_gap[:SITES] = gap
     table.last_poll[:SITES] = table.last_seen[:SITES] = NOW - rng.exponential(1_000.0, SITES)
     table.polls[:SITES] = 4
-    return fleet
+    return scheduler
 
 
 @pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
-def test_some_of_very_many_sites_tell_of_all(fleet: Fleet, objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Forecast(fleet, lambda: objective, lambda: NOW)
+def test_some_of_very_many_sites_tell_of_all(
+    scheduler: SchedulerState, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Forecast(scheduler, lambda: objective, lambda: NOW)
     exact = whole.figures()
     wanted = [whole.period(slot) for slot in range(50)]
     assert wanted[:9] == exact.benefit.periods[:9].tolist(), "the tenth is paused: it is not among them"
     monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 900)
-    partial = Forecast(fleet, lambda: objective, lambda: NOW)
+    partial = Forecast(scheduler, lambda: objective, lambda: NOW)
     some = partial.figures()
     assert len(some.benefit.periods) == pytest.approx(900, abs=10)
     assert some.benefit.price == pytest.approx(exact.benefit.price, rel=0.2)
@@ -60,11 +62,11 @@ def test_some_of_very_many_sites_tell_of_all(fleet: Fleet, objective: str, monke
     np.testing.assert_allclose([partial.period(slot) for slot in often], [wanted[slot] for slot in often], rtol=0.5)
 
 
-async def test_the_curve_goes_through_the_best_split_and_bends_down(fleet: Fleet) -> None:
-    forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
+async def test_the_curve_goes_through_the_best_split_and_bends_down(scheduler: SchedulerState) -> None:
+    forecast = Forecast(scheduler, lambda: "changes", lambda: NOW)
     curve = await forecast.curve()
     budgets, values = np.array(curve.points).T
-    np.testing.assert_allclose(budgets, fleet.budget * np.array([0.1, 0.25, 0.5, 1, 2, 4, 10]))
+    np.testing.assert_allclose(budgets, scheduler.budget * np.array([0.1, 0.25, 0.5, 1, 2, 4, 10]))
     assert values[3] == pytest.approx(forecast.figures().benefit.best)
     slopes = np.diff(values) / np.diff(budgets)
     assert (slopes > 0).all()
@@ -74,39 +76,41 @@ async def test_the_curve_goes_through_the_best_split_and_bends_down(fleet: Fleet
 
 
 async def test_nobody_waits_for_the_next_curve_but_after_a_change(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pollerd.daemon.allocation.forecast._FRESH_SECONDS", 0.0)
     monkeypatch.setattr("pollerd.daemon.allocation.forecast._CURVE_SHARE", np.inf)
-    forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
+    forecast = Forecast(scheduler, lambda: "changes", lambda: NOW)
     first = await forecast.curve()
     assert await forecast.curve() is first
-    fleet.fit_budget(6.0)
+    scheduler.fit_budget(6.0)
     await forecast.begin_anew()
     assert (await forecast.curve()).points[3][0] == 6.0
 
 
-async def test_what_cannot_be_spent_brings_nothing(fleet: Fleet) -> None:
-    reach = fleet.spendable(np.inf)
-    fleet.fit_budget(reach / 2)
-    curve = await Forecast(fleet, lambda: "changes", lambda: NOW).curve()
+async def test_what_cannot_be_spent_brings_nothing(scheduler: SchedulerState) -> None:
+    reach = scheduler.spendable(np.inf)
+    scheduler.fit_budget(reach / 2)
+    curve = await Forecast(scheduler, lambda: "changes", lambda: NOW).curve()
     values = [value for _, value in curve.points]
     assert values[3] < values[4] == values[5] == values[6]
 
 
-def test_a_site_that_is_not_polled_has_no_period(fleet: Fleet) -> None:
-    forecast = Forecast(fleet, lambda: "changes", lambda: NOW)
+def test_a_site_that_is_not_polled_has_no_period(scheduler: SchedulerState) -> None:
+    forecast = Forecast(scheduler, lambda: "changes", lambda: NOW)
     assert forecast.period(9) == np.inf
 
 
-def test_the_rank_among_very_many_is_estimated(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    forecast, calibration = Forecast(fleet, lambda: "changes", lambda: NOW), Calibration(INSTRUMENTS)
-    outlook = Outlook(fleet, Meter(), forecast, calibration, tuple, lambda: "changes", lambda: NOW)
-    urgency = fleet.allocator.urgency(fleet.sites.elapsed(NOW), NOW)
+def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    forecast, calibration = Forecast(scheduler, lambda: "changes", lambda: NOW), CalibrationSums(INSTRUMENTS)
+    explainer = ScheduleExplainer(
+        scheduler, BudgetMeter(), forecast, calibration, tuple, lambda: "changes", lambda: NOW
+    )
+    urgency = scheduler.allocator.urgency(scheduler.sites.elapsed(NOW), NOW)
     order = np.argsort(-urgency[:SITES])
-    shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
+    shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
     assert [found.rank for found in shown if found] == [1, 101, 2_001]
     monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 1_000)
-    shown = [outlook.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
+    shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
     np.testing.assert_allclose([found.rank for found in shown if found], [1, 101, 2_001], atol=150)
     assert [found.urgency for found in shown if found] == urgency[order[[0, 100, 2_000]]].tolist()

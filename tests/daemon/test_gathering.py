@@ -7,20 +7,22 @@ import asyncio
 from prometheus_client import CollectorRegistry
 
 from pollerd.daemon.results.gathering import free_to_wait
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.model import Baseline, Detection, Outcome, OutcomeKind
 from pollerd.scheduling import SchedulingSettings, SiteTable
-from pollerd.storage import SiteMemory
+from pollerd.storage import SiteContext
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 
 SETTINGS = SchedulingSettings(min_interval_seconds=30.0)
 
 
-def finding(kind: OutcomeKind, *, last: OutcomeKind | None = OutcomeKind.UNCHANGED, duration: float = 0.5) -> Finding:
-    memory = SiteMemory(site_id=1, url="http://a.example/", last_outcome=last)
+def finding(
+    kind: OutcomeKind, *, last: OutcomeKind | None = OutcomeKind.UNCHANGED, duration: float = 0.5
+) -> PollResult:
+    memory = SiteContext(site_id=1, url="http://a.example/", last_outcome=last)
     outcome = Outcome(OutcomeKind.NOT_MODIFIED, started_at=1000.0, duration=duration)
-    return Finding(0, memory, outcome, Detection(kind, Baseline()))
+    return PollResult(0, memory, outcome, Detection(kind, Baseline()))
 
 
 def test_who_may_wait_and_how_long() -> None:

@@ -9,47 +9,47 @@ from pollerd import columns
 from pollerd.allocation import create
 from pollerd.daemon.allocation import forecast
 from pollerd.daemon.state import scheduler_state as fleet_module
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
 
 
-def fleet_of(sites: int, hosts: int) -> Fleet:
+def fleet_of(sites: int, hosts: int) -> SchedulerState:
     rng = np.random.default_rng(5)
-    fleet = Fleet(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
+    scheduler = SchedulerState(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
     names = [(1 + i % hosts, f"h{i % hosts}:80") for i in range(sites)]
-    fleet.add(range(1, sites + 1), names, [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(sites)])
-    fleet.fit_budget()
-    return fleet
+    scheduler.add(range(1, sites + 1), names, [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(sites)])
+    scheduler.fit_budget()
+    return scheduler
 
 
 def test_a_short_list_tells_of_now_and_a_long_one_of_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = fleet_of(6, 3)
-    fleet.sites.paused[:3] = True
-    assert fleet.crowding().total == pytest.approx(3 / 30)
+    scheduler = fleet_of(6, 3)
+    scheduler.sites.paused[:3] = True
+    assert scheduler.crowding().total == pytest.approx(3 / 30)
     monkeypatch.setattr(fleet_module, "LONG", 5)
-    fleet.sites.paused[:3] = False
-    assert fleet.crowding().total == pytest.approx(3 / 30)
-    fleet.fit_budget()
-    assert fleet.crowding().total == pytest.approx(6 / 30)
+    scheduler.sites.paused[:3] = False
+    assert scheduler.crowding().total == pytest.approx(3 / 30)
+    scheduler.fit_budget()
+    assert scheduler.crowding().total == pytest.approx(6 / 30)
 
 
 def test_crowded_hosts_hold_up_their_sites_and_new_ones_none() -> None:
-    fleet = fleet_of(90, 2)
-    np.testing.assert_allclose(fleet.crowding().of(np.array([0, 1, 2, 9], np.int32)), [1.5, 1.5, 1.0, 1.0])
+    scheduler = fleet_of(90, 2)
+    np.testing.assert_allclose(scheduler.crowding().of(np.array([0, 1, 2, 9], np.int32)), [1.5, 1.5, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 50, 300])
 def test_hosts_to_poll_are_counted_up_to_a_hundred(hosts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", 7)
-    fleet = fleet_of(600, hosts)
-    assert min(fleet.hosts_polled(0.0), 100) == min(hosts, 100)
-    fleet.sites.not_before[:599] = 10.0
-    assert fleet.hosts_polled(9.0) == 1
-    fleet.sites.in_flight[:2] = True
-    assert fleet.hosts_polled(9.0) == len({0, 1 % hosts, 599 % hosts})
-    fleet.sites.paused[:] = True
-    assert fleet.hosts_polled(1e9) == 0
+    scheduler = fleet_of(600, hosts)
+    assert min(scheduler.hosts_polled(0.0), 100) == min(hosts, 100)
+    scheduler.sites.not_before[:599] = 10.0
+    assert scheduler.hosts_polled(9.0) == 1
+    scheduler.sites.in_flight[:2] = True
+    assert scheduler.hosts_polled(9.0) == len({0, 1 % hosts, 599 % hosts})
+    scheduler.sites.paused[:] = True
+    assert scheduler.hosts_polled(1e9) == 0
 
 
 def test_a_sample_is_of_those_chosen_and_the_same_whatever_the_stretches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from aiohttp.connector import Connection
 
 from pollerd.daemon.polling import host_reservations
 from pollerd.fetching import FetchSettings
-from pollerd.fetching.client import Client
+from pollerd.fetching.client import HttpClient
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
 from tests.daemon.conftest import Running, Start
@@ -64,9 +64,9 @@ async def slow_origin() -> AsyncIterator[Origin]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
     """By host, when requests were about to be sent (monotonic s). Every second one waited for its connection."""
     times: dict[str, list[float]] = {}
-    connect = Client._connect
+    connect = HttpClient._connect
 
-    async def slowly(client: Client, target: Any) -> Connection:
+    async def slowly(client: HttpClient, target: Any) -> Connection:
         host = target.destination.url.host_port_subcomponent or ""
         connection = await connect(client, target)
         if len(times.setdefault(host, [])) % 2 == 0:
@@ -74,7 +74,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
         times[host].append(time.monotonic())
         return connection
 
-    monkeypatch.setattr(Client, "_connect", slowly)
+    monkeypatch.setattr(HttpClient, "_connect", slowly)
     return times
 
 
@@ -170,7 +170,7 @@ async def test_a_huge_crawl_delay_is_an_hour_at_most(origin: Origin, start: Star
         await asyncio.sleep(0.4)
         assert len(origin.log) == 1
         for site_id in (a, b):
-            explanation = running.control.outlook.explain(site_id)
+            explanation = running.control.explainer.explain(site_id)
             assert explanation.why_not_now == "the host's interval is not over"
             assert explanation.next_poll_at is not None
             assert 3590 < explanation.next_poll_at - time.time() <= 3600
@@ -416,6 +416,6 @@ async def test_retry_after_as_a_date(origin: Origin, start: Start) -> None:
     async with start() as running:
         (site_id,) = await running.add(origin.url("/busy"))
         await running.polled(site_id, 1)
-        at = running.control.outlook.explain(site_id).next_poll_at
+        at = running.control.explainer.explain(site_id).next_poll_at
         assert at is not None
         assert 115 < at - time.time() < 125

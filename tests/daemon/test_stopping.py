@@ -100,7 +100,7 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
     [
         "results.journal.Journal.flush",
         "gauges.Gauges._look_ahead",
-        "polling.outage_filter.Intake.put",
+        "polling.outage_filter.OutageFilter.put",
         "polling.dispatcher.Dispatcher._round",
     ],
 )

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from pollerd.app.url_list import read_list
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, DuplicateError, NotFoundError
 from pollerd.model import SiteSpec
-from pollerd.storage import SiteMemory, StorageSettings, Store
+from pollerd.storage import SiteContext, StorageSettings, Store
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
 from tests.support.postgres import execute, postgres_database
@@ -220,7 +220,7 @@ async def test_sites_that_cannot_be_read_are_told_of_once(
     async with start() as running:
         read = running.store.load_memories
 
-        async def refused(site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+        async def refused(site_ids: Sequence[int]) -> dict[int, SiteContext]:
             raise DatabaseUnavailableError("permission denied for table site")
 
         monkeypatch.setattr(running.store, "load_memories", refused)

@@ -46,7 +46,7 @@ def pages(origin: Origin) -> list[str]:
 
 
 def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
-    known = [running.control.outlook.explain(site_id).rate_per_day for site_id in ids]
+    known = [running.control.explainer.explain(site_id).rate_per_day for site_id in ids]
     return np.array([np.nan if rate is None else rate for rate in known])
 
 
@@ -120,7 +120,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
             await running.control.pause_site(site_id, True)
         await until(lambda: running.control.status().in_flight == 0)
         await running.daemon._journal.flush()
-        before, allocator = rates(running, ids), running.control._fleet.allocator
+        before, allocator = rates(running, ids), running.control._scheduler.allocator
         taught = allocator._taught if isinstance(allocator, Htraa) else None
     async with start(url=any_database, allocator=name) as running:
         kept = await running.store.load_allocation()
@@ -130,7 +130,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         after = rates(running, ids)
         np.testing.assert_allclose(after, before, rtol=0.6 if name == "whittle" else 1e-12)
         assert after[1::2].min() > after[::2].max()
-        allocator = running.control._fleet.allocator
+        allocator = running.control._scheduler.allocator
         assert taught == (allocator._taught if isinstance(allocator, Htraa) else None)
 
 

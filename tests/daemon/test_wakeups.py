@@ -21,7 +21,7 @@ from tests.support.origin import Origin, Page, until
 QUIET = SchedulingSettings(min_interval_seconds=1000.0, host_interval_seconds=0.2)
 
 
-class Turns:
+class HostReservations:
     """How often the event loop has waited for something to happen."""
 
     def __init__(self) -> None:
@@ -29,9 +29,9 @@ class Turns:
 
 
 @contextlib.contextmanager
-def counted() -> Iterator[Turns]:
+def counted() -> Iterator[HostReservations]:
     """Counts the turns of the running loop."""
-    turns = Turns()
+    turns = HostReservations()
     selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
     select = selector.select
 

@@ -98,7 +98,7 @@ async def test_sync_makes_the_file_the_whole_truth(
         assert found.keys() == {A, B}
         assert found[A].spec == SiteSpec(A, 3.0, tags=("file",), max_interval=3600.0)
         assert found[B].spec == SiteSpec(B, 3.0)
-        table = running.daemon._fleet.sites
+        table = running.daemon._scheduler.sites
         slot = table.slot_of(found[A].id)
         assert (table.weight[slot], table.max_interval[slot], bool(table.paused[slot])) == (3.0, 3600.0, False)
         assert table.slot_of(gone) is None

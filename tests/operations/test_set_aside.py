@@ -18,11 +18,11 @@ from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.results.transition import judge
 from pollerd.daemon.state.faults import SITES_IN_A_ROW, Faults
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import Detection, Outcome, OutcomeKind, SiteState
 from pollerd.scheduling import HostTable
-from pollerd.storage import Batch, CommitResult, SiteMemory
+from pollerd.storage import Batch, CommitResult, SiteContext
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
@@ -143,7 +143,7 @@ async def test_rows_with_text_or_nothing_in_place_of_numbers(origin: Origin, sta
             await running.control.update_site(site_id, {"weight": 1.0, "cost": 1.0, "min_interval": None})
     async with start() as running:
         without_a_host = {ids[list(SPOILED).index(name)] for name in ("host_id", "host_id, as text")}
-        assert set(running.daemon._fleet.unusable) == without_a_host
+        assert set(running.daemon._scheduler.unusable) == without_a_host
 
 
 async def test_hosts_that_were_damaged_in_the_database(origin: Origin, start: Start, database: str) -> None:
@@ -174,7 +174,7 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
 
-@pytest.mark.parametrize("part", ["pollerd.daemon.polling.poller.Hops", "pollerd.daemon.polling.robots_txt.robots_url"])
+@pytest.mark.parametrize("part", ["pollerd.daemon.polling.poller.RedirectPolicy", "pollerd.daemon.polling.robots_txt.robots_url"])
 async def test_a_poll_that_raises(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
 ) -> None:
@@ -245,7 +245,7 @@ async def test_a_lesson_that_the_allocator_does_not_take(
 
     async with start() as running:
         a, b, c = await three(origin, running)
-        bad = running.control._fleet.sites.slot_of(b)
+        bad = running.control._scheduler.sites.slot_of(b)
         real = Uniform.observe
 
         def observe(
@@ -309,7 +309,7 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
 @pytest.mark.parametrize(
     "part",
     [
-        "pollerd.daemon.polling.poller.Hops",
+        "pollerd.daemon.polling.poller.RedirectPolicy",
         "pollerd.daemon.polling.poller.detect",
         "pollerd.daemon.polling.robots_txt.robots_url",
         "pollerd.scheduling.HostTable.allows",
@@ -343,12 +343,12 @@ def faults() -> Faults:
 
 def raising(faults: Faults, site_ids: range) -> None:
     for site_id in site_ids:
-        faults.report(SiteMemory(site_id, "http://a/"), RuntimeError(FAULT))
+        faults.report(SiteContext(site_id, "http://a/"), RuntimeError(FAULT))
 
 
-def finding(kind: OutcomeKind) -> Finding:
-    memory, outcome = SiteMemory(0, "http://a/"), Outcome(OutcomeKind.BODY, 0.0, 0.0, body=b"")
-    return Finding(0, memory, outcome, Detection(kind, memory.baseline))
+def finding(kind: OutcomeKind) -> PollResult:
+    memory, outcome = SiteContext(0, "http://a/"), Outcome(OutcomeKind.BODY, 0.0, 0.0, body=b"")
+    return PollResult(0, memory, outcome, Detection(kind, memory.baseline))
 
 
 def test_a_page_read_well_in_between_breaks_the_row(faults: Faults) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.scheduling import LinkState, LinkWatch, backoff_seconds, clamp_retry_after
+from pollerd.scheduling import LinkState, OutageDetector, backoff_seconds, clamp_retry_after
 
 
 @given(st.integers(1, 10_000), st.integers(0, 2**32 - 1))
@@ -36,14 +36,14 @@ def test_retry_after_is_clamped(given_seconds: float | None, expected: float | N
 
 
 def test_one_dead_host_among_live_ones_is_blamed_once_another_answers() -> None:
-    watch: LinkWatch[str] = LinkWatch()
+    watch: OutageDetector[str] = OutageDetector()
     assert watch.failed(1, "a", 50) == ([], [])
     assert watch.answered() == ["a"]
     assert watch.state is LinkState.ONLINE
 
 
 def test_when_every_host_fails_nobody_is_blamed() -> None:
-    watch: LinkWatch[str] = LinkWatch()
+    watch: OutageDetector[str] = OutageDetector()
     for host in range(6):
         assert watch.failed(host, f"h{host}", 50) == ([], [])
     assert watch.failed(6, "h6", 50) == ([], [f"h{h}" for h in range(7)])
@@ -54,7 +54,7 @@ def test_when_every_host_fails_nobody_is_blamed() -> None:
 
 
 def test_the_same_dead_host_again_and_again_is_no_outage() -> None:
-    watch: LinkWatch[int] = LinkWatch()
+    watch: OutageDetector[int] = OutageDetector()
     for n in range(50):
         assert watch.failed(3, n, 50) == ([], [])
     assert watch.state is LinkState.ONLINE
@@ -62,18 +62,18 @@ def test_the_same_dead_host_again_and_again_is_no_outage() -> None:
 
 
 def test_a_single_host_is_blamed_at_once() -> None:
-    watch: LinkWatch[str] = LinkWatch()
+    watch: OutageDetector[str] = OutageDetector()
     assert watch.failed(1, "a", 1) == (["a"], [])
 
 
 def test_two_hosts_that_both_fail_are_an_outage() -> None:
-    watch: LinkWatch[str] = LinkWatch()
+    watch: OutageDetector[str] = OutageDetector()
     watch.failed(1, "a", 2)
     assert watch.failed(2, "b", 2) == ([], ["a", "b"])
 
 
 def test_held_failures_can_be_taken_back() -> None:
-    watch: LinkWatch[str] = LinkWatch()
+    watch: OutageDetector[str] = OutageDetector()
     watch.failed(1, "a", 5)
     assert watch.held() == ["a"]
     assert watch.answered() == []

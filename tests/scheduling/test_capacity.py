@@ -12,7 +12,7 @@ from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, capacity, reach
 
 
-def last_word(going: Generator[None, None, capacity.Crowding]) -> capacity.Crowding:
+def last_word(going: Generator[None, None, capacity.HostLoad]) -> capacity.HostLoad:
     """What a look at all pieces comes to."""
     while True:
         try:

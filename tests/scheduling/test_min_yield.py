@@ -12,7 +12,7 @@ from pollerd import allocation
 from pollerd.allocation import EvidenceBatch
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, SiteState
-from pollerd.scheduling import Bounds, Chooser, Limit, SchedulingSettings, first_waits, reach, waits
+from pollerd.scheduling import Bounds, Chooser, PollLimit, SchedulingSettings, first_waits, reach, waits
 from pollerd.scheduling.waiting import waiting
 from tests.scheduling.test_capacity import tables as spaced
 from tests.scheduling.test_choice import NOW, SETTINGS, ByElapsed, chosen, tables
@@ -144,22 +144,22 @@ def test_what_binds() -> None:
     settings = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
     sites, hosts = spaced(settings, [0, 1, 2])
     sites.last_poll[:3] = NOW
-    assert waiting(sites, hosts, settings, NOW).binding(0.0, 0.05) is Limit.BUDGET
-    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is Limit.MIN_INTERVAL
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 0.05) is PollLimit.BUDGET
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.MIN_INTERVAL
     sites.last_seen[:3] = NOW
     sites.put("quiet_until", np.arange(3), NOW + np.array([40.0, 300.0, -math.inf]))
-    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is Limit.MIN_YIELD
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.MIN_YIELD
     sites.put("told_ttl", np.arange(3), np.array([40.0, 300.0, 0.0]))
-    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is Limit.TTL
+    assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.TTL
     crowd, host = spaced(settings, [0] * 60)
     crowd.last_poll[:60] = NOW
-    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is Limit.HOST_INTERVAL
+    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is PollLimit.HOST_INTERVAL
     np.testing.assert_allclose(reach(crowd, host, settings).stretch, 2.0)
     crowd.state[:60] = STATE_CODE[SiteState.GONE]
-    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is Limit.GONE
+    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is PollLimit.GONE
     for slot in range(60):
         crowd.remove(slot)
-    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is Limit.NO_SITES
+    assert waiting(crowd, host, settings, NOW).binding(0.0, 5.0) is PollLimit.NO_SITES
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.0, math.nan])

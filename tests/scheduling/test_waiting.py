@@ -9,7 +9,7 @@ import pytest
 
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable
-from pollerd.scheduling.waiting import Limit, Waiting, waiting
+from pollerd.scheduling.waiting import PollLimit, Waiting, waiting
 
 NOW = 1_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)
@@ -91,10 +91,10 @@ def test_what_can_be_spent_is_that_of_the_sites_that_are_polled() -> None:
     sites.last_poll[1], sites.state[2] = -np.inf, STATE_CODE[SiteState.BLOCKED]
     found = waiting(sites, hosts, SETTINGS, NOW)
     assert found.spendable == pytest.approx(2 / 30)
-    assert found.binding(0.0, 0.05) is Limit.FIRST_ANSWERS
+    assert found.binding(0.0, 0.05) is PollLimit.FIRST_ANSWERS
     sites.last_poll[1] = NOW
-    assert waiting(sites, hosts, SETTINGS, NOW).binding(0.0, 0.05) is Limit.BUDGET
-    assert waiting(sites, hosts, SETTINGS, NOW).binding(0.0, 0.1) is Limit.MIN_INTERVAL
+    assert waiting(sites, hosts, SETTINGS, NOW).binding(0.0, 0.05) is PollLimit.BUDGET
+    assert waiting(sites, hosts, SETTINGS, NOW).binding(0.0, 0.1) is PollLimit.MIN_INTERVAL
 
 
 def test_no_sites_wait_for_nothing_and_no_interval_is_no_bound() -> None:

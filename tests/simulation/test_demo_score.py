@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from pollerd.cli.demo.web import DemoSite, Kind, Watched, score
+from pollerd.cli.demo.web import DemoSite, SiteKind, Watched, score
 from pollerd.cli.demo.web.score import SLACK_SECONDS, detection_delays, uniform_finds
 
 
 def site(name: str, rate: float = 0.1) -> DemoSite:
-    return DemoSite(f"http://{name}:1/", name, "/", Kind.PLAIN, rate)
+    return DemoSite(f"http://{name}:1/", name, "/", SiteKind.PLAIN, rate)
 
 
 def test_changes_between_two_polls_are_found_as_one_and_the_last_may_wait() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import yarl
 
-from pollerd.cli.demo.web import DemoSite, DemoWeb, Kind
+from pollerd.cli.demo.web import DemoSite, DemoWeb, SiteKind
 from pollerd.cli.demo.web.changes import bursty_times, poisson_times
 from pollerd.cli.demo.web.server import ROBOTS_TXT
 from pollerd.cli.demo.web.sites import draw_sites
@@ -42,7 +42,7 @@ class Visit:
     client: aiohttp.ClientSession
     clock: Clock
 
-    def site(self, kind: Kind, *, lively: bool = True) -> DemoSite:
+    def site(self, kind: SiteKind, *, lively: bool = True) -> DemoSite:
         found = [site for site in self.web.sites if site.kind is kind]
         return max(found, key=lambda site: site.true_rate_per_second * (1 if lively else -1))
 
@@ -71,8 +71,17 @@ def detected(body: bytes, response: aiohttp.ClientResponse, before: Baseline) ->
     return detection.kind, detection.baseline
 
 
-@pytest.mark.parametrize("kind", [Kind.ETAG, Kind.PLAIN, Kind.LAST_MODIFIED, Kind.BURSTY, Kind.FEED])
-async def test_the_visible_content_changes_when_the_truth_says_so_and_only_then(visit: Visit, kind: Kind) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SiteKind.ETAG,
+        SiteKind.PLAIN,
+        SiteKind.LAST_MODIFIED,
+        SiteKind.BURSTY,
+        SiteKind.FEED,
+    ],
+)
+async def test_the_visible_content_changes_when_the_truth_says_so_and_only_then(visit: Visit, kind: SiteKind) -> None:
     site = visit.site(kind)
     baseline, kinds, bodies = Baseline(), [], []
     for moment in (START, visit.after_change(site) - 2e-3, visit.after_change(site)):
@@ -86,7 +95,7 @@ async def test_the_visible_content_changes_when_the_truth_says_so_and_only_then(
 
 
 async def test_the_site_that_always_changes_does_so_at_every_request(visit: Visit) -> None:
-    site, baseline, kinds = visit.site(Kind.ALWAYS), Baseline(), []
+    site, baseline, kinds = visit.site(SiteKind.ALWAYS), Baseline(), []
     for _ in range(3):
         response, body = await visit.get(site.url)
         found, baseline = detected(body, response, baseline)
@@ -97,7 +106,7 @@ async def test_the_site_that_always_changes_does_so_at_every_request(visit: Visi
 
 
 async def test_an_etag_holds_until_the_page_changes(visit: Visit) -> None:
-    site = visit.site(Kind.ETAG)
+    site = visit.site(SiteKind.ETAG)
     first, _ = await visit.get(site.url)
     again, body = await visit.get(site.url, If_None_Match=first.headers["ETag"])
     assert (again.status, body, again.headers["ETag"]) == (304, b"", first.headers["ETag"])
@@ -109,7 +118,7 @@ async def test_an_etag_holds_until_the_page_changes(visit: Visit) -> None:
 
 
 async def test_last_modified_names_the_second_of_the_last_change(visit: Visit) -> None:
-    site = visit.site(Kind.LAST_MODIFIED)
+    site = visit.site(SiteKind.LAST_MODIFIED)
     first, _ = await visit.get(site.url)
     assert "ETag" not in first.headers
     again, _ = await visit.get(site.url, If_Modified_Since=first.headers["Last-Modified"])
@@ -123,12 +132,12 @@ async def test_last_modified_names_the_second_of_the_last_change(visit: Visit) -
 
 
 async def test_plain_sites_have_no_validators(visit: Visit) -> None:
-    response, _ = await visit.get(visit.site(Kind.PLAIN).url)
+    response, _ = await visit.get(visit.site(SiteKind.PLAIN).url)
     assert not {"ETag", "Last-Modified"} & set(response.headers)
 
 
 async def test_the_feed_grows_by_one_entry_a_change_up_to_its_window(visit: Visit) -> None:
-    site = visit.site(Kind.FEED)
+    site = visit.site(SiteKind.FEED)
     counts = []
     for moment in (START, visit.after_change(site, 0), visit.after_change(site, 2), visit.after_change(site, 100)):
         visit.clock.now = moment
@@ -150,7 +159,7 @@ async def bare_answer(site: DemoSite) -> bytes:
 
 
 async def test_the_flaky_site_fails_in_each_of_its_ways_and_answers_in_between(visit: Visit) -> None:
-    site = visit.site(Kind.FLAKY)
+    site = visit.site(SiteKind.FLAKY)
     answers = [await bare_answer(site) for _ in range(200)]
     assert {answer.partition(b"\r\n")[0] for answer in answers} == {
         b"HTTP/1.1 200 OK",
@@ -162,18 +171,18 @@ async def test_the_flaky_site_fails_in_each_of_its_ways_and_answers_in_between(v
 
 
 async def test_one_host_has_a_robots_txt_for_two_sites(visit: Visit) -> None:
-    open_site, denied = visit.site(Kind.ROBOTS), visit.site(Kind.DENIED)
+    open_site, denied = visit.site(SiteKind.ROBOTS), visit.site(SiteKind.DENIED)
     assert open_site.host == denied.host
     base = open_site.url.removesuffix("/")
     response, body = await visit.get(f"{base}/robots.txt")
     assert (response.status, body.decode()) == (200, ROBOTS_TXT)
-    other = visit.site(Kind.ETAG)
+    other = visit.site(SiteKind.ETAG)
     response, _ = await visit.get(other.url.removesuffix(other.path) + "/robots.txt")
     assert response.status == 404
 
 
 async def test_first_answers_are_those_with_content(visit: Visit) -> None:
-    site = visit.site(Kind.PLAIN)
+    site = visit.site(SiteKind.PLAIN)
     assert visit.web.first_answers() == {}
     visit.clock.now += 5
     await visit.get(site.url)
@@ -183,7 +192,7 @@ async def test_first_answers_are_those_with_content(visit: Visit) -> None:
 
 
 async def test_truth_is_what_happened_up_to_the_moment_asked_for(visit: Visit) -> None:
-    site = visit.site(Kind.ETAG)
+    site = visit.site(SiteKind.ETAG)
     everything = visit.web.truth(START + HORIZON)[site.url]
     assert (np.diff(everything) >= 0).all()
     assert everything[0] >= START
@@ -203,10 +212,10 @@ def test_sites_have_hosts_of_their_own_and_rates_from_seconds_to_hours() -> None
     assert len(sites) == len({site.url for site in sites}) == 36
     assert len({site.host for site in sites}) == 35
     assert all(site.url.startswith(f"http://127.{site.host[4:]}:8000/") for site in sites)
-    means = [1 / site.true_rate_per_second for site in sites if site.kind is not Kind.ALWAYS]
+    means = [1 / site.true_rate_per_second for site in sites if site.kind is not SiteKind.ALWAYS]
     assert min(means) == pytest.approx(2.5)
     assert max(means) == pytest.approx(4 * 3_600)
-    dated = [site for site in sites if site.kind is Kind.LAST_MODIFIED]
+    dated = [site for site in sites if site.kind is SiteKind.LAST_MODIFIED]
     assert dated
     assert all(site.true_rate_per_second <= 0.1 for site in dated)
 

@@ -10,7 +10,7 @@ import pytest
 
 from pollerd.allocation import create
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.changes import Changes, Phase, ZipfChanges
+from pollerd.simulation.environments.changes import Changes, RatePhase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
 from pollerd.simulation.environments.histories import History, HistoryChanges, read_history
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
@@ -115,7 +115,7 @@ def test_scores_by_hand() -> None:
     np.testing.assert_allclose(freshness(record, [2, 4]), [1 - 1.0 / 4, 1 - (1.0 + 0.75 + 1.5) / 4])
     rate, decay = np.array([0.2, 0.4]), np.array([0.1, 0.5])
     worth = rate[record.page] / decay[record.page] * (1 - np.exp(-decay[record.page] * record.gap))
-    np.testing.assert_allclose(interest(record, [4], [Phase(0.0, 4.0, rate)], decay), [worth.mean()])
+    np.testing.assert_allclose(interest(record, [4], [RatePhase(0.0, 4.0, rate)], decay), [worth.mean()])
 
 
 def test_interest_follows_rates_that_change_within_a_gap() -> None:
@@ -123,7 +123,7 @@ def test_interest_follows_rates_that_change_within_a_gap() -> None:
     record = Record(
         np.array([0, 1, 1, 0], np.int32), np.array([1.0, 2.0, 1.0, 3.0]), np.full(4, math.inf), np.full(2, math.inf)
     )
-    phases = [Phase(0.0, 2.5, np.array([0.2, 0.1])), Phase(2.5, 4.0, np.array([0.6, 0.1]))]
+    phases = [RatePhase(0.0, 2.5, np.array([0.2, 0.1])), RatePhase(2.5, 4.0, np.array([0.6, 0.1]))]
     decay = np.array([0.5, 0.5])
 
     def worth(rate: float, begin: float, end: float, at: float) -> float:

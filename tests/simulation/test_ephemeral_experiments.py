@@ -12,8 +12,8 @@ from pollerd.allocation import names
 from pollerd.allocation.lspe.sources import Sources
 from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.interest import (
-    Diary,
-    Limit,
+    PollConstraint,
+    Trace,
     drawn_gains,
     drive_sources,
     greedy,
@@ -37,7 +37,7 @@ from pollerd.simulation.experiments.verdict import compare
 POLICIES = {"whittle": whittle, "greedy": greedy}
 
 
-def average(diary: Diary, settled: int = 70) -> float:
+def average(diary: Trace, settled: int = 70) -> float:
     return float(diary.collected[settled:].mean())
 
 
@@ -48,18 +48,18 @@ def quick(name: str, folder: Path) -> Results:
 @pytest.mark.parametrize(("polls", "expected"), [(1, 260.39), (2, 337.77)])
 def test_the_index_policy_is_optimal_for_the_four_sources(polls: int, expected: float) -> None:
     sources = four_sources()
-    index = average(drive_sources(sources, whittle(sources), Limit(polls), 770))
+    index = average(drive_sources(sources, whittle(sources), PollConstraint(polls), 770))
     assert index == pytest.approx(expected, abs=0.01)
-    assert index == pytest.approx(exact(sources, Limit(polls), ages=12, error=1e-4), abs=0.01)
+    assert index == pytest.approx(exact(sources, PollConstraint(polls), ages=12, error=1e-4), abs=0.01)
     assert index <= bound(sources, polls) + 1e-6
 
 
 @pytest.mark.parametrize("most", [4, 5])
 def test_who_may_poll_all_sites_has_all_there_is(most: int) -> None:
     sources = four_sources()
-    best = exact(sources, Limit(most), ages=5)
+    best = exact(sources, PollConstraint(most), ages=5)
     assert best == pytest.approx(float(sources.gain.sum()), abs=1e-3)
-    assert best == pytest.approx(average(drive_sources(sources, greedy(sources), Limit(most), 100)), abs=1e-3)
+    assert best == pytest.approx(average(drive_sources(sources, greedy(sources), PollConstraint(most), 100)), abs=1e-3)
 
 
 def test_the_bound_is_the_best_split_where_epochs_are_short() -> None:
@@ -71,7 +71,7 @@ def test_the_bound_is_the_best_split_where_epochs_are_short() -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_costs_are_kept_in_the_long_run(name: str) -> None:
     sources = four_sources(np.array([2.0, 1.0, 1.0, 0.5]))
-    diary = drive_sources(sources, POLICIES[name](sources), Limit(2, "cost"), 2000)
+    diary = drive_sources(sources, POLICIES[name](sources), PollConstraint(2, "cost"), 2000)
     spent = np.cumsum((diary.polled[:, 0] * sources.cost).sum(-1))
     allowed = 2.0 * np.arange(1, 2001)
     assert (spent <= allowed + 1e-6).all()
@@ -81,9 +81,9 @@ def test_costs_are_kept_in_the_long_run(name: str) -> None:
 
 def test_round_robin_and_single_do_what_they_say() -> None:
     sources = four_sources()
-    turns = drive_sources(sources, round_robin(), Limit(2), 8).polled[:, 0]
+    turns = drive_sources(sources, round_robin(), PollConstraint(2), 8).polled[:, 0]
     assert turns.sum(0).tolist() == [4, 4, 4, 4]
-    alone = drive_sources(sources, single(sources, 1), Limit(2), 8).polled[:, 0]
+    alone = drive_sources(sources, single(sources, 1), PollConstraint(2), 8).polled[:, 0]
     assert alone.sum(0).tolist() == [0, 8, 0, 0]
 
 
@@ -100,16 +100,16 @@ def test_drawn_gains_have_the_moments_of_a_compound_poisson(values: str, spread:
 def test_looking_at_means_is_what_the_mean_dynamics_do() -> None:
     sources = four_sources()
     gains = drawn_gains(sources, 101, np.random.default_rng(2))[:, None]
-    drawn = drive_sources(sources, whittle(sources), Limit(2), 100, gains, "means")
-    np.testing.assert_array_equal(drawn.polled, drive_sources(sources, whittle(sources), Limit(2), 100).polled)
+    drawn = drive_sources(sources, whittle(sources), PollConstraint(2), 100, gains, "means")
+    np.testing.assert_array_equal(drawn.polled, drive_sources(sources, whittle(sources), PollConstraint(2), 100).polled)
 
 
 def test_bad_limits_are_named() -> None:
     for given in ((0.0,), (1.5,), (1, "polls")):
         with pytest.raises(InvalidValueError):
-            Limit(*given)  # type: ignore[arg-type]
+            PollConstraint(*given)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="number of sites"):
-        exact(four_sources(), Limit(2.0, "cost"), ages=5)
+        exact(four_sources(), PollConstraint(2.0, "cost"), ages=5)
 
 
 def test_figures_two_and_three_show_the_order_of_polls_that_the_paper_tells(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.simulation.experiments import Cell, Outcome, Printed, Size, cell, runner
+from pollerd.simulation.experiments import Cell, PublishedValue, RunOutcome, Size, cell, runner
 from pollerd.simulation.experiments.catalogue import experiment, experiments
 from pollerd.simulation.experiments.experiment import SIZES
 from pollerd.simulation.experiments.figures import require_matplotlib
-from pollerd.simulation.experiments.ledger import Ledger
 from pollerd.simulation.experiments.reproduction import ENTRY, reproduce, write_summary
 from pollerd.simulation.experiments.results import Estimate, Results, estimate
+from pollerd.simulation.experiments.run_log import RunLog
 from pollerd.simulation.experiments.runner import LEDGER, conduct, seed_of
 from pollerd.simulation.experiments.simulation import edges_up_to, stretch_names
 from pollerd.simulation.experiments.verdict import agree, compare
@@ -92,13 +92,13 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
 
 
 def test_another_version_or_size_is_done_anew(tmp_path: Path) -> None:
-    with Ledger(tmp_path / "runs", 1, "quick") as ledger:
-        ledger.add("a", 0, Outcome({"x": 1.0, "y": math.nan}, {"c": [1.0, 2.0]}))
+    with RunLog(tmp_path / "runs", 1, "quick") as ledger:
+        ledger.add("a", 0, RunOutcome({"x": 1.0, "y": math.nan}, {"c": [1.0, 2.0]}))
     for version, size, known in ((1, "quick", True), (2, "quick", False), (1, "full", False)):
-        with Ledger(tmp_path / "runs", version, size) as ledger:
+        with RunLog(tmp_path / "runs", version, size) as ledger:
             assert (ledger.get("a", 0) is not None) == known
             assert ledger.get("a", 1) is None
-    with Ledger(tmp_path / "runs", 1, "quick") as ledger:
+    with RunLog(tmp_path / "runs", 1, "quick") as ledger:
         kept = ledger.get("a", 0)
     assert kept is not None
     assert kept.curves == {"c": [1.0, 2.0]}
@@ -111,7 +111,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     lines = [json.dumps({**run, field: value}) for field, values in strange.items() for value in values]
     for damaged in ("{", '{"version": 1}', "7", "null", *lines):
         (tmp_path / "runs").write_text(f"{damaged}\n")
-        with pytest.raises(InvalidValueError, match="runs, line 1"), Ledger(tmp_path / "runs", 1, "quick"):
+        with pytest.raises(InvalidValueError, match="runs, line 1"), RunLog(tmp_path / "runs", 1, "quick"):
             pass
 
 
@@ -214,13 +214,13 @@ def test_the_error_of_a_variance_is_the_spread_of_variances() -> None:
 def test_verdicts(printed: str, value: float, error: float, runs: int, agrees: bool) -> None:
     if math.isnan(error):
         value = 812.44
-    assert agree(Printed("r", "c", printed), Estimate(value, error, runs)) == agrees
+    assert agree(PublishedValue("r", "c", printed), Estimate(value, error, runs)) == agrees
 
 
 def test_an_error_of_the_printed_number_counts() -> None:
     ours = Estimate(813.5, 0.3, 10_000)
-    assert not agree(Printed("r", "c", "812.4"), ours)
-    assert agree(Printed("r", "c", "812.4", error=0.5), ours)
+    assert not agree(PublishedValue("r", "c", "812.4"), ours)
+    assert agree(PublishedValue("r", "c", "812.4", error=0.5), ours)
 
 
 def test_a_report_has_all_side_by_side(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.simulation.environments.knapsack import Knapsack
 from pollerd.simulation.experiments import Claim, Experiment, cell
 from pollerd.simulation.experiments.gpoks import EXPERIMENTS
-from pollerd.simulation.experiments.gpoks.claims import SAID, VARIANCE, Said
+from pollerd.simulation.experiments.gpoks.claims import SAID, VARIANCE, RankingClaim
 from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES
 from pollerd.simulation.experiments.gpoks.many_pages import ManyPages
 from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, splits
@@ -150,7 +150,7 @@ def test_what_is_said_is_asked_of_the_rows_that_there_are(tmp_path: Path) -> Non
 
 
 def test_less_variance_is_ahead() -> None:
-    said = Said("steadier", ("A",), ("B", "C"), (VARIANCE,))
+    said = RankingClaim("steadier", ("A",), ("B", "C"), (VARIANCE,))
     results = Results(TABLES["gpoks-8.3"], "quick", {})
     results.estimates = {
         (row, VARIANCE): Estimate(value, 0.1, 9) for row, value in (("A", 2.0), ("B", 3.0), ("C", 2.5))

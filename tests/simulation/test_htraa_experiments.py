@@ -17,8 +17,8 @@ from pollerd.simulation.experiments.htraa.scalability import HtraaScalability, S
 from pollerd.simulation.experiments.htraa.static import AT_MIX, DOUBLING, PERTURBED, PERTURBED_LAKG, Perturbed, Steep
 from pollerd.simulation.experiments.htraa.updating import UPDATING
 from pollerd.simulation.experiments.learning_curves import DETECTIONS, WINDOWS, LearningCurves
+from pollerd.simulation.experiments.ours_web.competitors import ENVIRONMENTS
 from pollerd.simulation.experiments.ours_web.contest import OursWeb
-from pollerd.simulation.experiments.ours_web.entrants import ENVIRONMENTS
 from pollerd.simulation.experiments.reproduction import reproduce
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.runner import conduct
@@ -110,8 +110,8 @@ def test_updating_schemes_meet_the_same_web() -> None:
 def test_ours_web_has_every_allocator_at_the_sizes_it_is_made_for() -> None:
     from pollerd.allocation import names
 
-    entrants = {policy.allocator for environment in ENVIRONMENTS for policy in environment.entrants.values()}
-    assert entrants == set(names())
+    competitors = {policy.allocator for environment in ENVIRONMENTS for policy in environment.competitors.values()}
+    assert competitors == set(names())
     limit = dict.fromkeys(names(), 1_000_000) | {"lspe": 30, "gpoks": 1000}
     limit |= dict.fromkeys(("ucb1", "ucb1-raw", "thompson", "gp-ucb"), 2)
     for environment in ENVIRONMENTS:

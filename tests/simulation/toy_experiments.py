@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell
+from pollerd.simulation.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 
 
@@ -24,20 +24,20 @@ class Dice(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell("six", faces=6, stream="hand"), cell("eight", faces=8, stream="hand"), cell("coin", faces=2)]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         throw = float(np.random.default_rng(seed).integers(1, cell["faces"] + 1))
-        return Outcome({"mean": throw, "variance": throw}, {"line": [throw, 2 * throw]})
+        return RunOutcome({"mean": throw, "variance": throw}, {"line": [throw, 2 * throw]})
 
     def statistic(self, row: str, column: str) -> Any:
         return column
 
-    def printed(self) -> Sequence[Printed]:
+    def printed(self) -> Sequence[PublishedValue]:
         return [
-            Printed("six", "mean", "3.5"),
-            Printed("six", "variance", "2.9", note="35 / 12"),
-            Printed("eight", "mean", "5.5"),
-            Printed("coin", "mean", "9.0"),
-            Printed("ten", "mean", "5.5"),
+            PublishedValue("six", "mean", "3.5"),
+            PublishedValue("six", "variance", "2.9", note="35 / 12"),
+            PublishedValue("eight", "mean", "5.5"),
+            PublishedValue("coin", "mean", "9.0"),
+            PublishedValue("ten", "mean", "5.5"),
         ]
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
@@ -59,9 +59,9 @@ class Joint(Dice):
 
     name, batch = "joint", 10
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         throws = np.random.default_rng(seeds[0]).integers(1, cell["faces"] + 1, len(seeds))
-        return [Outcome({"mean": float(throw)}) for throw in throws]
+        return [RunOutcome({"mean": float(throw)}) for throw in throws]
 
 
 class Blocking(Dice):
@@ -72,7 +72,7 @@ class Blocking(Dice):
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         (Path(self._folder) / f"{os.getpid()}.pid").touch()
         threading.Event().wait()
         raise AssertionError("nobody ends the waiting")
@@ -83,7 +83,7 @@ class Failing(Dice):
 
     name = "failing"
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         if cell.row == "coin":
             raise ArithmeticError("the coin stands on its edge")
         return super().run(cell, seed, size)

@@ -16,7 +16,7 @@ from sqlalchemy.engine import make_url
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState, Validators
-from pollerd.storage import Batch, ChangeDraft, HostRow, PollRecord, ScheduleRows, SiteMemory, Store
+from pollerd.storage import Batch, ChangeDraft, HostRow, PollRecord, ScheduleRows, SiteContext, Store
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ async def learned_of(store: Store, allocator: str) -> tuple[NDArray[np.int64], N
 
 
 def record(
-    memory: SiteMemory,
+    memory: SiteContext,
     at: float,
     content: bytes | None = None,
     *,
@@ -69,7 +69,7 @@ def record(
     if content is not None:
         baseline = Baseline(fingerprint(content), fingerprint(content)[::-1], Media.HTML, b"12345678", 5.0, 2, 1)
     outcome = OutcomeKind.CHANGED if changed else OutcomeKind.UNCHANGED
-    after = SiteMemory(
+    after = SiteContext(
         memory.site_id,
         memory.url,
         Validators('"e"', "Sat, 21 Nov 2026 12:00:00 GMT"),

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from sqlalchemy import event
 from sqlalchemy.engine import Engine, make_url
 
-from pollerd.crawling.control.frontier_value import FringeRows
+from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
-from pollerd.storage import Batch, Findings, KnownPage, LeadDraft, PageRecord, Store, Trial
+from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, Store, StoredPage, Trial
 from storage.samples import record
 
 SEED = "http://a/"
 
 
-def by_anchor(rows: FringeRows) -> NDArray[np.float64]:
+def by_anchor(rows: FrontierRows) -> NDArray[np.float64]:
     """Worth: the mean score of links' texts."""
     return rows.anchor_sum / np.maximum(rows.anchors, 1.0)
 
@@ -42,15 +42,15 @@ async def begin(store: Store) -> Trial:
 async def answer(store: Store, trial: Trial, leads: dict[str, float], at: float = 10.0, **page: Any) -> Batch:
     """Commits the answer of a page on trial: collected, unless `page` says otherwise."""
     values = {"state": PageState.COLLECTED, "relevance": 0.8, "weight": 0.8, "on_trial": True, **page}
-    drafts = tuple(LeadDraft(url, score) for url, score in leads.items())
+    drafts = tuple(OutLinkDraft(url, score) for url, score in leads.items())
     kept = PageRecord(page_id=trial.page_id, depth=trial.depth, leads=drafts, **values)
     memory = (await store.load_memories([trial.site_id]))[trial.site_id]
-    batch = Batch([replace(record(memory, at), page=kept)], findings=Findings(by_anchor, 1))
+    batch = Batch([replace(record(memory, at), page=kept)], findings=CrawlUpdate(by_anchor, 1))
     await store.commit(batch)
     return batch
 
 
-async def pages_of(store: Store) -> dict[str, KnownPage]:
+async def pages_of(store: Store) -> dict[str, StoredPage]:
     return {page.url: page async for page in store.iter_pages()}
 
 
@@ -128,7 +128,7 @@ async def test_more_links_to_a_page_make_it_worth_another(store: Store) -> None:
     around = {trial.url: trial.around for trial in await promote(store)}
     assert around["http://b/"].parents.tolist() == [2.0]
     assert around["http://b/"].parents_sum.tolist() == pytest.approx([1.6])
-    assert (around["http://d/"].brood.tolist(), around["http://d/"].brood_asked.tolist()) == ([3.0], [1.0])
+    assert (around["http://d/"].child_count.tolist(), around["http://d/"].brood_asked.tolist()) == ([3.0], [1.0])
 
 
 async def test_links_that_are_no_more_go(store: Store) -> None:
@@ -168,17 +168,17 @@ async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: 
     await store.begin_collection("hats", 70.0, "others")
     assert {trial.url: trial.unread async for trial in store.held_pages()} == {SEED: False, "http://b/": True}
     (next_one,) = await promote(store, wanted=1)
-    assert (next_one.around.brood.tolist(), next_one.around.brood_asked.tolist()) == ([2.0], [0.0])
+    assert (next_one.around.child_count.tolist(), next_one.around.brood_asked.tolist()) == ([2.0], [0.0])
 
 
 async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/1": 0.6, "http://b/2": 0.2, "http://c/": 0.4})
 
-    def turned(rows: FringeRows) -> NDArray[np.float64]:
+    def turned(rows: FrontierRows) -> NDArray[np.float64]:
         return 1.0 - by_anchor(rows)
 
-    def worth(pages: dict[str, KnownPage]) -> dict[str, float]:
+    def worth(pages: dict[str, StoredPage]) -> dict[str, float]:
         return {url: round(page.worth, 9) for url, page in pages.items() if page.worth is not None}
 
     assert await store.sweep_fringe(1_000, turned) == 0
@@ -191,7 +191,7 @@ async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(sto
 async def test_pages_that_make_room_lose_their_sites(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.4})
-    findings = Findings(by_anchor, 1, dropped=((seed.page_id, seed.site_id),), learned=b"known")
+    findings = CrawlUpdate(by_anchor, 1, dropped=((seed.page_id, seed.site_id),), learned=b"known")
     await store.commit(Batch(findings=findings))
     assert await store.count_sites() == 0
     found = (await pages_of(store))[SEED]

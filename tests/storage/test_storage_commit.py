@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import OutcomeKind, Redirect, SiteState, Validators
-from pollerd.storage import AllocationRow, Batch, HostRobots, HostUpdate, Order, StorageSettings, Store
+from pollerd.storage import AllocationRow, Batch, HostUpdate, Order, StorageSettings, Store, StoredRobots
 from storage.samples import add, hosts_of, learned_of, poll_all, query, record
 
 
@@ -132,7 +132,7 @@ async def test_hosts_and_learned_state_go_with_the_batch(store: Store) -> None:
     memories = await store.load_memories(sites)
     [h0, h1] = await hosts_of(store)
     await store.save_allocation(AllocationRow("whittle", "changes", 5.0))
-    robots = HostRobots("rules", 9.0, b"User-agent: *\nDisallow: /x", "fetched", 1.5)
+    robots = StoredRobots("rules", 9.0, b"User-agent: *\nDisallow: /x", "fetched", 1.5)
     updates = [HostUpdate(h0.id, 10.0, 20.0, 2, robots), HostUpdate(h1.id, 11.0)]
     records = [record(memories[s], 10.0, learned=bytes([s, 7])) for s in sites]
     await store.commit(Batch(records, updates, "whittle", b"shared"))

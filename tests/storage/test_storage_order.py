@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage import Order, Page, Store
+from pollerd.storage import ListPage, Order, Store
 from storage.samples import add, poll_all, query
 
 Read = Callable[..., Any]
@@ -23,10 +23,10 @@ def from_before(kind: str, last_id: int) -> str:
 
 
 def lists_of(store: Store, site: int) -> dict[str, Read]:
-    async def polls(**options: Any) -> Page[Any]:
+    async def polls(**options: Any) -> ListPage[Any]:
         return await store.list_polls(site, **options)
 
-    async def changes(**options: Any) -> Page[Any]:
+    async def changes(**options: Any) -> ListPage[Any]:
         return await store.list_changes(site_id=site, **options)
 
     return {"polls": polls, "changes": changes}

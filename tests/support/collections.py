@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import Batch, Findings, LeadDraft, PageRecord, PollRecord, SiteMemory, Store, Trial
+from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, SiteContext, Store, Trial
 
 SEEDS = ("https://mills.example/", "https://other.example/")
 AT = 1_790_000_000.0
 LEADS = (
-    LeadDraft("https://mills.example/water.html", 0.75),
-    LeadDraft("https://mills.example/a&b.html", 0.0, 1_780_000_000.0),
+    OutLinkDraft("https://mills.example/water.html", 0.75),
+    OutLinkDraft("https://mills.example/a&b.html", 0.0, 1_780_000_000.0),
 )
 
 
@@ -21,7 +21,7 @@ async def fill(store: Store) -> None:
     await store.add_seeds(SEEDS, AT)
     trials = {trial.url: trial for trial in await store.promote_pages(10, 1, 100, 0.5, AT)}
     taken, refused = (trials[url] for url in SEEDS)
-    findings = Findings(lambda rows: np.full(len(rows.urls), 0.3), 2)
+    findings = CrawlUpdate(lambda rows: np.full(len(rows.urls), 0.3), 2)
     records = [
         _record(taken, PageRecord(taken.page_id, PageState.COLLECTED, 0, "", 0.5, LEADS, weight=0.5, on_trial=True)),
         _record(
@@ -34,5 +34,5 @@ async def fill(store: Store) -> None:
 
 def _record(trial: Trial, page: PageRecord) -> PollRecord:
     poll = Poll(trial.site_id, AT, None, OutcomeKind.FIRST, 200, 0.1, 100, False)
-    memory = SiteMemory(trial.site_id, trial.url)
+    memory = SiteContext(trial.site_id, trial.url)
     return PollRecord(poll, memory, SiteState.ACTIVE, last_seen_at=AT, page=page)

@@ -13,10 +13,10 @@ from pollerd.allocation.automata.schedule import Schedule
 from pollerd.allocation.automata.traa import TraaSettings
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.slots.elapsed import credit_after, finite
-from pollerd.allocation.slots.poll_counts import FIELDS, SOUND, Tally
+from pollerd.allocation.slots.poll_counts import FIELDS, SOUND, PollCounts
 from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.rng_state import halves, put_back, stream
-from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.slots.validation import positive_or_0, put
 from pollerd.columns import lengthen
@@ -64,7 +64,7 @@ class Htraa(Allocator):
         super().__init__(budget)
         self._settings = settings
         self._bits, self._rng = stream(rng)
-        self._roster, self._tally = Roster(), Tally()
+        self._roster, self._tally = SlotTable(), PollCounts()
         self._tree = Hierarchy(settings)
         self._leaf = np.zeros(0, np.int64)
         self._key = np.zeros(0, np.uint64)

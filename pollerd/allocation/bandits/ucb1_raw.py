@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.bandits.ucb1 import ucb1_bounds
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.slots.poll_counts import MOST_POLLS
-from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 
 NAME, VERSION = "ucb1-raw", 1
@@ -31,7 +31,7 @@ class Ucb1Raw(Allocator):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster = Roster()
+        self._roster = SlotTable()
         self._rows = np.zeros((0, 2))
         """Polls of each site, and those that found a change."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.periodic import Periodic
-from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
+from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, PollCounts, rate_without_polls
 from pollerd.allocation.slots.state_bytes import all_sound, not_negative_count
 from pollerd.allocation.slots.validation import column, floats, positive_or_0
 from pollerd.errors import InvalidValueError
@@ -22,7 +22,7 @@ class Rated(Periodic):
     """Periods from rates.
 
     told: changes per second by slot, float64[>= slots], >= 0; then polls teach nothing, and a slot beyond them is
-    refused. None: rates are estimated from what the polls of each site found, the last 64 to 128 of them (`Tally`).
+    refused. None: rates are estimated from what the polls of each site found, the last 64 to 128 (`PollCounts`).
     Periods follow the estimates after as many polls as there are sites. step: s between two polls, 0: 1 / budget.
     """
 
@@ -34,7 +34,7 @@ class Rated(Periodic):
         super().__init__(budget)
         self._told = None if told is None else column("rates", told, floats("rates", told).size, zero=True)
         self._step_s = positive_or_0("step", step)
-        self._tally = Tally(memory)
+        self._tally = PollCounts(memory)
         self._learned = np.zeros((0, self._FIELDS))
         """The tally's fields, and the rate that the site's period goes by; 0: the one that it starts from."""
         self._polls_since = 0

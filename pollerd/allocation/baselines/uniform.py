@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.slots.elapsed import finite
-from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import pack, same_form, unpack
 from pollerd.errors import InvalidValueError
 
@@ -21,7 +21,7 @@ class Uniform(Allocator):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster = Roster()
+        self._roster = SlotTable()
 
     def add(
         self,

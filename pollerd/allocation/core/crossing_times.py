@@ -9,7 +9,7 @@ _LEAST = -700.0
 """Stands for the logarithm of 0."""
 
 
-class Crossings:
+class CrossingTimes:
     """Rows [k, M] of floats over gaps float64[M] s, ascending, M >= 2: at each gap a row stands at the largest so far.
 
     Between gaps, and below the first, logarithms are taken for straight lines.

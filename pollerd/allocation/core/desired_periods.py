@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator
-from pollerd.allocation.core.crossing_times import Crossings
+from pollerd.allocation.core.crossing_times import CrossingTimes
 from pollerd.allocation.core.index import share_out
 
 _CYCLES = 1e4
@@ -17,7 +17,7 @@ _BEYOND = 1e-4
 _WIDER = 30.0
 
 
-def wished_periods(
+def desired_periods(
     allocator: Allocator,
     slots: NDArray[np.int64],
     cost: NDArray[np.float64],
@@ -38,7 +38,7 @@ def wished_periods(
     if shares is None:
         gaps = np.geomspace(cycle / _CYCLES, cycle * _CYCLES, _COLUMNS)
         urgency = [allocator.urgency_of(slots, np.full(len(slots), gap), now) for gap in gaps]
-        crossings = Crossings(gaps, np.fmax(np.stack(urgency, axis=1), 0.0))
+        crossings = CrossingTimes(gaps, np.fmax(np.stack(urgency, axis=1), 0.0))
         low, high = crossings.range
         at = crossings.at
     else:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.core.crossing_times import Crossings
+from pollerd.allocation.core.crossing_times import CrossingTimes
 from pollerd.allocation.core.index import amplitude_and_rate, g, share_out
 
 _SHORTEST, _LONGEST = 1e-3, 60.0
@@ -64,9 +64,9 @@ class Mixture:
         return cls(mixed, rate, cost, floor)
 
     @cached_property
-    def _crossings(self) -> Crossings:
+    def _crossings(self) -> CrossingTimes:
         gaps = _gaps(self._rate)
-        return Crossings(gaps, self._index(gaps))
+        return CrossingTimes(gaps, self._index(gaps))
 
     def _index(self, gaps: NDArray[np.float64]) -> NDArray[np.float32]:
         """float32[k, M] at gaps float64[M]."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.core.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
-from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 
 
@@ -33,7 +33,7 @@ class Periodic(Allocator):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster, self._edf = Roster(), EarliestDeadlineFirst(jumps=self._PERIODS_JUMP)
+        self._roster, self._edf = SlotTable(), EarliestDeadlineFirst(jumps=self._PERIODS_JUMP)
 
     # --- what a subclass says ------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pollerd.allocation.gpoks.kernel import IndexSet
 
 
 @dataclass(frozen=True)
-class Belief:
+class GaussianBelief:
     """What is believed of k functions on one index set of m points.
 
     mean float64[k, m]: their posterior means. root float64[k, m, r]: a function is `mean + root @ z` with z standard
@@ -26,9 +26,9 @@ class Belief:
         """Posterior standard deviation at each point, float64[k, m]."""
         return np.asarray(np.sqrt((self.root**2).sum(-1)))
 
-    def take(self, rows: NDArray[np.int64]) -> Belief:
+    def take(self, rows: NDArray[np.int64]) -> GaussianBelief:
         """Of the functions in these rows alone."""
-        return Belief(self.mean[rows], self.root[rows])
+        return GaussianBelief(self.mean[rows], self.root[rows])
 
 
 def believe(
@@ -36,7 +36,7 @@ def believe(
     counts: NDArray[np.float64],
     sums: NDArray[np.float64],
     prior: NDArray[np.float64] | float = 0.0,
-) -> Belief:
+) -> GaussianBelief:
     """The belief after counts float64[k, m] observations that came to sums float64[k, m] at each point.
 
     prior: the prior's mean, float64[m] or one number. Exact on the index set: n observations at a point are one of
@@ -49,4 +49,4 @@ def believe(
     inverse = np.linalg.inv(np.linalg.cholesky(precision))
     pull = ((sums - counts * prior) @ features) / noise
     weights = np.swapaxes(inverse, 1, 2) @ (inverse @ pull[..., None])
-    return Belief(prior + weights[..., 0] @ features.T, features @ np.swapaxes(inverse, 1, 2))
+    return GaussianBelief(prior + weights[..., 0] @ features.T, features @ np.swapaxes(inverse, 1, 2))

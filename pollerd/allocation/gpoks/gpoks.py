@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.core.knapsack import water_filling
 from pollerd.allocation.core.periodic import Periodic
-from pollerd.allocation.gpoks.belief import Belief, believe
+from pollerd.allocation.gpoks.belief import GaussianBelief, believe
 from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
 from pollerd.allocation.gpoks.sampling import VARIANTS, value_functions
-from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, Tally, rate_without_polls
+from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, PollCounts, rate_without_polls
 from pollerd.allocation.slots.rng_state import halves, put_back, stream
 from pollerd.allocation.slots.state_bytes import all_sound
 from pollerd.allocation.slots.validation import one_of, positive_or_0, put, whole
@@ -95,7 +95,7 @@ class Gpoks(Periodic):
         self._bins = _DOUBLINGS * settings.points + 1
         self._FIELDS = len(FIELDS) + 3 * self._bins + 1  # type: ignore[misc]
         self._bits, self._rng = stream(rng)
-        self._tally = Tally()
+        self._tally = PollCounts()
         self._population = np.zeros(self._bins)
         """How many sites, of those polled, change once in the gap of each bin, as their polls have it."""
         self._polls = 0
@@ -183,7 +183,7 @@ class Gpoks(Periodic):
         self._population = np.bincount(self._bin(1.0 / rates), minlength=self._bins).astype(np.float64)
         self._polls = 0
 
-    def _belief(self, slots: NDArray[np.int64]) -> Belief:
+    def _belief(self, slots: NDArray[np.int64]) -> GaussianBelief:
         """Of slots int64[k], at `_gaps`; polls beyond its ends count at its ends."""
         first, last = self._window()
         index = _index(last - first + 1, self._settings.points)

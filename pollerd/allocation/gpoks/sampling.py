@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.allocation.gpoks.belief import Belief
+from pollerd.allocation.gpoks.belief import GaussianBelief
 from pollerd.allocation.gpoks.halfspaces import draw_within
 
 CONSTRAINED = {"ots+mono": (True, True), "ots": (True, False), "mono": (False, True)}
@@ -18,7 +18,7 @@ _LEAST_SINGULAR = 1e-8
 """Share of the largest singular value below which a direction is not used to reach the start."""
 
 
-def value_functions(belief: Belief, variant: str, rng: np.random.Generator) -> NDArray[np.float64]:
+def value_functions(belief: GaussianBelief, variant: str, rng: np.random.Generator) -> NDArray[np.float64]:
     """One function of each row of the belief, float64[k, m], at the points of its index set, amounts that rise.
 
     variant: one of `VARIANTS`. "ts" is a draw; "mono" a draw that falls, "ots" one that is nowhere below the mean,
@@ -40,7 +40,9 @@ def value_functions(belief: Belief, variant: str, rng: np.random.Generator) -> N
     return belief.mean + belief.deviation * (np.abs(away) if variant == "ips-ots" else away)
 
 
-def _constrained(belief: Belief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
+def _constrained(
+    belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.random.Generator
+) -> NDArray[np.float64]:
     """By rejection as in [B]; where that finds none within its tries, a draw by another way that has the same law."""
     candidates = _candidates(belief, _TRIES, rng)
     good = _accepted(candidates, belief.mean[:, None], optimistic, falling)
@@ -51,7 +53,7 @@ def _constrained(belief: Belief, optimistic: bool, falling: bool, rng: np.random
     return np.asarray(functions)
 
 
-def _candidates(belief: Belief, tries: int, rng: np.random.Generator) -> NDArray[np.float64]:
+def _candidates(belief: GaussianBelief, tries: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draws without condition, float64[k, tries, m]."""
     z = rng.standard_normal((len(belief.mean), tries, belief.root.shape[2]))
     return np.asarray(belief.mean[:, None] + z @ np.swapaxes(belief.root, 1, 2))
@@ -69,7 +71,7 @@ def _accepted(
     return good
 
 
-def in_flight(belief: Belief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
+def in_flight(belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
     """Functions that meet the conditions, float64[k, m], however seldom rejection would accept one.
 
     Both conditions are half-spaces for the normal vector behind a function: halfspaces.py. The start is a straight line

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
 from pollerd.allocation.slots.poll_counts import FIELDS as TALLY_FIELDS
-from pollerd.allocation.slots.poll_counts import Tally
+from pollerd.allocation.slots.poll_counts import PollCounts
 
 FIELDS = (*TALLY_FIELDS, "counted", "items", "seconds")
 _TOLD = len(TALLY_FIELDS)
@@ -26,7 +26,7 @@ class Arrivals:
     """
 
     def __init__(self) -> None:
-        self._tally = Tally()
+        self._tally = PollCounts()
         self._counts = np.zeros((0, len(FIELDS) - _TOLD))
 
     def grow(self, capacity: int) -> None:

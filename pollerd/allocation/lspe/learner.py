@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.lspe.evaluation import Evaluation
 from pollerd.allocation.lspe.features import Features
-from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import LspeSettings
 from pollerd.allocation.lspe.thresholds import chances, levels, projected, score, shared
 
@@ -44,18 +44,18 @@ class Learner:
         """q of sites nothing was learned of: level."""
         return np.tile([self._settings.start, 0.0, 0.0], (seats, 1))
 
-    def thresholds(self, scene: Scene) -> NDArray[np.float64]:
+    def thresholds(self, scene: Observation) -> NDArray[np.float64]:
         """T of each seat in units of interest, float64[seats]."""
         return scene.ceiling * levels(self.coefficients, scene.psi, scene.low)
 
-    def chances(self, scene: Scene) -> NDArray[np.float64]:
+    def chances(self, scene: Observation) -> NDArray[np.float64]:
         """The chance of each seat to be polled, float64[seats]: each by itself, or to get the one poll there is."""
         margin = scene.waiting - self.thresholds(scene)
         if self._settings.law == "independent":
             return chances(margin, self._settings)
         return shared(margin / scene.scale, scene.ceiling > 0, self._settings)
 
-    def learn(self, step: Step, after: Scene) -> None:
+    def learn(self, step: Transition, after: Observation) -> None:
         """One step, and the scene that it led to."""
         printed = self._settings.reward == "printed"
         reward = float(step.scene.waiting.sum()) if printed else step.collected
@@ -67,7 +67,7 @@ class Learner:
         self._climb(step.scene, step.polled, advantage)
         values.learn(phi, following, reward, step.lasted)
 
-    def _climb(self, scene: Scene, polled: NDArray[np.bool_], advantage: float) -> None:
+    def _climb(self, scene: Observation, polled: NDArray[np.bool_], advantage: float) -> None:
         alive = scene.ceiling > 0
         if not alive.any():
             return

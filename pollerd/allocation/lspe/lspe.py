@@ -11,13 +11,13 @@ from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.core.index import OBJECTIVES, amplitude_and_rate
 from pollerd.allocation.lspe.arrivals import FIELDS, Arrivals
 from pollerd.allocation.lspe.learner import Learner
-from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import INVERSES, LAWS, REWARDS, LspeSettings
-from pollerd.allocation.lspe.state_index import Seats
+from pollerd.allocation.lspe.state_index import StateIndex
 from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
 from pollerd.allocation.slots.poll_counts import MOST_POLLS, SOUND
 from pollerd.allocation.slots.rng_state import halves, put_back, stream
-from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.slots.validation import floats
 from pollerd.errors import InvalidValueError
@@ -72,14 +72,14 @@ class Lspe(Allocator):
             raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
         self._objective, self._settings = objective, settings
         self._bits, self._rng = stream(rng)
-        self._roster, self._arrivals, self._seats = Roster(), Arrivals(), Seats()
+        self._roster, self._arrivals, self._seats = SlotTable(), Arrivals(), StateIndex()
         self._last = np.full(self._roster.capacity, np.nan)
         """When each site was polled last, UTC epoch s; nan: never."""
         self._arrivals.grow(self._roster.capacity)
         self._learner = Learner(0, self._settings)
         self._luck = np.zeros(0)
         """What is added to each seat's margin until the next step, in units of the law's width, float64[seats]."""
-        self._step: Step | None = None
+        self._step: Transition | None = None
         """The last step; what it led to is seen at the next."""
         self._stored: dict[str, NDArray[Any]] | None = None
         self._claims: dict[int, NDArray[np.float64]] = {}
@@ -145,7 +145,7 @@ class Lspe(Allocator):
         weight, half_life = self._roster.weight[slots], self._roster.half_life[slots]
         return amplitude_and_rate(self._objective, self._rates(slots), weight, half_life)
 
-    def _scene(self, now: float) -> Scene:
+    def _scene(self, now: float) -> Observation:
         """What waits at the seats at `now`, by the times of the last polls; all there can be where there was none."""
         slots, seats = self._seats.pairs()
         filled, ceiling, low = np.zeros((3, self._seats.number))
@@ -155,7 +155,7 @@ class Lspe(Allocator):
         with np.errstate(invalid="ignore"):
             filled[seats] = np.nan_to_num(-np.expm1(-rate * gap), nan=0.0)
         low[seats] = -np.expm1(-rate * self._cycle() / max(self._roster.size, 1))
-        return Scene(filled, ceiling, low)
+        return Observation(filled, ceiling, low)
 
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
@@ -183,7 +183,7 @@ class Lspe(Allocator):
         polled = np.zeros(self._seats.number, np.bool_)
         polled[self._seats.of(slots)] = True
         lasted = float(self._roster.cost[slots].sum()) * self._roster.size / self._roster.total_cost
-        self._step = Step(scene, polled, self._collected(slots, elapsed, evidence), lasted)
+        self._step = Transition(scene, polled, self._collected(slots, elapsed, evidence), lasted)
         self._arrivals.note(slots, elapsed, evidence)
         if self._settings.law == "shared":
             # The largest of margins with Gumbel's noise added is a draw with chances in proportion to e^margin.
@@ -221,7 +221,7 @@ class Lspe(Allocator):
         return pack(NAME, VERSION, self._arrays(self._seats.tickets, self._luck, self._learner, self._step))
 
     def _arrays(
-        self, tickets: NDArray[np.int64], luck: NDArray[np.float64], learner: Learner, step: Step | None
+        self, tickets: NDArray[np.int64], luck: NDArray[np.float64], learner: Learner, step: Transition | None
     ) -> dict[str, NDArray[Any]]:
         form = {"form": self._form(), "tickets": tickets, "issued": np.array([self._seats.issued])}
         drawn = {"luck": luck, "random": halves(self._bits)}
@@ -233,7 +233,7 @@ class Lspe(Allocator):
         seats = tickets.size
         if seats > MOST_SITES or not (tickets >= 0).all():
             raise InvalidValueError("shared_state", f"tickets of at most {MOST_SITES} seats, 0 or more", tickets)
-        step = Step.empty(seats) if "step" in kept else None
+        step = Transition.empty(seats) if "step" in kept else None
         same_form(kept, self._arrays(np.zeros(seats, np.int64), np.zeros(seats), Learner(seats, self._settings), step))
         if not np.array_equal(kept["form"], self._form()):
             raise InvalidValueError("objective and parameters of the state", f"{self._form()}", kept["form"])
@@ -281,7 +281,7 @@ class Lspe(Allocator):
         self._learner.coefficients[self._seats.of(slots)] = [claims[slot][_COEFFICIENTS] for slot in slots.tolist()]
         self._step = None
         if "step" in kept:
-            self._step = Step.put_back(kept).with_seats(self._seats.number).without(strange)
+            self._step = Transition.put_back(kept).with_seats(self._seats.number).without(strange)
 
     def _taken_apart(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""

@@ -15,7 +15,7 @@ _COLUMNS = ("filled", "ceiling", "low")
 
 
 @dataclass(frozen=True)
-class Scene:
+class Observation:
     """What stands at the seats, float64[seats] each; empty seats have 0.
 
     filled: x/u*, in [0, 1] unless states are drawn. ceiling: u*, what waits where nobody polls. low: u/u*.
@@ -43,10 +43,10 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Step:
+class Transition:
     """A scene, who was polled in it (bool[seats]), what that brought, and how much of the budget's time it took."""
 
-    scene: Scene
+    scene: Observation
     polled: NDArray[np.bool_]
     collected: float
     lasted: float = 1.0
@@ -54,12 +54,12 @@ class Step:
     def with_seats(self, seats: int) -> Self:
         """The same with more seats, empty ones, behind those there are."""
         more = seats - len(self.polled)
-        scene = Scene(*(np.append(getattr(self.scene, name), np.zeros(more)) for name in _COLUMNS))
+        scene = Observation(*(np.append(getattr(self.scene, name), np.zeros(more)) for name in _COLUMNS))
         return replace(self, scene=scene, polled=np.append(self.polled, np.zeros(more, np.bool_)))
 
     def without(self, seats: NDArray[np.bool_]) -> Self:
         """The same with seats bool[seats] empty."""
-        scene = Scene(*(np.where(seats, 0.0, getattr(self.scene, name)) for name in _COLUMNS))
+        scene = Observation(*(np.where(seats, 0.0, getattr(self.scene, name)) for name in _COLUMNS))
         return replace(self, scene=scene, polled=self.polled & ~seats)
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -71,10 +71,10 @@ class Step:
     def empty(cls, seats: int) -> Self:
         """Of so many seats without a site."""
         nothing = np.zeros(seats)
-        return cls(Scene(nothing, nothing, nothing), np.zeros(seats, np.bool_), 0.0)
+        return cls(Observation(nothing, nothing, nothing), np.zeros(seats, np.bool_), 0.0)
 
     @classmethod
     def put_back(cls, kept: Mapping[str, NDArray[Any]]) -> Self:
         """Of what `state` gave."""
         collected, lasted = (float(number) for number in kept["step"])
-        return cls(Scene(*(kept[name] for name in _COLUMNS)), kept["polled"], collected, lasted)
+        return cls(Observation(*(kept[name] for name in _COLUMNS)), kept["polled"], collected, lasted)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Seats:
+class StateIndex:
     """Seats 0..number-1 of a few sites; who comes takes the first that is free, and gets a ticket nobody had before.
 
     A ticket tells whether what a stored state says of a seat was learned of the site that says the seat is its own.

@@ -22,15 +22,15 @@ _PRIOR = 0.5
 
 
 def rate_without_polls(cycle: float) -> float:
-    """What `Tally.rates` gives a site without polls: `ln 2 / cycle`, 1/s."""
+    """What `PollCounts.rates` gives a site without polls: `ln 2 / cycle`, 1/s."""
     return math.log(2) / max(cycle, _SHORTEST_CYCLE_S)
 
 
 SOUND = "no more changes than polls, and at most 10^18 s for each"
-"""What is asked of the rows that `Tally.sound` lets pass."""
+"""What is asked of the rows that `PollCounts.sound` lets pass."""
 
 
-class Tally:
+class PollCounts:
     """Counts of polls and changes, and the seconds between polls without (`quiet`) and with (`busy`) a change.
 
     At `memory` polls a site's row is halved, so that between the last half of these and all of them count: rates move.

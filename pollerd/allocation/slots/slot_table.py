@@ -13,7 +13,7 @@ from pollerd.errors import InvalidValueError
 _ROWS_AT_A_TIME = 65_536
 
 
-class Roster(Columns):
+class SlotTable(Columns):
     """Rows of the sites.
 
     `used` bool[capacity], `weight`, `cost` float64[capacity], `half_life` float64[capacity] in s (nan: default),

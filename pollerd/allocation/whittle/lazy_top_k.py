@@ -39,7 +39,7 @@ _AT_ONCE = 65_536
 """Where more slots than this, and more than can be expected, are due at once they are gone through in a sweep."""
 
 
-class Shortlist:
+class LazyTopK:
     """Until when each slot need not be looked at, for `level`: `due` float32[capacity], the clock's progress (s), if it
     was not polled meanwhile: its gap is no less than `seen` float32[capacity] s.
 

@@ -21,13 +21,13 @@ from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.core.index import DEFAULT_HALF_LIFE_S, OBJECTIVES, g
 from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.slots.since import Since
-from pollerd.allocation.slots.slot_table import Roster
+from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.ties import tie_breaks
 from pollerd.allocation.slots.validation import host_numbers, positive
 from pollerd.allocation.whittle import estimates
 from pollerd.allocation.whittle.explanations import words
 from pollerd.allocation.whittle.exploration import Exploration, ahead
-from pollerd.allocation.whittle.lazy_top_k import Shortlist
+from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.settings import LearningSettings
@@ -77,9 +77,9 @@ class Whittle(Allocator):
             raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
         self._objective = objective
         self._settings = settings or WhittleSettings()
-        self._roster = Roster()
+        self._roster = SlotTable()
         self._belief = Belief(self._cycle(), self._settings)
-        self._shortlist = Shortlist()
+        self._shortlist = LazyTopK()
         self._exploration = Exploration()
         self._version = 0
         self._looked = self._outlook()
@@ -272,7 +272,7 @@ class Whittle(Allocator):
             if self._objective == "freshness":
                 own = own / belief.factor(slots)
             out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, gap[some])
-        return out / belief.rates[0] if self._objective == "freshness" else grid.g_of_hope(out)
+        return out / belief.rates[0] if self._objective == "freshness" else grid.index_of_certainty_equivalent(out)
 
     def _table(self) -> NDArray[np.float32]:
         lattice = self._belief.lattice
@@ -357,7 +357,7 @@ def _gone_through(
     elapsed: NDArray[np.float64] | Since,
     latest: float,
     k: int,
-    shortlist: Shortlist | None,
+    shortlist: LazyTopK | None,
     progress: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were

@@ -18,7 +18,7 @@ from pollerd.api.auth.foreign_pages import foreign_page
 from pollerd.api.auth.tokens import RevokedError, Tokens
 from pollerd.api.auth.wrong_tokens import WrongTokens, counted_address
 from pollerd.api.http.problems import ProblemResponse, problem
-from pollerd.api.http.settings import Scope, Token, digest_of
+from pollerd.api.http.settings import ApiToken, Scope, digest_of
 
 METRICS_PATH = "/metrics"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", METRICS_PATH})
@@ -39,7 +39,7 @@ _LAST_WORD_SECONDS = 1.0
 _EVENT_STREAM = b"text/event-stream"
 
 
-class Gatekeeper:
+class AuthMiddleware:
     """Lets in who has a token of the right scope; without tokens, who asks from this machine and not from a page."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
@@ -65,7 +65,7 @@ class Gatekeeper:
             assert not isinstance(shown, ProblemResponse)
             await self._let_in(shown, scope, receive, send)
 
-    async def _let_in(self, token: Token | None, scope: Connection, receive: Receive, send: Send) -> None:
+    async def _let_in(self, token: ApiToken | None, scope: Connection, receive: Receive, send: Send) -> None:
         """The call, as long as its token is in force: one that writes may end once its body is there."""
         limited = _Limited(receive, _most_bytes(scope), lambda: self._tokens.in_force(token))
         if scope["method"] not in _READING:
@@ -78,25 +78,25 @@ class Gatekeeper:
         except RevokedError:
             await answer.end(scope, receive)
 
-    def _admitted(self, scope: Connection, headers: Headers) -> Token | ProblemResponse | None:
+    def _admitted(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse | None:
         """By which token the call is let in, None where it needs none; or why it is not."""
         writes = scope["method"] not in _READING
         if scope["path"] in OPEN_PATHS:
             if scope["path"] == METRICS_PATH:
-                scope[KNOWN_CALLER] = self._tokens.needed and isinstance(self._holder(scope, headers), Token)
+                scope[KNOWN_CALLER] = self._tokens.needed and isinstance(self._holder(scope, headers), ApiToken)
             return None
         if not self._tokens.needed:
             reason = foreign_page(headers, writes=writes)
             return None if reason is None else problem(HTTPStatus.FORBIDDEN, reason)
         found = self._holder(scope, headers)
         needed = Scope.WRITE if writes else Scope.READ
-        if isinstance(found, Token) and needed not in found.scopes:
+        if isinstance(found, ApiToken) and needed not in found.scopes:
             challenge = {"WWW-Authenticate": f'{_REALM}, error="insufficient_scope", scope="{needed.value}"'}
             detail = f"the bearer token does not allow to {needed.value}"
             return problem(HTTPStatus.FORBIDDEN, detail, headers=challenge)
         return found
 
-    def _holder(self, scope: Connection, headers: Headers) -> Token | ProblemResponse:
+    def _holder(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse:
         """The token that the call shows."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secret.strip():

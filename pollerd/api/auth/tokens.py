@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from pollerd.api.auth.wrong_tokens import is_among
-from pollerd.api.http.settings import ApiSettings, Token
+from pollerd.api.http.settings import ApiSettings, ApiToken
 
 _REVOKED_KEPT = 64
 
@@ -25,7 +25,7 @@ class Tokens:
     def __init__(self, settings: ApiSettings) -> None:
         self._settings = settings
         self._revoked: deque[bytes] = deque(maxlen=_REVOKED_KEPT)
-        self._reading: dict[asyncio.Timeout, Token | None] = {}
+        self._reading: dict[asyncio.Timeout, ApiToken | None] = {}
 
     @property
     def settings(self) -> ApiSettings:
@@ -37,7 +37,7 @@ class Tokens:
         """Whether calls need a token at all."""
         return bool(self._settings.tokens)
 
-    def find(self, digest: bytes) -> Token | None:
+    def find(self, digest: bytes) -> ApiToken | None:
         """The token with this digest."""
         found = None
         # Every token is compared, and each in constant time: the time taken tells nothing.
@@ -46,7 +46,7 @@ class Tokens:
                 found = token
         return found
 
-    def in_force(self, token: Token | None) -> bool:
+    def in_force(self, token: ApiToken | None) -> bool:
         """Whether what the token let in may go on; None: it was let in when no token was needed."""
         return not self.needed if token is None else self.find(token.digest) is not None
 
@@ -70,7 +70,7 @@ class Tokens:
         return replace(settings, host=self._settings.host, port=self._settings.port)
 
     @asynccontextmanager
-    async def while_in_force(self, token: Token | None) -> AsyncIterator[None]:
+    async def while_in_force(self, token: ApiToken | None) -> AsyncIterator[None]:
         """A block that ends, with `RevokedError`, as soon as the token is out of force."""
         reading = asyncio.timeout(None)
         try:

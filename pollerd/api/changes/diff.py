@@ -38,7 +38,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LineDiff:
     """All blocks in order; together they cover both texts. `coarse`: some could not be compared line by line."""
 
     blocks: tuple[Block, ...]
@@ -56,7 +56,7 @@ class _Gap:
         return self.left[0] == self.left[1] or self.right[0] == self.right[1]
 
 
-class Purse:
+class StepBudget:
     """Work that may still be done."""
 
     def __init__(self, work: int = WORK) -> None:
@@ -73,7 +73,7 @@ class Purse:
         return True
 
 
-def compare(left: Sequence[str], right: Sequence[str], purse: Purse) -> Comparison:
+def compare(left: Sequence[str], right: Sequence[str], budget_left: StepBudget) -> LineDiff:
     """What became of the lines of `left` in `right`."""
     matches: list[tuple[int, int]] = []
     coarse = False
@@ -86,9 +86,9 @@ def compare(left: Sequence[str], right: Sequence[str], purse: Purse) -> Comparis
         if anchors:
             matches += anchors
             gaps += _between(gap, anchors)
-        elif not _fine(gap, left, right, purse, matches):
+        elif not _fine(gap, left, right, budget_left, matches):
             coarse = True
-    return Comparison(tuple(_blocks(sorted(matches), len(left), len(right))), coarse)
+    return LineDiff(tuple(_blocks(sorted(matches), len(left), len(right))), coarse)
 
 
 def _trimmed(gap: _Gap, left: Sequence[str], right: Sequence[str], matches: list[tuple[int, int]]) -> _Gap:
@@ -142,12 +142,14 @@ def _between(gap: _Gap, anchors: list[tuple[int, int]]) -> Iterator[_Gap]:
         yield _Gap((i + 1, next_i), (j + 1, next_j), gap.depth + 1)
 
 
-def _fine(gap: _Gap, left: Sequence[str], right: Sequence[str], purse: Purse, matches: list[tuple[int, int]]) -> bool:
+def _fine(
+    gap: _Gap, left: Sequence[str], right: Sequence[str], budget_left: StepBudget, matches: list[tuple[int, int]]
+) -> bool:
     """Compares by `difflib`; False where that would be too much work."""
     ours, theirs = left[slice(*gap.left)], right[slice(*gap.right)]
     if set(ours).isdisjoint(theirs):
         return True
-    if not purse.spend(ours, theirs):
+    if not budget_left.spend(ours, theirs):
         return False
     for i, j, length in SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks():
         matches += [(gap.left[0] + i + n, gap.right[0] + j + n) for n in range(length)]
@@ -196,12 +198,12 @@ def _part(block: Block, start: int, end: int) -> Block:
     return Block(block.kind, (i + start, i + end), (j + start, j + end))
 
 
-def marks(left: str, right: str, purse: Purse) -> tuple[list[Span], list[Span]]:
+def marks(left: str, right: str, budget_left: StepBudget) -> tuple[list[Span], list[Span]]:
     """Which parts of two lines differ, word by word, in characters; none where that is too much work."""
     if max(len(left), len(right)) > _MARKED_CHARACTERS:
         return [], []
     ours, theirs = _WORD.findall(left), _WORD.findall(right)
-    if not purse.spend(ours, theirs, _MARKED_WORK):
+    if not budget_left.spend(ours, theirs, _MARKED_WORK):
         return [], []
     at_left, at_right = _starts(ours), _starts(theirs)
     found: tuple[list[Span], list[Span]] = ([], [])

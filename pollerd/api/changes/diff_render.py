@@ -10,7 +10,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.changes.diff import Block, Kind, Purse, Span, compare, hunks, marks
+from pollerd.api.changes.diff import Block, Kind, Span, StepBudget, compare, hunks, marks
 from pollerd.api.http.schemas import Moment
 from pollerd.api.http.timestamps import rfc3339
 from pollerd.model import Change, Media
@@ -90,8 +90,8 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
     """The difference with `context` equal lines around. CPU-bound: a second or two for the largest contents."""
     before, cut_before = _lines(pair.before)
     after, cut_after = _lines(pair.after)
-    change, binary, purse = pair.change, pair.binary, Purse()
-    found = compare([], [], purse) if binary else compare(before, after, purse)
+    change, binary, budget_left = pair.change, pair.binary, StepBudget()
+    found = compare([], [], budget_left) if binary else compare(before, after, budget_left)
     groups = hunks(found.blocks, context)
     text: list[str] | None = None
     rows: list[Row] | None = None
@@ -99,7 +99,7 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
     if not binary and form is Form.UNIFIED:
         text, cut_shown = _first(_unified(groups, before, after))
     elif not binary:
-        rows, cut_shown = _first(_rows(groups, before, after, purse))
+        rows, cut_shown = _first(_rows(groups, before, after, budget_left))
     different = [block for block in found.blocks if block.kind != "equal"]
     return Difference(
         change_id=change.id or 0,
@@ -174,19 +174,21 @@ def _range(span: Span) -> str:
     return f"{span[0] + (length > 0)},{length}"
 
 
-def _rows(groups: Iterator[list[Block]], before: Sequence[str], after: Sequence[str], purse: Purse) -> Iterator[Row]:
+def _rows(
+    groups: Iterator[list[Block]], before: Sequence[str], after: Sequence[str], budget_left: StepBudget
+) -> Iterator[Row]:
     for group in groups:
         for block in group:
             both = min(block.left[1] - block.left[0], block.right[1] - block.right[0])
             for n in range(both):
-                yield _paired(block, before, after, n, purse)
+                yield _paired(block, before, after, n, budget_left)
             yield from (_alone("delete", i, before[i]) for i in range(block.left[0] + both, block.left[1]))
             yield from (_alone("insert", j, after[j]) for j in range(block.right[0] + both, block.right[1]))
 
 
-def _paired(block: Block, before: Sequence[str], after: Sequence[str], n: int, purse: Purse) -> Row:
+def _paired(block: Block, before: Sequence[str], after: Sequence[str], n: int, budget_left: StepBudget) -> Row:
     i, j = block.left[0] + n, block.right[0] + n
-    left, right = ([], []) if block.kind == "equal" else marks(before[i], after[j], purse)
+    left, right = ([], []) if block.kind == "equal" else marks(before[i], after[j], budget_left)
     return Row.model_construct(
         kind=block.kind,
         left_line=i + 1,

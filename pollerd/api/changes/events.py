@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import MAX_ID, Wanted
 from pollerd.api.http.problems import RETRY_SECONDS, problem
-from pollerd.api.http.schemas import Change
+from pollerd.api.http.schemas import ChangeSchema
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import ChangeFilter, Store
 
@@ -142,7 +142,7 @@ async def _events(store: Store, wanted: ChangeFilter, position: int, streams: St
             continue
         position = read.reached
         if read.items:
-            shown = map(Change.model_validate, read.items)
+            shown = map(ChangeSchema.model_validate, read.items)
             yield b"".join(_event(change) for change in shown)
         if not read.whole:
             continue
@@ -152,5 +152,5 @@ async def _events(store: Store, wanted: ChangeFilter, position: int, streams: St
             yield format_sse_event(comment="nothing new", id=str(position))
 
 
-def _event(change: Change) -> bytes:
+def _event(change: ChangeSchema) -> bytes:
     return format_sse_event(event="change", data_str=change.model_dump_json(), id=str(change.id))

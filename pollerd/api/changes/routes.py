@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import ChangeId, Cursor, GivenOrder, Limit, Wanted
-from pollerd.api.http.schemas import Change, Listing
+from pollerd.api.http.schemas import ChangeSchema, Listing
 
 router = APIRouter(prefix="/changes", tags=["changes"])
 
@@ -14,17 +14,17 @@ router = APIRouter(prefix="/changes", tags=["changes"])
 @router.get("", summary="Changes of all sites")
 async def list_changes(
     daemon: Daemon, wanted: Wanted, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
-) -> Listing[Change]:
+) -> Listing[ChangeSchema]:
     """Newest first, or oldest first. Going through the pages newest first ends, whatever is found meanwhile.
 
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
     tells of them as they are found.
     """
     page = await daemon.store.list_changes(wanted.since, wanted.site_id, wanted.tag, limit, cursor, order)
-    return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
+    return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
 
 
 @router.get("/{change_id:id}", summary="One change")
-async def get_change(daemon: Daemon, change_id: ChangeId) -> Change:
+async def get_change(daemon: Daemon, change_id: ChangeId) -> ChangeSchema:
     """A change by its id."""
-    return Change.model_validate(await daemon.store.get_change(change_id))
+    return ChangeSchema.model_validate(await daemon.store.get_change(change_id))

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.http.context import Daemon, Ports
+from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import Cursor, Limit, Words
 from pollerd.api.http.schemas import Listing, Moment
 from pollerd.errors import NotFoundError
@@ -83,7 +83,7 @@ async def list_pages(
     return Listing.of(map(KnownPage.model_validate, page.items), page.next_cursor)
 
 
-async def require_collection(daemon: Ports) -> None:
+async def require_collection(daemon: ApiPorts) -> None:
     """Raises `NotFoundError` where there never was a collection."""
     if not await daemon.store.has_collection():
         raise no_collection()

@@ -105,7 +105,7 @@ class ControlPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ports:
+class ApiPorts:
     """The two things that calls work on, and a turn."""
 
     control: ControlPort
@@ -114,8 +114,8 @@ class Ports:
     """Held by calls that read a site and then write what follows from it: none may come between."""
 
 
-async def _ports(request: Request) -> Ports:
-    found: Ports = request.app.state.ports
+async def _ports(request: Request) -> ApiPorts:
+    found: ApiPorts = request.app.state.ports
     return found
 
 
@@ -124,5 +124,5 @@ async def _caller(request: Request) -> str:
     return "a token of scope write" if request.app.state.tokens.needed else "somebody on this machine"
 
 
-Daemon = Annotated[Ports, Depends(_ports)]
+Daemon = Annotated[ApiPorts, Depends(_ports)]
 Caller = Annotated[str, Depends(_caller)]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.http.schemas import Given, HostOverride, Moment
+from pollerd.api.http.schemas import Given, HostOverrideSchema, Moment
 from pollerd.api.http.timestamps import parse_moment
 from pollerd.errors import InvalidValueError
 
@@ -44,7 +44,7 @@ class Host(BaseModel):
     last_request_at: Moment | None = Field(description="null: never, or not known since a restart")
     next_request_at: Moment | None = Field(description="the earliest moment; null: none is to come")
     busy: bool = Field(description="a request is under way")
-    override: HostOverride | None = Field(description="what an operator last did to its pause")
+    override: HostOverrideSchema | None = Field(description="what an operator last did to its pause")
 
 
 class HostPatch(Given):

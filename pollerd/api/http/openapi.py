@@ -77,18 +77,14 @@ _INVALID: Json = {
     },
 }
 _NAMES = {
-    "Listing_Site_": "SiteList",
-    "Listing_Change_": "ChangeList",
-    "Listing_Poll_": "PollList",
-    "Listing_KnownPage_": "KnownPageList",
-    "Listing_Host_": "HostList",
     "Format": "ListFormat",
     "Form": "DiffFormat",
     "Row": "DiffRow",
     "Side": "DiffSide",
     "Media": "MediaKind",
 }
-"""What schemas are called in the document, and so in generated clients, where that is another name than ours."""
+"""What schemas are called in the document, and so in generated clients, where `_public_name` would say otherwise."""
+_LISTING = re.compile(r"Listing_(\w+)_")
 _WORDS = {
     "AllocatorName": allocation.names(),
     "Objective": ("changes", "freshness", "interest"),
@@ -143,15 +139,22 @@ def completed(document: Json) -> Json:
 
 
 def _renamed(document: Json) -> Json:
-    """The document with schemas under the names of `_NAMES`, and with lists of words in one place each."""
+    """The document with schemas under their public names, and with lists of words in one place each."""
     schemas = document["components"]["schemas"]
     for name, schema in schemas.items():
-        schema["title"] = _NAMES.get(name, name)
+        schema["title"] = _public_name(name)
     renamed: Json = _referring(document)
-    named = {_NAMES.get(name, name): schema for name, schema in renamed["components"]["schemas"].items()}
+    named = {_public_name(name): schema for name, schema in renamed["components"]["schemas"].items()}
     words = {name: {"type": "string", "title": name, "enum": list(one)} for name, one in _WORDS.items()}
     renamed["components"]["schemas"] = named | words
     return renamed
+
+
+def _public_name(name: str) -> str:
+    """A schema's name in the document: `SiteSchema` is `Site`, and a `Listing[SiteSchema]` a `SiteList`."""
+    if listing := _LISTING.fullmatch(name):
+        return _public_name(listing[1]) + "List"
+    return _NAMES.get(name, name.removesuffix("Schema"))
 
 
 def _referring(node: Any) -> Any:
@@ -161,7 +164,7 @@ def _referring(node: Any) -> Any:
         return node
     if "$ref" in node:
         head, slash, name = node["$ref"].rpartition("/")
-        return {**node, "$ref": f"{head}{slash}{_NAMES.get(name, name)}"}
+        return {**node, "$ref": f"{head}{slash}{_public_name(name)}"}
     for name, words in _WORDS.items():
         if node.get("enum") == list(words):
             return {"$ref": f"#/components/schemas/{name}"}

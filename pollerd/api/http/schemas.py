@@ -95,7 +95,7 @@ def _exactly(title: str, given: list[str], without: list[str]) -> dict[str, Any]
     }
 
 
-class Credentials(Given):
+class CredentialsSchema(Given):
     """A user name and a password, or a bearer token. Kept sealed, never given out."""
 
     model_config = ConfigDict(
@@ -117,7 +117,9 @@ class _Reached(Given):
     """How the site is asked. Kept sealed; of it answers tell the headers' names and the proxy's place only."""
 
     headers: Headers = Field({}, description="sent to the origin of the URL only, never across a redirect to another")
-    credentials: Credentials | None = Field(None, description="sent to the origin of the URL only, as headers are")
+    credentials: CredentialsSchema | None = Field(
+        None, description="sent to the origin of the URL only, as headers are"
+    )
     proxy: str | None = Field(None, description=_PROXY, examples=["http://proxy.example.org:3128"])
 
     def access(self, base: model.Access) -> model.Access:
@@ -206,7 +208,7 @@ class SitePatch(_Reached):
     half_life: Seconds | None = None
 
 
-class Site(BaseModel):
+class SiteSchema(BaseModel):
     """A site as it stands."""
 
     id: int
@@ -235,7 +237,7 @@ class Site(BaseModel):
     redirect_proposal: str | None = Field(description="where a permanent redirect leads; see accept-redirect")
 
     @classmethod
-    def of(cls, site: model.Site, live: LiveView | None) -> Site:
+    def of(cls, site: model.Site, live: LiveView | None) -> SiteSchema:
         """The site, with what the running daemon knows of it."""
         spec = site.spec
         return cls(
@@ -271,7 +273,7 @@ def redirect_proposal(site: model.Site) -> str | None:
     return site.redirect_url if site.redirect_count >= REDIRECT_CONFIRMATIONS else None
 
 
-class Change(BaseModel):
+class ChangeSchema(BaseModel):
     """A change found: it happened between the previous poll and the one that detected it."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -285,7 +287,7 @@ class Change(BaseModel):
     summary: str
 
 
-class Redirect(BaseModel):
+class RedirectSchema(BaseModel):
     """One hop."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -294,7 +296,7 @@ class Redirect(BaseModel):
     url: str
 
 
-class Poll(BaseModel):
+class PollSchema(BaseModel):
     """One poll. `elapsed` is seconds since the last informative poll, `duration` seconds."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -308,7 +310,7 @@ class Poll(BaseModel):
     bytes: int
     changed: bool
     detail: str
-    redirects: tuple[Redirect, ...]
+    redirects: tuple[RedirectSchema, ...]
 
 
 class Listing(BaseModel, Generic[T]):
@@ -345,7 +347,7 @@ class ImportResult(BaseModel):
     stopped: str | None
 
 
-class HostOverride(BaseModel):
+class HostOverrideSchema(BaseModel):
     """What an operator last did to a host's pause."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -462,7 +464,7 @@ class Explanation(BaseModel):
         description="what else the allocator has to say of the site: prior_source, profile, spell, drift"
     )
     host: str = Field(description="name:port")
-    host_override: HostOverride | None = Field(description="what an operator last did to the host's pause")
+    host_override: HostOverrideSchema | None = Field(description="what an operator last did to the host's pause")
     mask: tuple[str, ...] = Field(description="what of the page differs at every fetch and does not count, a line each")
 
 

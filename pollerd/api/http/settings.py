@@ -25,7 +25,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class ApiToken:
     """A token as kept: its name, its SHA-256, its scopes. The token itself is not kept."""
 
     name: str
@@ -33,7 +33,7 @@ class Token:
     scopes: frozenset[Scope]
 
     @classmethod
-    def of(cls, name: str, secret: str, *scopes: Scope) -> Token:
+    def of(cls, name: str, secret: str, *scopes: Scope) -> ApiToken:
         """From the token itself, or from its hash as `hash_of` writes it.
 
         Raises `InvalidValueError` (field `name`) unless `secret` is 1 to 512 printable ASCII characters.
@@ -76,7 +76,7 @@ class ApiSettings:
 
     host: str = "127.0.0.1"
     port: int = 8080
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[ApiToken, ...] = ()
     metrics_version: bool = False
 
     def __post_init__(self) -> None:
@@ -98,9 +98,9 @@ class ApiSettings:
             raise InvalidValueError("listen", "host:port, or [host]:port for IPv6", listen)
         tokens = []
         if token is not None:
-            tokens.append(Token.of("token", token, Scope.READ, Scope.WRITE))
+            tokens.append(ApiToken.of("token", token, Scope.READ, Scope.WRITE))
         if read_token is not None:
-            tokens.append(Token.of("read_token", read_token, Scope.READ))
+            tokens.append(ApiToken.of("read_token", read_token, Scope.READ))
         return cls(match["bracketed"] or match["plain"], int(match["port"]), tuple(tokens), metrics_version)
 
 

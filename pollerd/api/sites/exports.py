@@ -16,7 +16,7 @@ from pollerd.api.http.format_names import Format
 from pollerd.api.sites import opml
 from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
-from pollerd.storage import Page, Store
+from pollerd.storage import ListPage, Store
 
 router = APIRouter(prefix="/sites", tags=["sites"])
 _PAGE = 1000
@@ -48,7 +48,7 @@ async def export_sites(
     return StreamingResponse(_written(daemon.store, first, form), media_type=form.media, headers=headers)
 
 
-async def _written(store: Store, page: Page[Site], form: Format) -> AsyncIterator[str]:
+async def _written(store: Store, page: ListPage[Site], form: Format) -> AsyncIterator[str]:
     write = _WRITERS[form]
     yield _HEADS.get(form, "")
     while True:

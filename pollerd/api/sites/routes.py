@@ -12,19 +12,19 @@ from msgspec.structs import replace
 
 from pollerd import model
 from pollerd.api.http import access
-from pollerd.api.http.context import Caller, Daemon, Ports
+from pollerd.api.http.context import ApiPorts, Caller, Daemon
 from pollerd.api.http.limits import check_spec
 from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
 from pollerd.api.http.problems import problem
 from pollerd.api.http.schemas import (
-    Change,
+    ChangeSchema,
     Explanation,
     Listing,
     NewSite,
-    Poll,
-    Site,
+    PollSchema,
     SitePatch,
     SitesChanged,
+    SiteSchema,
     SiteSelection,
     redirect_proposal,
 )
@@ -36,17 +36,17 @@ router = APIRouter(prefix="/sites", tags=["sites"])
 _JSON = [Depends(json_body)]
 
 
-def _shown(daemon: Ports, sites: Sequence[model.Site]) -> list[Site]:
+def _shown(daemon: ApiPorts, sites: Sequence[model.Site]) -> list[SiteSchema]:
     live = daemon.control.live([site.id for site in sites])
-    return [Site.of(site, live.get(site.id)) for site in sites]
+    return [SiteSchema.of(site, live.get(site.id)) for site in sites]
 
 
-def _one(daemon: Ports, site: model.Site) -> Site:
+def _one(daemon: ApiPorts, site: model.Site) -> SiteSchema:
     return _shown(daemon, [site])[0]
 
 
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a site")
-async def add_site(daemon: Daemon, site: NewSite, response: Response) -> Site:
+async def add_site(daemon: Daemon, site: NewSite, response: Response) -> SiteSchema:
     """201 with the site and its `Location`; 409 with `existing_id` where the URL is polled already."""
     added = await daemon.control.add_site(site.spec())
     response.headers["Location"] = f"/api/v1/sites/{added.id}"
@@ -62,7 +62,7 @@ async def list_sites(
     host: Annotated[Words | None, Query(description="name:port", examples=["example.org:443"])] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> Listing[Site]:
+) -> Listing[SiteSchema]:
     """Sites by id, those that fit every filter."""
     name = None if host is None else host.lower()
     page = await daemon.store.list_sites(q=q, tag=tag, state=state, host=name, limit=limit, cursor=cursor)
@@ -70,13 +70,13 @@ async def list_sites(
 
 
 @router.get("/{site_id:id}", summary="One site")
-async def get_site(daemon: Daemon, site_id: SiteId) -> Site:
+async def get_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """The site as it stands."""
     return _one(daemon, await daemon.store.get_site(site_id))
 
 
 @router.patch("/{site_id:id}", dependencies=_JSON, summary="Change a site's settings")
-async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site:
+async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> SiteSchema:
     """What was learned of the site stays, unless it gets another URL."""
     async with daemon.turn:
         site = await daemon.store.get_site(site_id)
@@ -105,7 +105,7 @@ async def delete_site(daemon: Daemon, site_id: SiteId) -> None:
 
 
 @router.post("/{site_id:id}/poll", status_code=HTTPStatus.ACCEPTED, summary="Poll as soon as politeness allows")
-async def poll_site(daemon: Daemon, site_id: SiteId) -> Site:
+async def poll_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """The site goes before all others, within its host's limits."""
     return _one(daemon, await daemon.control.poll_now(site_id))
 
@@ -123,19 +123,19 @@ async def resume_sites(daemon: Daemon, selection: SiteSelection, caller: Caller)
 
 
 @router.post("/{site_id:id}/pause", summary="Pause a site")
-async def pause_site(daemon: Daemon, site_id: SiteId) -> Site:
+async def pause_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """It is not polled until it is resumed."""
     return _one(daemon, await daemon.control.pause_site(site_id, True))
 
 
 @router.post("/{site_id:id}/resume", summary="Resume a site")
-async def resume_site(daemon: Daemon, site_id: SiteId) -> Site:
+async def resume_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """Also ends a backoff, and brings a site back that was gone."""
     return _one(daemon, await daemon.control.pause_site(site_id, False))
 
 
-@router.post("/{site_id:id}/accept-redirect", response_model=Site, summary="Move a site to where it redirects")
-async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONResponse:
+@router.post("/{site_id:id}/accept-redirect", response_model=SiteSchema, summary="Move a site to where it redirects")
+async def accept_redirect(daemon: Daemon, site_id: SiteId) -> SiteSchema | JSONResponse:
     """The proposed permanent redirect becomes the site's URL; 409 where none is proposed, or the URL is a site."""
     async with daemon.turn:
         url = redirect_proposal(await daemon.store.get_site(site_id))
@@ -147,21 +147,21 @@ async def accept_redirect(daemon: Daemon, site_id: SiteId) -> Site | JSONRespons
 @router.get("/{site_id:id}/polls", summary="A site's polls")
 async def list_polls(
     daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
-) -> Listing[Poll]:
+) -> Listing[PollSchema]:
     """Newest first, or oldest first."""
     await daemon.store.get_site(site_id)
     page = await daemon.store.list_polls(site_id, limit, cursor, order)
-    return Listing.of(map(Poll.model_validate, page.items), page.next_cursor)
+    return Listing.of(map(PollSchema.model_validate, page.items), page.next_cursor)
 
 
 @router.get("/{site_id:id}/changes", summary="A site's changes")
 async def list_site_changes(
     daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
-) -> Listing[Change]:
+) -> Listing[ChangeSchema]:
     """Newest first, or oldest first."""
     await daemon.store.get_site(site_id)
     page = await daemon.store.list_changes(site_id=site_id, limit=limit, cursor=cursor, order=order)
-    return Listing.of(map(Change.model_validate, page.items), page.next_cursor)
+    return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
 
 
 @router.get("/{site_id:id}/explain", summary="Why a site is polled as it is")

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from pollerd import allocation
-from pollerd.api.http.context import Ports
+from pollerd.api.http.context import ApiPorts
 from pollerd.api.transfer.document import Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault
@@ -23,7 +23,7 @@ class AllocationSection:
 
     name = "allocation"
 
-    async def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+    async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """The allocation in force."""
         if present := await _present(daemon):
             yield [present]
@@ -39,14 +39,14 @@ class AllocationSection:
         if not (number and _MIN_BUDGET <= budget <= _MAX_BUDGET):
             raise InvalidValueError("budget", f"{_MIN_BUDGET:g} to {_MAX_BUDGET:g} polls per second", str(budget)[:100])
 
-    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """The last record counts."""
         counts = await self.compare(daemon, blocks, vault)
         if counts.changed or counts.added:
             await daemon.control.set_allocation(**_wanted(blocks))
         return counts
 
-    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """One thing, changed or not."""
         wanted = _wanted(blocks)
         if not wanted:
@@ -54,7 +54,7 @@ class AllocationSection:
         return Counts(unchanged=1) if await _present(daemon) == wanted else Counts(changed=1)
 
 
-async def _present(daemon: Ports) -> Record | None:
+async def _present(daemon: ApiPorts) -> Record | None:
     row = await daemon.store.load_allocation()
     return None if row is None else {"allocator": row.allocator, "objective": row.objective, "budget": row.budget}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Iterator
 
-from pollerd.api.http.context import Ports
+from pollerd.api.http.context import ApiPorts
 from pollerd.api.transfer.document import BLOCK, Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault
@@ -18,7 +18,7 @@ class DeletedSection:
 
     name = "deleted_urls"
 
-    async def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+    async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """All of them, by URL."""
         after = ""
         while found := await daemon.store.deleted_urls(after, BLOCK):
@@ -35,11 +35,11 @@ class DeletedSection:
         if isinstance(at, bool) or not (isinstance(at, int | float) and math.isfinite(at)):
             raise InvalidValueError("deleted_at", "epoch seconds", str(at)[:100])
 
-    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Marks those that are neither sites nor marked."""
         return Counts(*await daemon.store.mark_deleted(lambda: _pairs(blocks)))
 
-    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """What is new."""
         counts = Counts()
         for block in _pairs(blocks):

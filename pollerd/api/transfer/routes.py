@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO, cast
 from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
-from pollerd.api.http.context import Daemon, Ports
+from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.schemas import RestoredSection, RestoreReport, SecretsMissing
 from pollerd.api.transfer.document import Document, Writer, read_document
 from pollerd.api.transfer.sections import Counts, Section, sections
@@ -64,7 +64,7 @@ async def export_settings_with_secrets(
 
 
 async def _answer(
-    daemon: Ports, request: Request, vault: Vault | None, parameters: dict[str, Any] | None
+    daemon: ApiPorts, request: Request, vault: Vault | None, parameters: dict[str, Any] | None
 ) -> StreamingResponse:
     known = sections()
     writer = Writer(request.app.version, [section.name for section in known], parameters)
@@ -85,7 +85,7 @@ async def _rest(begun: Sequence[bytes], written: AsyncIterator[bytes]) -> AsyncI
 
 
 async def _written(
-    daemon: Ports, known: Sequence[Section], writer: Writer, vault: Vault | None
+    daemon: ApiPorts, known: Sequence[Section], writer: Writer, vault: Vault | None
 ) -> AsyncIterator[bytes]:
     yield writer.header
     for section in known:
@@ -148,7 +148,7 @@ def _note_missing(record: dict[str, Any], report: RestoreReport) -> None:
 
 
 async def _put_all(
-    daemon: Ports, document: Document, known: Sequence[Section], vault: Vault | None, report: RestoreReport
+    daemon: ApiPorts, document: Document, known: Sequence[Section], vault: Vault | None, report: RestoreReport
 ) -> None:
     for section in known:
         if not report.complete:

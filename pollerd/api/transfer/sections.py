@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pollerd.api.http.context import Ports
+from pollerd.api.http.context import ApiPorts
 from pollerd.api.transfer.document import Blocks, Record
 from pollerd.api.transfer.vault import Vault
 
@@ -25,16 +25,16 @@ class Section(Protocol):
 
     name: str
 
-    def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+    def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """All there is, some at a time, in an order that does not change. Secrets are sealed, or named as left out."""
 
     def check(self, record: Record, vault: Vault | None) -> None:
         """Raises `InvalidValueError` for a record that cannot be used."""
 
-    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Puts all of it in force, or nothing. Raises `InvalidValueError` where the daemon cannot take it."""
 
-    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """What `put` would do."""
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from pollerd.api.http.access import FIELDS as ACCESS_FIELDS
 from pollerd.api.http.access import access_of
-from pollerd.api.http.context import Ports
+from pollerd.api.http.context import ApiPorts
 from pollerd.api.http.limits import check_spec
 from pollerd.api.sites.exports import settings
 from pollerd.api.sites.list_formats import FIELDS, spec_of
@@ -29,7 +29,7 @@ class SitesSection:
 
     name = "sites"
 
-    async def records(self, daemon: Ports, vault: Vault | None) -> AsyncIterator[list[Record]]:
+    async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """All sites by id."""
         after = 0
         while found := await daemon.store.user_sites(after, BLOCK):
@@ -40,12 +40,12 @@ class SitesSection:
         """Raises `InvalidValueError`."""
         _restore(record, vault)
 
-    async def put(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Sites that are there get the record's settings, all others stay as they are."""
         result = await daemon.control.restore_sites(lambda: _restores(blocks, vault))
         return Counts(result.added, result.changed, result.unchanged)
 
-    async def compare(self, daemon: Ports, blocks: Blocks, vault: Vault | None) -> Counts:
+    async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """What is new, what differs."""
         counts = Counts()
         for block in _restores(blocks, vault):

@@ -37,7 +37,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return
 
 
-class Client:
+class ApiClient:
     """The API at `url` (http or https, without /api/v1), called with `token`.
 
     `timeout`: seconds of silence after which a call is given up; a long answer may take as long as it keeps coming.

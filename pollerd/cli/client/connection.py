@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import typer
 
 from pollerd.app.environment import client_defaults, other_variables
-from pollerd.cli.client.client import Client
+from pollerd.cli.client.client import ApiClient
 from pollerd.cli.common.call_errors import UnansweredError
 from pollerd.cli.common.text import clean
 from pollerd.errors import PollerdError
@@ -21,7 +21,7 @@ WRONG, REFUSED = 1, 2
 
 
 @contextmanager
-def daemon_at(url: str | None, token: str | None, timeout: float) -> Iterator[Client]:
+def daemon_at(url: str | None, token: str | None, timeout: float) -> Iterator[ApiClient]:
     """A client of the daemon; what goes wrong ends the command with one clear line."""
     try:
         yield client_of(url, token, timeout)
@@ -30,11 +30,11 @@ def daemon_at(url: str | None, token: str | None, timeout: float) -> Iterator[Cl
         raise typer.Exit(exit_code(error)) from error
 
 
-def client_of(url: str | None, token: str | None, timeout: float) -> Client:
+def client_of(url: str | None, token: str | None, timeout: float) -> ApiClient:
     """A client of the daemon at `url`, or where the environment says. Raises `PollerdError` for bad variables."""
     _check_other_variables()
     default_url, default_token = client_defaults()
-    return Client(url or default_url, token or default_token, timeout=timeout)
+    return ApiClient(url or default_url, token or default_token, timeout=timeout)
 
 
 def say_wrong(error: PollerdError) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from pollerd.cli.client.client import Client
+from pollerd.cli.client.client import ApiClient
 from pollerd.cli.client.connection import say_wrong
 from pollerd.cli.common.call_errors import UnansweredError
 
@@ -18,7 +18,7 @@ _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
 """Before coming again after the first, second … breaking off in a row; then always the last."""
 
 
-def followed(daemon: Client, query: Mapping[str, str | None], last: int | None) -> Iterator[dict[str, Any]]:
+def followed(daemon: ApiClient, query: Mapping[str, str | None], last: int | None) -> Iterator[dict[str, Any]]:
     """The changes after the one with id `last` (None: from now on), each once, for ever.
 
     Where the stream breaks off it says so on standard error once, comes again and goes on where it was. Raises
@@ -51,7 +51,7 @@ class _Event(NamedTuple):
     """JSON of a change; empty: none."""
 
 
-def _events(daemon: Client, query: Mapping[str, str], position: str | None) -> Iterator[_Event]:
+def _events(daemon: ApiClient, query: Mapping[str, str], position: str | None) -> Iterator[_Event]:
     headers = {"Accept": "text/event-stream"}
     if position is not None:
         headers["Last-Event-ID"] = position

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pollerd.cli.demo.sample import Reading, Row
+from pollerd.cli.demo.sample import Sample, SampleRow
 from pollerd.cli.demo.view import delay
 
 
-def in_json(reading: Reading) -> dict[str, Any]:
+def in_json(reading: Sample) -> dict[str, Any]:
     """Polls and changes of the whole, then each site: rates in changes per minute, times in seconds; null: unknown.
 
     A site that is another at every request has no true rate.
@@ -29,7 +29,7 @@ def in_json(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _site(row: Row) -> dict[str, Any]:
+def _site(row: SampleRow) -> dict[str, Any]:
     return {
         "url": row.site.url,
         "kind": row.site.kind.value,

@@ -23,7 +23,7 @@ from pollerd.app import serve as application
 from pollerd.app.config import Config, load
 from pollerd.cli.common.output import show_json
 from pollerd.cli.demo.as_json import in_json
-from pollerd.cli.demo.sample import Reader, Reading
+from pollerd.cli.demo.sample import Sample, SampleReader
 from pollerd.cli.demo.view import live_view, plain_line, print_final
 from pollerd.cli.demo.web import DemoWeb
 from pollerd.daemon import Control, SteadyClock
@@ -40,7 +40,7 @@ _BACKOFF_SECONDS = 4.0
 _MARGIN_SECONDS = 60.0
 """For so long the web goes on changing after the end, which may come late on a busy machine."""
 
-Show = Callable[[Reading], None]
+Show = Callable[[Sample], None]
 
 
 def demo(
@@ -56,7 +56,7 @@ def demo(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without UTF-8 shows question marks, no traceback
     console = Console() if Console().is_terminal else Console(width=_PLAIN_WIDTH)
-    last: Reading | None = None
+    last: Sample | None = None
     web = DemoWeb(sites, np.random.default_rng(seed), horizon_seconds=seconds + _MARGIN_SECONDS)
     with tempfile.TemporaryDirectory(prefix="pollerd-demo-") as folder:
         config = _config(Path(folder), budget)
@@ -94,14 +94,14 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Reading | None:
+async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Sample | None:
     """Runs the web and the daemon in one loop, for so long or until SIGINT; returns the last look."""
     clock = SteadyClock()
-    last: Reading | None = None
+    last: Sample | None = None
 
     async def watch(control: Control) -> None:
         nonlocal last
-        reader = Reader(web, control, f"http://{config.options.listen}/api/v1", clock)
+        reader = SampleReader(web, control, f"http://{config.options.listen}/api/v1", clock)
         ends = asyncio.get_running_loop().time() + seconds
         over = False
         while not over:
@@ -134,7 +134,7 @@ def _showing(console: Console | None, seconds: float) -> Iterator[Show]:
     shown_at = 0.0
     typer.echo(f"a small changing web on loopback, polled for {seconds:g} s; Ctrl-C ends it earlier", err=aside)
 
-    def line(reading: Reading) -> None:
+    def line(reading: Sample) -> None:
         nonlocal shown_at
         if reading.elapsed >= shown_at + _LINE_SECONDS - _LOOK_SECONDS / 2:
             shown_at = reading.elapsed

@@ -26,7 +26,7 @@ _DAY_MINUTES = 1_440.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SampleRow:
     """One site: what it is, what is believed of it, what came of polling it. Rates are changes per minute."""
 
     site: DemoSite
@@ -46,16 +46,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Sample:
     """The whole demo at one moment; `elapsed` seconds after its start."""
 
     elapsed: float
     status: Status
-    rows: tuple[Row, ...]
+    rows: tuple[SampleRow, ...]
     score: Score
 
 
-class Reader:
+class SampleReader:
     """Reads the daemon through its REST API, as anybody could, and the truth from the web."""
 
     def __init__(self, web: DemoWeb, control: Control, api_url: str, clock: Callable[[], float]) -> None:
@@ -67,7 +67,7 @@ class Reader:
         self._seen: set[int] = set()
         self._last_found = 0.0
 
-    async def read(self) -> Reading | None:
+    async def read(self) -> Sample | None:
         """One look; None where the API does not answer: it is starting, stopping or without database."""
         try:
             listed, changes = await asyncio.to_thread(self._ask)
@@ -106,7 +106,7 @@ class Reader:
             self._last_found = max(self._last_found, at)
             self._found.setdefault(change["url"], []).append(at)
 
-    def _reading(self, listed: dict[str, dict[str, Any]], now: float) -> Reading:
+    def _reading(self, listed: dict[str, dict[str, Any]], now: float) -> Sample:
         truth, begins = self._web.truth(now), self._web.first_answers()
         watched = {
             url: Watched(begins.get(url), site["polls"], sorted(self._found.get(url, [])))
@@ -118,12 +118,12 @@ class Reader:
                 happened = len(happened_since(truth[site.url], begins.get(site.url, math.inf)))
                 rows.append(self._row(site, listed[site.url], happened))
         result = score(self._web.sites, truth, watched, now)
-        return Reading(now - self._began, self._control.status(), tuple(rows), result)
+        return Sample(now - self._began, self._control.status(), tuple(rows), result)
 
-    def _row(self, site: DemoSite, listed: dict[str, Any], happened: int) -> Row:
-        belief = self._control.outlook.explain(listed["id"])
+    def _row(self, site: DemoSite, listed: dict[str, Any], happened: int) -> SampleRow:
+        belief = self._control.explainer.explain(listed["id"])
         assert belief is not None
-        return Row(
+        return SampleRow(
             site=site,
             state=listed["state"],
             polls=listed["polls"],

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from pollerd.cli.demo.sample import Reading, Row
+from pollerd.cli.demo.sample import Sample, SampleRow
 from pollerd.wording import counted
 
 _TRACK_CELLS, _TRACK_CELLS_NARROW = 26, 20
@@ -29,7 +29,7 @@ _LEGEND = Text.assemble(
 )
 
 
-def live_view(reading: Reading, seconds: float, console: Console) -> RenderableType:
+def live_view(reading: Sample, seconds: float, console: Console) -> RenderableType:
     """The view while it runs, cut to the terminal's size."""
     shown = pick(reading.rows, max(console.height - _CHROME_LINES, 5))
     parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
@@ -39,7 +39,7 @@ def live_view(reading: Reading, seconds: float, console: Console) -> RenderableT
     return Group(*parts)
 
 
-def plain_line(reading: Reading) -> str:
+def plain_line(reading: Sample) -> str:
     """One line for where there is no terminal."""
     score, status = reading.score, reading.status
     return (
@@ -49,7 +49,7 @@ def plain_line(reading: Reading) -> str:
     )
 
 
-def summary(reading: Reading) -> RenderableType:
+def summary(reading: Sample) -> RenderableType:
     """What came of it, at the end."""
     score, status = reading.score, reading.status
     table = Table.grid(padding=(0, 2))
@@ -74,19 +74,19 @@ def summary(reading: Reading) -> RenderableType:
     return table
 
 
-def print_final(reading: Reading, console: Console) -> None:
+def print_final(reading: Sample, console: Console) -> None:
     """The full table and the summary."""
     console.print(rates_table(reading.rows, console.width))
     console.print(summary(reading))
 
 
-def delay(reading: Reading) -> float:
+def delay(reading: Sample) -> float:
     """Median seconds from a change to the poll that found it; nan before the first."""
     delays = reading.score.delays
     return float(np.median(delays)) if len(delays) else math.nan
 
 
-def pick(rows: Sequence[Row], room: int) -> list[Row]:
+def pick(rows: Sequence[SampleRow], room: int) -> list[SampleRow]:
     """At most `room` rows, fastest first: those with a peculiarity, then ordinary ones from fast to slow evenly."""
     by_rate = sorted(rows, key=lambda row: -row.true)
     if len(by_rate) <= room:
@@ -98,7 +98,7 @@ def pick(rows: Sequence[Row], room: int) -> list[Row]:
     return sorted(kept, key=lambda row: -row.true)
 
 
-def rates_table(rows: Sequence[Row], width: int) -> Table:
+def rates_table(rows: Sequence[SampleRow], width: int) -> Table:
     """Learned against true, a row a site, fastest first, for a terminal of `width` columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold", caption=_LEGEND, caption_justify="left")
     length = _TRACK_CELLS if width >= _MIDDLE else _TRACK_CELLS_NARROW
@@ -117,7 +117,7 @@ def rates_table(rows: Sequence[Row], width: int) -> Table:
     return table
 
 
-def track(row: Row, length: int) -> Text:
+def track(row: SampleRow, length: int) -> Text:
     """Interval, learned and true rate on a logarithmic scale of `length` cells."""
     cells, styles = ["·"] * length, ["dim"] * length
     if not _known(row):
@@ -133,12 +133,12 @@ def track(row: Row, length: int) -> Text:
     return Text.assemble(*zip(cells, styles, strict=True))
 
 
-def _known(row: Row) -> bool:
+def _known(row: SampleRow) -> bool:
     """Whether anything was learned of the site itself."""
     return row.learned is not None and row.polls > 1 and row.state != "blocked"
 
 
-def _cells(row: Row, length: int, with_interval: bool) -> list[RenderableType]:
+def _cells(row: SampleRow, length: int, with_interval: bool) -> list[RenderableType]:
     always, known = math.isinf(row.true), _known(row)
     state = "" if row.state == "active" else f" {row.state.replace('_', ' ')}"
     interval = f"{_rate(row.low)} – {_rate(row.high)}" if known and row.low is not None else "–"
@@ -168,7 +168,7 @@ def _scale(length: int) -> Text:
     return Text(low + high.rjust(length - len(low)), style="dim")
 
 
-def _header(reading: Reading, seconds: float) -> RenderableType:
+def _header(reading: Sample, seconds: float) -> RenderableType:
     grid = Table.grid(expand=True, padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1)
@@ -178,7 +178,7 @@ def _header(reading: Reading, seconds: float) -> RenderableType:
     return grid
 
 
-def _tiles(reading: Reading) -> RenderableType:
+def _tiles(reading: Sample) -> RenderableType:
     score, status = reading.score, reading.status
     grid = Table.grid(expand=True)
     tiles = (

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import Json, Timeout, Token, Url
@@ -42,7 +42,7 @@ def diff(
     raise typer.Exit(_code(found))
 
 
-def _asked(daemon: Client, file: Path, sync: bool) -> dict[str, Any]:
+def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
     try:
         sent = list_of(file.read_bytes(), format_of(file), file.parent)
     except OSError as error:

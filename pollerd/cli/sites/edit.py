@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.output import show_items, show_json
@@ -82,7 +82,7 @@ def _check(sites: Sequence[str], patch: dict[str, Any], more: Sequence[str], les
 
 
 def _edited(
-    daemon: Client, site_id: int, patch: dict[str, Any], more: Sequence[str], less: Sequence[str]
+    daemon: ApiClient, site_id: int, patch: dict[str, Any], more: Sequence[str], less: Sequence[str]
 ) -> dict[str, Any]:
     if more or less:
         tags = daemon.call("GET", f"/sites/{site_id}")["tags"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pollerd.api.http.format_names import Format
-from pollerd.cli.client.client import Client
+from pollerd.cli.client.client import ApiClient
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
@@ -83,7 +83,7 @@ def _line(entry: dict[str, Any] | InvalidValueError) -> str:
         raise InvalidValueError("site", "texts, numbers and tables with names that are texts", NOT_SHOWN) from error
 
 
-def send_list(daemon: Client, sent: SentList, max_rejected: int = REJECTED_ENOUGH) -> dict[str, Any]:
+def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_ENOUGH) -> dict[str, Any]:
     """Imports the list; what became of it as `POST /sites/import` answers, with the line numbers of the whole list.
 
     After `max_rejected` bad lines the rest is not sent. Raises `CallError`; what was sent before that is in, and
@@ -122,7 +122,7 @@ def _stopped(total: dict[str, Any], place: str) -> str:
     return f"{rejected}: read up to {place} {total['lines_read']}, no further; what was added stays"
 
 
-def patience_for(daemon: Client, size: int) -> float:
+def patience_for(daemon: ApiClient, size: int) -> float:
     """Seconds that the daemon may be silent over a document of `size` bytes that is sent whole."""
     return daemon.timeout + size / _BYTES_A_SECOND
 
@@ -140,7 +140,7 @@ def _header_length(lines: list[bytes]) -> int:
     return next((n for n, line in enumerate(lines, 1) if line.removeprefix(b"\xef\xbb\xbf").strip()), 0)
 
 
-def _sent(daemon: Client, data: bytes, form: Format, max_rejected: int, patience: float | None) -> dict[str, Any]:
+def _sent(daemon: ApiClient, data: bytes, form: Format, max_rejected: int, patience: float | None) -> dict[str, Any]:
     path = f"/sites/import?max_rejected={min(max_rejected, _MOST_REJECTED)}"
     found: dict[str, Any] = daemon.upload(path, data, form.media, timeout=patience)
     return found

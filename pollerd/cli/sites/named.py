@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import Client
+from pollerd.cli.client.client import ApiClient
 from pollerd.cli.client.connection import REFUSED, say_wrong
 from pollerd.cli.common.call_errors import CallError, UnansweredError
 from pollerd.errors import InvalidValueError
@@ -17,7 +17,7 @@ Names = Annotated[list[str], typer.Argument(metavar="SITE...", help="Ids or URLs
 Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 
 
-def id_of(daemon: Client, site: str) -> int:
+def id_of(daemon: ApiClient, site: str) -> int:
     """The id of a site named by id or URL. Raises `CallError` where there is none."""
     if site.isdecimal():
         return int(site)
@@ -28,7 +28,7 @@ def id_of(daemon: Client, site: str) -> int:
     raise CallError(f"no such site: {url}")
 
 
-def for_each(daemon: Client, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
+def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
     """Does `act` to each of the sites: (id, what came of it). One that is refused is named, and stops no other.
 
     Ends the command with exit code 2 after the last one where any was refused.

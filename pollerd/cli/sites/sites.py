@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, Client
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.output import show_fields, show_items, show_json
@@ -120,7 +120,7 @@ def poll(
         _show_list(_posted(daemon, sites, "poll"), as_json)
 
 
-def _posted(daemon: Client, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
+def _posted(daemon: ApiClient, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
     """The sites, each after `what` was done to it."""
     done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
     return (site for _, site in done)

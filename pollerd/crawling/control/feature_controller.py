@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.crawling.control.linear_q import Approximation
-from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LocalStates, Page
+from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LinkFeatures, RetrievedPage
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.rewards import Finding, reward
+from pollerd.crawling.control.rewards import RequestOutcome, reward
 from pollerd.errors import InvalidValueError
 
 _ASK, _LEAVE = 0, 1
@@ -23,7 +23,7 @@ Functions = tuple[Approximation, Approximation]
 """Q(x, 1) and Q(x, 2)."""
 
 
-class Judgement:
+class LearnedQ:
     """What was learned of Q(x, u), for documents on the fringe and in the collection; outlives any web.
 
     memory > 0: after so many lessons an old one counts 1/e.
@@ -37,7 +37,7 @@ class Judgement:
 
 
 @dataclass
-class _Lesson:
+class _FeatureUpdate:
     """A request whose worth is known once the next control is."""
 
     on_fringe: bool
@@ -58,7 +58,7 @@ class FeaturedController:
     def __init__(
         self,
         documents: int,
-        judgement: Judgement,
+        judgement: LearnedQ,
         settings: RequestSettings,
         rng: np.random.Generator,
         *,
@@ -67,13 +67,13 @@ class FeaturedController:
         if documents < 1:
             raise InvalidValueError("documents", "at least 1", documents)
         self._judgement, self._settings, self._rng, self._refresh = judgement, settings, rng, refresh
-        self._states = LocalStates(documents, patience=float(documents))
+        self._states = LinkFeatures(documents, patience=float(documents))
         self._index = np.full(documents, -np.inf)
         self._waiting = np.zeros(documents, np.bool_)
         self._since = np.zeros(documents, np.int64)
         self._then: dict[int, NDArray[np.float64]] = {}
-        self._asked: dict[int, _Lesson] = {}
-        self._lessons: list[_Lesson] = []
+        self._asked: dict[int, _FeatureUpdate] = {}
+        self._lessons: list[_FeatureUpdate] = []
         self._step = 0
 
     def start(self, document: int) -> None:
@@ -101,15 +101,15 @@ class FeaturedController:
         state = self._state_of(np.array([document]))[0]
         self._learn_waiting(document, state, on_fringe)
         self._waiting[document], self._index[document] = False, -np.inf
-        self._asked[document] = _Lesson(on_fringe, state, 0.0, document)
+        self._asked[document] = _FeatureUpdate(on_fringe, state, 0.0, document)
         self._step += 1
         return document
 
-    def retrieved(self, document: int, page: Page, finding: Finding) -> None:
+    def retrieved(self, document: int, page: RetrievedPage, finding: RequestOutcome) -> None:
         """What a document named by `choose` brought. Raises KeyError where it was not."""
         lesson = self._asked.pop(document)
         lesson.reward = reward(finding, float(self._states.relevance[document]), page.relevance)
-        lesson.discovered = self._states.take_in(document, page, self._step, changed=finding is not Finding.SAME)
+        lesson.discovered = self._states.take_in(document, page, self._step, changed=finding is not RequestOutcome.SAME)
         self._lessons.append(lesson)
         touched = self._states.affected(document)
         self._admit(lesson.discovered)
@@ -120,7 +120,7 @@ class FeaturedController:
     def gone(self, document: int) -> None:
         """A document named by `choose` is no longer there."""
         lesson = self._asked.pop(document)
-        lesson.reward = reward(Finding.DELETED, float(self._states.relevance[document]), 0.0)
+        lesson.reward = reward(RequestOutcome.DELETED, float(self._states.relevance[document]), 0.0)
         self._states.forget(document, self._step)
         self._lessons.append(lesson)
 
@@ -169,13 +169,13 @@ class FeaturedController:
         # Before anything is learned all are alike.
         return int(self._rng.choice(np.flatnonzero(self._index == highest)))
 
-    def _learn(self, lesson: _Lesson, following: int | None) -> None:
+    def _learn(self, lesson: _FeatureUpdate, following: int | None) -> None:
         """Equation (10), now that the next control is known: `following` is asked for, all else is left."""
-        heirs = lesson.discovered
+        successors = lesson.discovered
         if self._refresh and self._waiting[lesson.document]:
-            heirs = np.append(heirs, lesson.document)
-        next_one = heirs == (-1 if following is None else following)
-        worth = self._worth(_LEAVE, heirs[~next_one]) + self._worth(_ASK, heirs[next_one])
+            successors = np.append(successors, lesson.document)
+        next_one = successors == (-1 if following is None else following)
+        worth = self._worth(_LEAVE, successors[~next_one]) + self._worth(_ASK, successors[next_one])
         discount = self._settings.discount
         value = min(lesson.reward + discount * worth, 1.0 / (1.0 - discount))
         functions = self._judgement.fringe if lesson.on_fringe else self._judgement.held

@@ -35,7 +35,7 @@ _HUB = re.compile(
 
 
 @dataclass(frozen=True)
-class FringeRows:
+class FrontierRows:
     """What is known around k pages of the fringe; all columns are [k].
 
     parents, parents_sum, parents_best: number of known pages that link to it, sum and largest of their relevance.
@@ -51,7 +51,7 @@ class FringeRows:
     anchors: NDArray[np.float64]
     anchor_sum: NDArray[np.float64]
     same_host: NDArray[np.bool_]
-    brood: NDArray[np.float64]
+    child_count: NDArray[np.float64]
     brood_asked: NDArray[np.float64]
     brood_sum: NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class FringeRows:
             [
                 mean,
                 self.parents_best,
-                self.brood_asked / np.maximum(self.brood, 1.0),
+                self.brood_asked / np.maximum(self.child_count, 1.0),
                 # The parents stand for a sibling, as long as few are known.
                 (self.brood_sum + mean) / (self.brood_asked + 1.0),
                 self.anchor_sum / np.maximum(self.anchors, 1.0),
@@ -83,7 +83,7 @@ def discovered(
     same_host: NDArray[np.bool_],
     *,
     known: bool = True,
-) -> FringeRows:
+) -> FrontierRows:
     """k pages in the moment of their discovery on a page of this relevance, by links of these scores, [k] each.
 
     known: False for seeds, which were discovered on none.
@@ -91,7 +91,7 @@ def discovered(
     nothing = np.zeros(len(urls))
     parents, by = nothing + known, nothing + known * relevance
     told = np.asarray(anchors > 0, np.float64)
-    return FringeRows(urls, parents, by, by, told, anchors, same_host, parents, nothing, nothing)
+    return FrontierRows(urls, parents, by, by, told, anchors, same_host, parents, nothing, nothing)
 
 
 def like_hub(url: str) -> bool:
@@ -104,7 +104,7 @@ def path_depth(url: str) -> int:
     return sum(1 for segment in url.partition("?")[0].split("/")[3:] if segment)
 
 
-class Appraiser:
+class FrontierValue:
     """Values pages of the fringe and learns from what requests of them brought, by equation (10) of [C].
 
     Q(x, 1) is the sum of two: the relevance of the page itself, believed to be that of its siblings and of the texts of
@@ -126,15 +126,15 @@ class Appraiser:
         relevance = np.clip(believed + self._off(states), _LEAST_SHARE * believed, 1.0)
         return np.clip(relevance + np.maximum(self._ahead(states), 0.0), 0.0, self._most)
 
-    def learn(self, state: NDArray[np.float64], reward: float, heirs: NDArray[np.float64], price: float) -> None:
+    def learn(self, state: NDArray[np.float64], reward: float, successors: NDArray[np.float64], price: float) -> None:
         """A request of a page in `state` float64[10] brought `reward` >= 0 and discovered pages float64[k, 10].
 
         price: worth of what was asked for last. The best of the heirs is taken to be asked for next where it is worth
         more, all others to be left.
         """
         ahead = 0.0
-        if len(heirs):
-            asked, left = self.worth(heirs), np.clip(self._leave(heirs), 0.0, self._most)
+        if len(successors):
+            asked, left = self.worth(successors), np.clip(self._leave(successors), 0.0, self._most)
             best = int(asked.argmax())
             ahead = self._discount * float(left.sum() + max(asked[best] - left[best], 0.0) * (asked[best] > price))
         self._off.learn(state, reward - float(_believed(state[None, :])[0]))

@@ -33,7 +33,7 @@ DEEP, MANY = 10.0, 3.0
 """Depth of a path, and logarithm of a number of parents, that count as 1."""
 
 
-class Page(Struct, frozen=True, gc=False):
+class RetrievedPage(Struct, frozen=True, gc=False):
     """What a retrieved page showed. links: int64[k], documents, each once; the rest describes them, each [k].
 
     anchor: score of the link's text in [0, 1], 0 where it tells nothing. like_hub: its URL looks like that of a list of
@@ -48,7 +48,7 @@ class Page(Struct, frozen=True, gc=False):
     depth: NDArray[np.int64]
 
 
-class LocalStates:
+class LinkFeatures:
     """The known part of a link graph, and the features of its documents.
 
     documents: how many there are at most, numbered from 0. patience > 0: requests after which most of a retrieved
@@ -75,7 +75,7 @@ class LocalStates:
         """A document to begin with, which nobody links to."""
         self.known[document] = True
 
-    def take_in(self, document: int, page: Page, step: int, *, changed: bool) -> NDArray[np.int64]:
+    def take_in(self, document: int, page: RetrievedPage, step: int, *, changed: bool) -> NDArray[np.int64]:
         """Takes in what a request of a known document brought; returns the documents that it discovered, int64[k].
 
         step: number of the request; changed: something was found, on the first request as on later ones.
@@ -103,8 +103,8 @@ class LocalStates:
     def affected(self, document: int) -> NDArray[np.int64]:
         """Documents whose state changed when `document` was taken in: those that it links to, and its siblings."""
         links = self._links.get(document, np.empty(0, np.int64))
-        discoverer = int(self._discoverer[document])
-        return np.concatenate([links, self._links[discoverer]]) if discoverer in self._links else links
+        parent_document = int(self._discoverer[document])
+        return np.concatenate([links, self._links[parent_document]]) if parent_document in self._links else links
 
     def fringe(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
         """States of documents on the fringe, float64[k, 10], named by `FRINGE`; all between 0 and about 1."""
@@ -162,7 +162,7 @@ class LocalStates:
         self._last[document] = step
         self._children_changed[document] = 0.0
 
-    def _link(self, document: int, page: Page) -> None:
+    def _link(self, document: int, page: RetrievedPage) -> None:
         new, told = page.links, page.anchor > 0
         self._links[document] = new
         for child in new.tolist():

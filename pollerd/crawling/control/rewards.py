@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Finding(Enum):
+class RequestOutcome(Enum):
     """What a request of a document came to."""
 
     FIRST = "first"
@@ -15,14 +15,14 @@ class Finding(Enum):
     SAME = "same"
 
 
-def reward(finding: Finding, before: float, after: float) -> float:
+def reward(finding: RequestOutcome, before: float, after: float) -> float:
     """The reward g of a request, equation (11): >= 0.
 
     before: the document's last relevance score r_k, after: that of this request, r_{k+1}; both >= 0. A document that is
     left alone brings 0.
     """
-    if finding is Finding.FIRST:
+    if finding is RequestOutcome.FIRST:
         return after
-    if finding is Finding.MODIFIED:
+    if finding is RequestOutcome.MODIFIED:
         return max(before, after)
-    return before if finding is Finding.DELETED else 0.0
+    return before if finding is RequestOutcome.DELETED else 0.0

@@ -14,7 +14,7 @@ from pollerd.errors import InvalidValueError
 
 
 @dataclass(frozen=True, slots=True)
-class _Lesson:
+class _TabularUpdate:
     """A request whose worth is known once the next control is: who was asked for, and what it brought."""
 
     state: int
@@ -53,18 +53,18 @@ class TabularController:
         self._version: dict[int, int] = {}
         self._step = 0
         self._asked_in: dict[int, int] = {}
-        self._lessons: list[_Lesson] = []
+        self._lessons: list[_TabularUpdate] = []
 
     def values(self, state: int) -> tuple[float, float]:
         """Q(x, 1) and Q(x, 2) of the documents that `state` discovers."""
         return self._ask[state], self._leave[state]
 
-    def arrive(self, discoverer: int, documents: Sequence[int]) -> None:
+    def arrive(self, parent_document: int, documents: Sequence[int]) -> None:
         """New projects, never seen in this traversal, in the order in which they are to be asked for."""
         if documents:
-            self._waiting[discoverer] = deque(documents)
-            self._since[discoverer] = self._step
-            self._place(discoverer)
+            self._waiting[parent_document] = deque(documents)
+            self._since[parent_document] = self._step
+            self._place(parent_document)
 
     def choose(self) -> int | None:
         """The document to ask for now, None where none waits. Completes what `retrieved` left open."""
@@ -90,7 +90,7 @@ class TabularController:
 
         Raises KeyError where it was not named.
         """
-        self._lessons.append(_Lesson(self._asked_in.pop(document), reward, document, len(discovered)))
+        self._lessons.append(_TabularUpdate(self._asked_in.pop(document), reward, document, len(discovered)))
         self.arrive(document, discovered)
 
     def _index(self, state: int) -> float:
@@ -118,7 +118,7 @@ class TabularController:
             if state in self._waiting:
                 return state
 
-    def _learn(self, lesson: _Lesson, next_state: int | None) -> None:
+    def _learn(self, lesson: _TabularUpdate, next_state: int | None) -> None:
         """Equation (10) for a request, now that the next control is known."""
         asked = int(next_state == lesson.document)
         children = asked * self._ask[lesson.document] + (lesson.discovered - asked) * self._leave[lesson.document]

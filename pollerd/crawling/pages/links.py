@@ -10,7 +10,7 @@ from msgspec import Struct
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from pollerd.crawling.pages.directives import Directives, of_headers, of_words
-from pollerd.detection.parser_bombs import tangled
+from pollerd.detection.parser_bombs import is_tag_bomb
 from pollerd.errors import InvalidValueError
 from pollerd.urls import join_url
 
@@ -55,7 +55,7 @@ def page_links(html: bytes, url: str, agent: str = "", tags: Sequence[str] = ())
     links. Raises nothing.
     """
     asked = of_headers(tags, agent)
-    if tangled(html):
+    if is_tag_bomb(html):
         return PageLinks(noindex=asked.noindex, nofollow=asked.nofollow)
     tree = LexborHTMLParser(html)
     base = _base(tree, url)

@@ -9,7 +9,7 @@ V = TypeVar("V")
 MOST = 1 << 16
 
 
-class Lately(dict[str, V]):
+class BoundedMemo(dict[str, V]):
     """`work(word)` by word, at most 65,536 of them kept. A look-up costs a quarter of what it does with `lru_cache`."""
 
     def __init__(self, work: Callable[[str], V]) -> None:

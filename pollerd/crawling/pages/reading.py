@@ -15,7 +15,7 @@ from pollerd.crawling.pages.links import page_links
 from pollerd.crawling.pages.relevance import Topic, Vocabulary
 from pollerd.crawling.pages.sitemaps import Listed, read_sitemap
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.crawling.pages.url_canonical import without_visitor
+from pollerd.crawling.pages.url_canonical import strip_session_params
 from pollerd.detection.charset import to_utf8
 from pollerd.detection.normalise import normalise
 from pollerd.errors import InvalidValueError
@@ -28,7 +28,7 @@ MOST_LISTED = 5_000
 """Further entries of a sitemap or feed are not read: a sitemap may hold fifty thousand, all of one site."""
 
 
-class Lead(Struct, frozen=True, gc=False):
+class OutLink(Struct, frozen=True, gc=False):
     """Where a page leads: a normalised URL, the score of the link's text, and when it changed last, if that is told."""
 
     url: str
@@ -36,7 +36,7 @@ class Lead(Struct, frozen=True, gc=False):
     modified: float | None = None
 
 
-class Reading(Struct, frozen=True, gc=False):
+class PageReading(Struct, frozen=True, gc=False):
     """What a page showed.
 
     relevance: 0 to 1. leads: each URL once, those of links that may be followed. canonical: the URL that it names as
@@ -44,7 +44,7 @@ class Reading(Struct, frozen=True, gc=False):
     """
 
     relevance: float
-    leads: tuple[Lead, ...] = ()
+    leads: tuple[OutLink, ...] = ()
     canonical: str | None = None
     noindex: bool = False
     listing: bool = False
@@ -79,7 +79,7 @@ def topic_of(recipe: bytes) -> Topic:
     return Topic(made_of.examples, made_of.keywords, vocabulary)
 
 
-def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: bytes | None) -> Reading:
+def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: bytes | None) -> PageReading:
     """What a body at the normalised URL, where redirects led, shows of the topic. Raises nothing.
 
     outcome: of kind BODY. text: what a reader sees of it, UTF-8; None: it is to be found out.
@@ -92,27 +92,27 @@ def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: b
         return _read_html(topic, url, outcome, text)
     if media is Media.FEED:
         entries = read_feed(to_utf8(body, outcome.content_type)) or ()
-        return Reading(_score(topic, text), () if asked.nofollow else _leads(url, entries), noindex=asked.noindex)
+        return PageReading(_score(topic, text), () if asked.nofollow else _leads(url, entries), noindex=asked.noindex)
     sitemap = read_sitemap(body) if media is not Media.JSON else None
     if sitemap is not None:
-        return Reading(0.0, _leads(url, (*sitemap.sitemaps, *sitemap.pages)), listing=True)
-    return Reading(_score(topic, text) if media is Media.TEXT else 0.0, noindex=asked.noindex)
+        return PageReading(0.0, _leads(url, (*sitemap.sitemaps, *sitemap.pages)), listing=True)
+    return PageReading(_score(topic, text) if media is Media.TEXT else 0.0, noindex=asked.noindex)
 
 
-def _read_html(topic: Topic, url: str, outcome: Outcome, text: bytes) -> Reading:
+def _read_html(topic: Topic, url: str, outcome: Outcome, text: bytes) -> PageReading:
     found = page_links(to_utf8(outcome.body or b"", outcome.content_type), url, AGENT, outcome.robots_tags)
     anchors: dict[str, str] = {}
     if not found.nofollow:
         for link in found.links:
             if not link.nofollow:
-                anchors.setdefault(without_visitor(link.url), link.anchor)
-        anchors |= {feed: "" for feed in map(without_visitor, found.feeds) if feed not in anchors}
+                anchors.setdefault(strip_session_params(link.url), link.anchor)
+        anchors |= {feed: "" for feed in map(strip_session_params, found.feeds) if feed not in anchors}
         anchors.pop(url, None)
     scores = topic.scores([text.decode("utf-8", "replace"), *anchors.values()])
-    canonical = None if found.canonical is None else without_visitor(found.canonical)
-    return Reading(
+    canonical = None if found.canonical is None else strip_session_params(found.canonical)
+    return PageReading(
         relevance=float(scores[0]),
-        leads=tuple(map(Lead, anchors, scores[1:].tolist())),
+        leads=tuple(map(OutLink, anchors, scores[1:].tolist())),
         canonical=canonical if canonical != url else None,
         noindex=found.noindex,
     )
@@ -122,15 +122,15 @@ def _score(topic: Topic, text: bytes) -> float:
     return topic.score(text.decode("utf-8", "replace"))
 
 
-def _leads(url: str, listed: Sequence[Listed]) -> tuple[Lead, ...]:
-    found: dict[str, Lead] = {}
+def _leads(url: str, listed: Sequence[Listed]) -> tuple[OutLink, ...]:
+    found: dict[str, OutLink] = {}
     for entry in listed:
         try:
-            lead = without_visitor(join_url(url, entry.url))
+            lead = strip_session_params(join_url(url, entry.url))
         except InvalidValueError:
             continue
         if lead != url:
-            found.setdefault(lead, Lead(lead, 0.0, entry.modified))
+            found.setdefault(lead, OutLink(lead, 0.0, entry.modified))
         if len(found) >= MOST_LISTED:
             break
     return tuple(found.values())

@@ -11,7 +11,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from pollerd.crawling.pages.memo import Lately
+from pollerd.crawling.pages.memo import BoundedMemo
 from pollerd.crawling.pages.stems import stems_of
 from pollerd.errors import InvalidValueError
 
@@ -130,7 +130,7 @@ def _place(term: str) -> int:
     return xxhash.xxh3_64_intdigest(term.encode("utf-8", "replace")) % TERMS
 
 
-_PLACES = Lately(_place)
+_PLACES = BoundedMemo(_place)
 
 
 def _places(found: Iterable[str]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import Stemmer
 
-from pollerd.crawling.pages.memo import Lately
+from pollerd.crawling.pages.memo import BoundedMemo
 
 _NOT_CUT = {"hindi", "nepali", "tamil", "yiddish"}
 """Written with signs that stand apart from letters: `relevance.terms` would cut words at them."""
@@ -16,7 +16,7 @@ LANGUAGES = tuple(sorted({*Stemmer.algorithms()} - _NOT_CUT - _OLDER))
 
 
 @lru_cache(maxsize=4)
-def stems_of(language: str) -> Lately[str] | None:
+def stems_of(language: str) -> BoundedMemo[str] | None:
     """Stems of words in lower case, by word, of one of `LANGUAGES`; None for "": words count as they are written."""
     # The stemmer would keep words of its own, more slowly.
-    return Lately(Stemmer.Stemmer(language, 0).stemWord) if language else None
+    return BoundedMemo(Stemmer.Stemmer(language, 0).stemWord) if language else None

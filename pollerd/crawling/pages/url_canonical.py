@@ -20,7 +20,7 @@ _TOKEN = re.compile(r"(?=[0-9a-z]*[0-9])(?=[0-9a-z]*[a-z])[0-9a-z]{16,}|[0-9a-f-
 _IN_PATH = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECASE)
 
 
-def without_visitor(url: str) -> str:
+def strip_session_params(url: str) -> str:
     """A normalised URL without session ids and tracking parameters; all else stays, in its order."""
     if "?" not in url and ";" not in url:
         return url

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pollerd import quantities
-from pollerd.daemon.polling.budget_meter import Meter
-from pollerd.daemon.state.scheduler_state import Fleet
-from pollerd.scheduling import Limit, SchedulingSettings, Waiting
-from pollerd.scheduling.standing import LONG
+from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.scheduling import PollLimit, SchedulingSettings, Waiting
+from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.waiting import waiting
 
 _SHARE = 0.02
 """Of the time, for finding out what binds: of very many sites it is some seconds old."""
 _REMEDIES = {
-    Limit.MIN_YIELD: "a lower min-yield shortens delays",
-    Limit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
+    PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
+    PollLimit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
 }
 
 
@@ -26,7 +26,7 @@ _REMEDIES = {
 class Binding:
     """What binds, with the setting that is behind it."""
 
-    limit: Limit
+    limit: PollLimit
     reason: str | None
     """None: the budget itself."""
     private: str | None = None
@@ -39,7 +39,7 @@ class Binding:
 
     def in_full(self, rate: float, budget: float) -> str:
         """For a person; rate and budget in polls per second."""
-        if self.limit is Limit.NO_SITES:
+        if self.limit is PollLimit.NO_SITES:
             return "no sites to poll"
         used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
         told = f"budget {'' if self.reason is None else 'not '}binding: {used}"
@@ -53,8 +53,8 @@ class BindingWatch:
     A long list is counted beside the loop, while the polling goes on: told is what was found out last.
     """
 
-    def __init__(self, fleet: Fleet, meter: Meter, clock: Callable[[], float]) -> None:
-        self._fleet, self._meter, self._clock = fleet, meter, clock
+    def __init__(self, scheduler: SchedulerState, meter: BudgetMeter, clock: Callable[[], float]) -> None:
+        self._scheduler, self._meter, self._clock = scheduler, meter, clock
         self._waiting: Waiting | None = None
         self._due = 0.0
         self._counting: asyncio.Task[Waiting] | None = None
@@ -62,20 +62,20 @@ class BindingWatch:
     def now(self) -> Binding:
         """What binds; of very many sites some seconds ago. The first time they are counted at once."""
         found = self._counted()
-        return binding(found, self._fleet.settings, self._meter.rate(), self._fleet.budget)
+        return binding(found, self._scheduler.settings, self._meter.rate(), self._scheduler.budget)
 
     def _counted(self) -> Waiting:
         if self._counting is not None and self._counting.done():
             self._waiting, self._counting = self._counting.result(), None
-        if self._waiting is None or (time.monotonic() >= self._due and self._fleet.sites.size <= LONG):
+        if self._waiting is None or (time.monotonic() >= self._due and self._scheduler.sites.size <= LONG):
             self._waiting = self._count(self._clock())
         elif time.monotonic() >= self._due and self._counting is None:
             self._counting = asyncio.create_task(asyncio.to_thread(self._count, self._clock()), name="count_waiting")
         return self._waiting
 
     def _count(self, at: float) -> Waiting:
-        fleet, began = self._fleet, time.monotonic()
-        found = waiting(fleet.sites, fleet.hosts, fleet.settings, at)
+        scheduler, began = self._scheduler, time.monotonic()
+        found = waiting(scheduler.sites, scheduler.hosts, scheduler.settings, at)
         now = time.monotonic()
         self._due = now + (now - began) * (1 / _SHARE - 1)
         return found
@@ -85,20 +85,20 @@ def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget:
     """What binds where sites wait so, and `rate` of the budget is used, both in cost per second."""
     limit = waiting.binding(rate, budget)
     private = f"{waiting.private:,} at private addresses: --allow-private" if waiting.private else None
-    return Binding(limit, private if limit is Limit.PRIVATE else _reason(limit, waiting, settings), private)
+    return Binding(limit, private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings), private)
 
 
-def _reason(limit: Limit, waiting: Waiting, settings: SchedulingSettings) -> str | None:
+def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) -> str | None:
     reasons = {
-        Limit.NO_SITES: "no sites: add one with `pollerd sites add URL`",
-        Limit.FIRST_ANSWERS: "waiting for the first answers",
-        Limit.HOST_INTERVAL: _hosts(waiting, settings),
-        Limit.MIN_INTERVAL: _interval(waiting, settings),
-        Limit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
-        Limit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
-        Limit.BLOCKED: f"{waiting.blocked:,} blocked by robots.txt or their address",
-        Limit.PAUSED: f"{waiting.paused:,} paused",
-        Limit.GONE: f"{waiting.gone:,} gone",
+        PollLimit.NO_SITES: "no sites: add one with `pollerd sites add URL`",
+        PollLimit.FIRST_ANSWERS: "waiting for the first answers",
+        PollLimit.HOST_INTERVAL: _hosts(waiting, settings),
+        PollLimit.MIN_INTERVAL: _interval(waiting, settings),
+        PollLimit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
+        PollLimit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
+        PollLimit.BLOCKED: f"{waiting.blocked:,} blocked by robots.txt or their address",
+        PollLimit.PAUSED: f"{waiting.paused:,} paused",
+        PollLimit.GONE: f"{waiting.gone:,} gone",
         **_REMEDIES,
     }
     return reasons.get(limit)

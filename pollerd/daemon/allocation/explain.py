@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from pollerd.columns import stretches
 from pollerd.daemon.allocation.binding import BindingWatch
 from pollerd.daemon.allocation.forecast import Forecast, sample
-from pollerd.daemon.polling.budget_meter import Meter
-from pollerd.daemon.results.calibration import Calibration
+from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, told_waits
-from pollerd.daemon.state.scheduler_state import Fleet
-from pollerd.daemon.state.views import AllocationView, BenefitPoint, Explanation, Live, ShadowView
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.views import AllocationView, BenefitPointView, ExplanationView, LiveSite, ShadowView
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.waiting import at_private_addresses
 from pollerd.wording import counted
@@ -27,47 +27,47 @@ HOUR_SECONDS = 3_600.0
 _GONE = STATE_CODE[SiteState.GONE]
 
 
-class Outlook:
+class ScheduleExplainer:
     """Read-only views of the fleet, as the allocator believes now."""
 
     def __init__(
         self,
-        fleet: Fleet,
-        meter: Meter,
+        scheduler: SchedulerState,
+        meter: BudgetMeter,
         forecast: Forecast,
-        calibration: Calibration,
+        calibration: CalibrationSums,
         shadows: Callable[[], tuple[ShadowView, ...]],
         objective: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        self._fleet, self._meter, self._forecast = fleet, meter, forecast
+        self._scheduler, self._meter, self._forecast = scheduler, meter, forecast
         self._calibration, self._shadows = calibration, shadows
         self._objective, self._clock = objective, clock
         self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
-        self.binding = BindingWatch(fleet, meter, clock)
+        self.binding = BindingWatch(scheduler, meter, clock)
 
-    def live(self, site_ids: Sequence[int]) -> dict[int, Live]:
+    def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
         """What the loop knows of the sites; sites it does not know are left out."""
-        slots = self._fleet.sites.slots_of(np.array(site_ids, np.int64))
+        slots = self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
         known, now = slots[slots >= 0], self._clock()
-        rates, floors = self._fleet.allocator.rates_of(known), self._fleet.floors(known)
+        rates, floors = self._scheduler.allocator.rates_of(known), self._scheduler.floors(known)
         found = {}
         for slot, rate, floor in zip(known.tolist(), rates.tolist(), floors.tolist(), strict=True):
             earliest = self._earliest(slot, floor)
             per_day = _number(rate * DAY_SECONDS) if self._met(slot) else None
-            found[int(self._fleet.sites.site_id[slot])] = Live(
+            found[int(self._scheduler.sites.site_id[slot])] = LiveSite(
                 per_day, None if earliest is None else max(earliest, now)
             )
         return found
 
     def _met(self, slot: int) -> bool:
         """Whether polls told anything of the site itself; before that the belief is about sites in general."""
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         return bool(np.isfinite(sites.last_seen[slot]) and sites.polls[slot] > 1)
 
-    def explain(self, site_id: int) -> Explanation | None:
+    def explain(self, site_id: int) -> ExplanationView | None:
         """Everything that decides when the site is polled; None where it is not known."""
-        sites, allocator, now = self._fleet.sites, self._fleet.allocator, self._clock()
+        sites, allocator, now = self._scheduler.sites, self._scheduler.allocator, self._clock()
         slot = sites.slot_of(site_id)
         if slot is None:
             return None
@@ -76,12 +76,12 @@ class Outlook:
         urgency = float(allocator.urgency_of(one, elapsed, now)[0])
         low, high = allocator.rate_interval(one)
         period = _number(self._forecast.period(slot))
-        earliest = self._earliest(slot, float(self._fleet.floors(one)[0]))
+        earliest = self._earliest(slot, float(self._scheduler.floors(one)[0]))
         soon = None if earliest is None else max(earliest, now)
         expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
-        return Explanation(
+        return ExplanationView(
             site_id=site_id,
-            allocator=self._fleet.allocator_name,
+            allocator=self._scheduler.allocator_name,
             objective=self._objective(),
             rate_per_day=_number(float(allocator.rates_of(one)[0]) * DAY_SECONDS),
             rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
@@ -91,7 +91,7 @@ class Outlook:
             urgency=_number(urgency),
             rank=self._rank(urgency, now) if math.isfinite(urgency) else None,
             price=self._forecast.figures().benefit.price,
-            budget_share=None if period is None else _number(float(sites.cost[slot]) / period / self._fleet.budget),
+            budget_share=None if period is None else _number(float(sites.cost[slot]) / period / self._scheduler.budget),
             expected_interval=period,
             next_poll_at=soon,
             next_expected_poll_at=_number(expected),
@@ -101,20 +101,20 @@ class Outlook:
             capped_to_uniform=bool(sites.changes_always(one)[0]),
             failures=int(sites.failures[slot]),
             notes=allocator.notes(slot),
-            host=self._fleet.host_name(slot),
-            host_override=self._fleet.hosts.overrides.get(int(sites.host[slot])),
+            host=self._scheduler.host_name(slot),
+            host_override=self._scheduler.hosts.overrides.get(int(sites.host[slot])),
         )
 
     def _rank(self, urgency: float, now: float) -> int:
         """The place of this urgency among all sites, from 1; of very many, as a sample has it."""
         number, some = self._sampled()
-        elapsed = self._fleet.sites.elapsed_of(some, now)
-        above = np.count_nonzero(self._fleet.allocator.urgency_of(some, elapsed, now) > urgency)
+        elapsed = self._scheduler.sites.elapsed_of(some, now)
+        above = np.count_nonzero(self._scheduler.allocator.urgency_of(some, elapsed, now) > urgency)
         return 1 + round(above * number / len(some))
 
     def _sampled(self) -> tuple[int, NDArray[np.int64]]:
         """How many sites there are, and a `sample` of them; of a long list the last one where they are as many."""
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         number, slots = self._sample
         if len(sites) != number or sites.size <= AT_ONCE or (sites.site_id[slots] < 0).any():
             self._sample = number, slots = len(sites), sample(sites.occupied())
@@ -123,7 +123,7 @@ class Outlook:
     async def allocation_over_budgets(self) -> AllocationView:
         """`allocation`, with the benefit curve; worked out off the loop."""
         curve = await self._forecast.curve()
-        points = tuple(BenefitPoint(budget, per_second * HOUR_SECONDS) for budget, per_second in curve.points)
+        points = tuple(BenefitPointView(budget, per_second * HOUR_SECONDS) for budget, per_second in curve.points)
         return replace(
             self.allocation(),
             one_more_poll_per_second_finds_per_hour=curve.one_more * HOUR_SECONDS,
@@ -132,21 +132,21 @@ class Outlook:
 
     def allocation(self) -> AllocationView:
         """What the budget brings: as scheduled, under uniform, at the best split; without the benefit curve."""
-        figures, budget = self._forecast.figures(), self._fleet.budget
+        figures, budget = self._forecast.figures(), self._scheduler.budget
         binding, rate = self.binding.now(), self._meter.rate()
         return AllocationView(
-            allocator=self._fleet.allocator_name,
+            allocator=self._scheduler.allocator_name,
             objective=self._objective(),
             budget=budget,
             utilization=rate / budget,
-            spendable=self._fleet.spendable(budget),
+            spendable=self._scheduler.spendable(budget),
             binding=binding.limit.value,
             binding_in_words=binding.in_full(rate, budget),
             price=figures.benefit.price,
             expected_detections_per_hour_as_scheduled=figures.as_scheduled * HOUR_SECONDS,
             expected_detections_per_hour_uniform=figures.benefit.uniform * HOUR_SECONDS,
             expected_detections_per_hour_best=figures.benefit.best * HOUR_SECONDS,
-            sites=len(self._fleet.sites),
+            sites=len(self._scheduler.sites),
             late_sites=self.late_sites(),
             noisy_sites=self.noisy_sites(),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
@@ -158,7 +158,7 @@ class Outlook:
 
     def late_sites(self) -> int:
         """How many sites are past their max_interval."""
-        sites, longest = self._fleet.sites, self._fleet.settings.max_interval_seconds
+        sites, longest = self._scheduler.sites, self._scheduler.settings.max_interval_seconds
         if longest == math.inf and sites.is_as_ever("max_interval"):
             return 0
         now = self._clock()
@@ -166,22 +166,22 @@ class Outlook:
 
     def noisy_sites(self) -> int:
         """How many sites change at nearly every poll and are held to the uniform share."""
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         if not sites.standing.is_kept:
             return int(np.count_nonzero(sites.changes_always()))
         return int(np.count_nonzero(sites.changes_always(np.flatnonzero(sites.standing.suspect[: sites.size]))))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
         """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         if sites.paused[slot] or sites.state[slot] == _GONE:
             return None
         own = max(float(sites.last_poll[slot]) + floor, float(sites.not_before[slot]))
-        return _number(max(own, self._fleet.hosts.ready_at_of(int(sites.host[slot]))))
+        return _number(max(own, self._scheduler.hosts.ready_at_of(int(sites.host[slot]))))
 
     def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
         """What keeps the site from being polled at once; None: nothing but the budget."""
-        sites, hosts = self._fleet.sites, self._fleet.hosts
+        sites, hosts = self._scheduler.sites, self._scheduler.hosts
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
         noisy = bool(sites.changes_always(np.array([slot]))[0])
         waiting = earliest is not None and earliest > now
@@ -208,29 +208,29 @@ class Outlook:
 
     def _quiet_until(self, slot: int, now: float) -> float | None:
         """The moment, epoch s, until which the site is believed unchanged; None where that is over."""
-        until = float(self._fleet.sites.quiet_until[slot])
-        return until if until > now and not self._fleet.sites.asap[slot] else None
+        until = float(self._scheduler.sites.quiet_until[slot])
+        return until if until > now and not self._scheduler.sites.asap[slot] else None
 
     def _unchanged_in_words(self, slot: int) -> str:
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         own, until = float(sites.min_yield[slot]), float(sites.quiet_until[slot])
-        share = self._fleet.settings.min_yield if math.isnan(own) else own
+        share = self._scheduler.settings.min_yield if math.isnan(own) else own
         if not math.isfinite(until):
             return ""
-        told = float(sites.last_seen[slot]) + float(told_waits(self._fleet, np.array([slot]))[0])
+        told = float(sites.last_seen[slot]) + float(told_waits(self._scheduler, np.array([slot]))[0])
         moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         if told >= until:
             return f"its max-age or ttl holds until {moment}: respect-ttl"
         return f"believed unchanged until {moment}: min-yield {100 * share:g} %"
 
     def _maximum_intervals_feasible(self) -> bool:
-        sites, n = self._fleet.sites, self._fleet.sites.size
-        if self._fleet.settings.max_interval_seconds == math.inf and sites.is_as_ever("max_interval"):
+        sites, n = self._scheduler.sites, self._scheduler.sites.size
+        if self._scheduler.settings.max_interval_seconds == math.inf and sites.is_as_ever("max_interval"):
             return True
         own = sites.max_interval[:n]
-        maximum = np.where(np.isnan(own), self._fleet.settings.max_interval_seconds, own)
+        maximum = np.where(np.isnan(own), self._scheduler.settings.max_interval_seconds, own)
         load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()
-        return bool(load <= self._fleet.budget)
+        return bool(load <= self._scheduler.budget)
 
 
 def _number(value: float | None) -> float | None:

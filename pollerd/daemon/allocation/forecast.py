@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.benefit import Benefit
 from pollerd.allocation.core.mixture import Mixture
 from pollerd.columns import stretches
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 
 _FRESH_SECONDS = 5.0
 _SMALL = 1_000
@@ -45,7 +45,7 @@ class Figures:
 
 
 @dataclass(frozen=True)
-class Curve:
+class BenefitCurve:
     """Values per second at the best split of other budgets."""
 
     points: tuple[tuple[float, float], ...]
@@ -55,7 +55,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Belief:
+class BeliefColumns:
     """Copies of the columns that the figures follow from, float64[k] each, for live slots int64[k]."""
 
     slots: NDArray[np.int64]
@@ -133,13 +133,13 @@ def even_period(cost: NDArray[np.float64], floor: NDArray[np.float64], budget: f
 class Forecast:
     """Keeps the latest figures. With many sites they are worked out beside the loop, not on it."""
 
-    def __init__(self, fleet: Fleet, objective: Callable[[], str], clock: Callable[[], float]) -> None:
-        self._fleet, self._objective, self._clock = fleet, objective, clock
+    def __init__(self, scheduler: SchedulerState, objective: Callable[[], str], clock: Callable[[], float]) -> None:
+        self._scheduler, self._objective, self._clock = scheduler, objective, clock
         self._figures: Figures | None = None
         self._at = -math.inf
-        self._curve: Curve | None = None
+        self._curve: BenefitCurve | None = None
         self._renew_at = -math.inf
-        self._renewing: asyncio.Task[Curve] | None = None
+        self._renewing: asyncio.Task[BenefitCurve] | None = None
 
     async def refresh(self) -> Figures:
         """Works the figures out anew, off the loop."""
@@ -150,7 +150,7 @@ class Forecast:
         self._curve, self._renewing = None, None
         await self.refresh()
 
-    async def curve(self) -> Curve:
+    async def curve(self) -> BenefitCurve:
         """Benefit over budgets, worked out off the loop, once for all who ask meanwhile.
 
         One that is some seconds old is given out while the next is on its way; nobody waits but for the first.
@@ -162,7 +162,7 @@ class Forecast:
             return await asyncio.shield(task)
         return self._curve
 
-    async def _work_out(self, belief: Belief) -> Curve:
+    async def _work_out(self, belief: BeliefColumns) -> BenefitCurve:
         started = time.monotonic()
         found = await asyncio.to_thread(_curve, belief)
         if asyncio.current_task() is self._renewing:
@@ -173,7 +173,7 @@ class Forecast:
     def figures(self) -> Figures:
         """The latest figures, worked out anew where that is quick and they are older than a few seconds."""
         stale = self._clock() - self._at > _FRESH_SECONDS
-        if self._figures is None or (stale and self._fleet.sites.size <= _SMALL):
+        if self._figures is None or (stale and self._scheduler.sites.size <= _SMALL):
             return self._keep(_figures(self.belief()))
         return self._figures
 
@@ -183,37 +183,37 @@ class Forecast:
         place = int(np.searchsorted(figures.slots, slot))
         if place < len(figures.slots) and figures.slots[place] == slot:
             return float(figures.benefit.periods[place])
-        if not self._fleet.sites.in_force(np.array([slot]))[0]:
+        if not self._scheduler.sites.in_force(np.array([slot]))[0]:
             return math.inf
         return float(self._belief_of(np.array([slot])).mixture().periods(figures.benefit.price)[0])
 
-    def belief(self) -> Belief:
+    def belief(self) -> BeliefColumns:
         """What is believed now, of a sample where there are very many sites."""
-        return self._belief_of(sample(self._fleet.live()))
+        return self._belief_of(sample(self._scheduler.live()))
 
     def _keep(self, figures: Figures) -> Figures:
         self._figures, self._at = figures, self._clock()
         return figures
 
-    def _belief_of(self, slots: NDArray[np.int64]) -> Belief:
-        fleet, sites = self._fleet, self._fleet.sites
-        cost, crowding = sites.cost[slots], fleet.crowding()
-        return Belief(
+    def _belief_of(self, slots: NDArray[np.int64]) -> BeliefColumns:
+        scheduler, sites = self._scheduler, self._scheduler.sites
+        cost, crowding = sites.cost[slots], scheduler.crowding()
+        return BeliefColumns(
             slots=slots,
-            rates=fleet.allocator.belief_of(slots),
+            rates=scheduler.allocator.belief_of(slots),
             weight=sites.weight[slots],
             cost=cost,
             half_life=sites.half_life[slots],
-            floor=fleet.floors(slots) * crowding.of(sites.host[slots]),
+            floor=scheduler.floors(slots) * crowding.of(sites.host[slots]),
             last_gap=sites.last_gap[slots].astype(np.float64),
-            budget=fleet.budget,
+            budget=scheduler.budget,
             reach=crowding.total,
             objective=self._objective(),
-            factor=fleet.live_cost() / float(cost.sum()) if len(slots) else 1.0,
+            factor=scheduler.live_cost() / float(cost.sum()) if len(slots) else 1.0,
         )
 
 
-def _figures(belief: Belief) -> Figures:
+def _figures(belief: BeliefColumns) -> Figures:
     mixture = belief.mixture()
     price, periods = mixture.split(belief.share(belief.budget))
     best, uniform, as_scheduled = (
@@ -222,11 +222,11 @@ def _figures(belief: Belief) -> Figures:
     return Figures(Benefit(price, best, uniform, periods), as_scheduled, belief.slots)
 
 
-def _curve(belief: Belief) -> Curve:
+def _curve(belief: BeliefColumns) -> BenefitCurve:
     mixture = belief.mixture()
 
     def best(budget: float) -> float:
         return mixture.value(mixture.split(belief.share(budget))[1]) * belief.factor
 
     points = tuple((factor * belief.budget, best(factor * belief.budget)) for factor in CURVE_FACTORS)
-    return Curve(points, best(belief.budget + 1.0) - best(belief.budget))
+    return BenefitCurve(points, best(belief.budget + 1.0) - best(belief.budget))

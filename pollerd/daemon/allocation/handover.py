@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.storage import Store
 
 _SETTINGS = ("weight", "cost", "half_life")
 
 
-class Succession:
+class AllocatorHandover:
     """A new allocator that learns beside the one in charge, from the stored polls.
 
     First `prepare`: it learns what was stored so far, while polls and changes of sites go on. Then, while nothing is
     committed and no site is changed, `finish`: it learns what came meanwhile and gets the sites as they are by then.
     """
 
-    def __init__(self, store: Store, fleet: Fleet, successor: Allocator) -> None:
-        self._store, self._fleet, self.successor = store, fleet, successor
-        sites = fleet.sites
-        self._replay = Replay(sites, successor)
+    def __init__(self, store: Store, scheduler: SchedulerState, candidate: Allocator) -> None:
+        self._store, self._scheduler, self.candidate = store, scheduler, candidate
+        sites = scheduler.sites
+        self._replay = Replay(sites, candidate)
         self._settings = {name: getattr(sites, name)[: sites.size].copy() for name in _SETTINGS}
         self._through = 0
 
@@ -36,7 +36,7 @@ class Succession:
         Raises InvalidValueError where the successor cannot hold the sites.
         """
         slots = np.flatnonzero(self._replay.site_id >= 0)
-        await asyncio.to_thread(self.successor.add, slots, *(self._settings[name][slots] for name in _SETTINGS))
+        await asyncio.to_thread(self.candidate.add, slots, *(self._settings[name][slots] for name in _SETTINGS))
         self._through = await self._store.last_poll_id()
         await self._replay.teach(self._store.recent_polls(through=self._through))
 
@@ -51,13 +51,13 @@ class Succession:
 
     def _learned(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         slots = np.flatnonzero(self._replay.site_id >= 0)
-        states = self.successor.site_state(slots)
+        states = self.candidate.site_state(slots)
         rows = list(zip(self._replay.site_id[slots].tolist(), _bytes(states), strict=True))
-        return self.successor.shared_state(), rows
+        return self.candidate.shared_state(), rows
 
     def _bring_up_to_date(self) -> None:
         """Sites that went, came, or were set otherwise; of the last kind what was learned stays."""
-        sites, n = self._fleet.sites, self._fleet.sites.size
+        sites, n = self._scheduler.sites, self._scheduler.sites.size
         now = np.where(sites.occupied(), sites.site_id[:n], -1)
         before = np.full(n, -1, np.int64)
         before[: len(self._replay.site_id)] = self._replay.site_id
@@ -65,24 +65,24 @@ class Succession:
         come = np.flatnonzero((now >= 0) & (before != now))
         stayed = np.flatnonzero((now >= 0) & (before == now))
         otherwise = stayed[self._differs(stayed)]
-        states, shared = self.successor.site_state(otherwise), self.successor.shared_state()
-        self.successor.remove(np.concatenate([gone, otherwise]))
+        states, shared = self.candidate.site_state(otherwise), self.candidate.shared_state()
+        self.candidate.remove(np.concatenate([gone, otherwise]))
         self._add(otherwise)
         if len(otherwise):
-            self.successor.restore(otherwise, states, shared)
+            self.candidate.restore(otherwise, states, shared)
         self._add(come)
         self._replay.site_id = now
 
     def _differs(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         out = np.zeros(len(slots), np.bool_)
         for name, kept in self._settings.items():
-            was, now = kept[slots], getattr(self._fleet.sites, name)[slots]
+            was, now = kept[slots], getattr(self._scheduler.sites, name)[slots]
             out |= (was != now) & ~(np.isnan(was) & np.isnan(now))
         return out
 
     def _add(self, slots: NDArray[np.int64]) -> None:
-        sites = self._fleet.sites
-        self.successor.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
+        sites = self._scheduler.sites
+        self.candidate.add(slots, sites.weight[slots], sites.cost[slots], sites.half_life[slots])
 
 
 def _bytes(states: NDArray[np.uint8]) -> Sequence[bytes]:

@@ -19,11 +19,11 @@ import structlog
 
 from pollerd import allocation
 from pollerd.allocation import Allocator
-from pollerd.allocation.core.desired_periods import wished_periods
-from pollerd.daemon.allocation.forecast import Belief, Forecast
+from pollerd.allocation.core.desired_periods import desired_periods
+from pollerd.daemon.allocation.forecast import BeliefColumns, Forecast
 from pollerd.daemon.allocation.replay import Replay
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.scheduler_state import Event, Fleet
+from pollerd.daemon.state.scheduler_state import Event, SchedulerState
 from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Store
@@ -38,15 +38,15 @@ _MOST_EVENTS = 100_000
 _HOUR_SECONDS = 3_600.0
 
 
-class Shadow:
+class ShadowAllocator:
     """One allocator in shadow, with what it has yet to follow."""
 
-    def __init__(self, name: str, allocator: Allocator, fleet: Fleet) -> None:
+    def __init__(self, name: str, allocator: Allocator, scheduler: SchedulerState) -> None:
         self.name, self.allocator = name, allocator
-        self._sites = fleet.sites
-        self.replay = Replay(fleet.sites, allocator)
+        self._sites = scheduler.sites
+        self.replay = Replay(scheduler.sites, allocator)
         self.events: list[Event] = []
-        self._take_in = fleet.taking_in(np.flatnonzero(self.replay.site_id >= 0))
+        self._take_in = scheduler.admit_command(np.flatnonzero(self.replay.site_id >= 0))
         self.through: int | None = None
         """Id of the last poll stored when it began to listen; None: it has learned the polls up to that."""
         self.value: float | None = None
@@ -72,7 +72,7 @@ class Shadow:
             await self.replay.teach(store.recent_polls(through=self.through))
             self.through = None
 
-    async def look(self, belief: Belief, now: float) -> None:
+    async def look(self, belief: BeliefColumns, now: float) -> None:
         """Follows what has happened so far, and works out what the shadow's wish is worth under the belief."""
         events, self.events = self.events, []
         started = time.perf_counter()
@@ -92,7 +92,7 @@ class Shadows:
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         journal: Journal,
         forecast: Forecast,
         instruments: Instruments,
@@ -100,12 +100,12 @@ class Shadows:
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._store, self._fleet, self._journal, self._forecast = store, fleet, journal, forecast
+        self._store, self._scheduler, self._journal, self._forecast = store, scheduler, journal, forecast
         self._instruments, self._objective, self._rng, self._clock = instruments, objective, rng, clock
-        self._shadows: list[Shadow] = []
+        self._shadows: list[ShadowAllocator] = []
         self._wake = asyncio.Event()
         self._log = structlog.get_logger("pollerd.shadows")
-        fleet.listeners.append(self._hear)
+        scheduler.listeners.append(self._hear)
 
     def names(self) -> tuple[str, ...]:
         """The allocators in shadow, dropped ones too."""
@@ -128,13 +128,13 @@ class Shadows:
 
     def _admitted(self, name: str, objective: str) -> Allocator:
         fresh = self._created(name, objective)
-        slots = np.flatnonzero(self._fleet.sites.occupied())
+        slots = np.flatnonzero(self._scheduler.sites.occupied())
         if len(slots):
-            fresh.admit(np.empty(0, np.int64), self._fleet.sites.weight[slots], self._fleet.sites.cost[slots])
+            fresh.admit(np.empty(0, np.int64), self._scheduler.sites.weight[slots], self._scheduler.sites.cost[slots])
         return fresh
 
     def _created(self, name: str, objective: str) -> Allocator:
-        return allocation.create(name, budget=self._fleet.allocator.budget, objective=objective, rng=self._rng)
+        return allocation.create(name, budget=self._scheduler.allocator.budget, objective=objective, rng=self._rng)
 
     async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
         """These from now on, begun anew, and no others. No site may be changed meanwhile."""
@@ -145,7 +145,7 @@ class Shadows:
             async with self._journal.still():
                 through = await self._store.last_poll_id()
                 for name, fresh in zip(names, allocators, strict=True):
-                    shadow = Shadow(name, fresh, self._fleet)
+                    shadow = ShadowAllocator(name, fresh, self._scheduler)
                     shadow.through = through
                     self._shadows.append(shadow)
         self._wake.set()
@@ -163,7 +163,7 @@ class Shadows:
             except TimeoutError:
                 continue
 
-    async def _attend(self, shadow: Shadow) -> None:
+    async def _attend(self, shadow: ShadowAllocator) -> None:
         try:
             await shadow.prepare(self._store)
             await shadow.look(self._forecast.belief(), self._clock())
@@ -177,7 +177,7 @@ class Shadows:
         if shadow in self._shadows and shadow.reason is None:
             self._measure(shadow)
 
-    def _measure(self, shadow: Shadow) -> None:
+    def _measure(self, shadow: ShadowAllocator) -> None:
         if shadow.value is None or math.isnan(shadow.value):
             self._unmeasure(shadow.name)
         else:
@@ -190,7 +190,7 @@ class Shadows:
                 if len(shadow.events) > _MOST_EVENTS:
                     self._drop(shadow, "it does not keep pace")
 
-    def _drop(self, shadow: Shadow, reason: str, error: BaseException | None = None) -> None:
+    def _drop(self, shadow: ShadowAllocator, reason: str, error: BaseException | None = None) -> None:
         shadow.reason, shadow.events = reason, []
         if shadow in self._shadows:
             self._unmeasure(shadow.name)
@@ -200,12 +200,12 @@ class Shadows:
         self._instruments.forget_expected(f"shadow:{name}")
 
 
-def _follow_and_ask(allocator: Allocator, events: Sequence[Event], belief: Belief, now: float) -> float:
+def _follow_and_ask(allocator: Allocator, events: Sequence[Event], belief: BeliefColumns, now: float) -> float:
     """nan where the one in charge believes nothing of rates."""
     for event in events:
         event(allocator)
     if np.isnan(belief.rates[0]).all():
         return math.nan
     budget = belief.share(belief.budget)
-    periods = wished_periods(allocator, belief.slots, belief.cost, belief.floor, budget, now)
+    periods = desired_periods(allocator, belief.slots, belief.cost, belief.floor, budget, now)
     return belief.mixture().value(periods) * belief.factor

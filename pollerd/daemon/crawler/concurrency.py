@@ -15,7 +15,7 @@ _OPEN_MOST = 2
 """Permissions that may stand unused: more would be granted for a load that is no more."""
 
 
-class Pace:
+class ConcurrencyLimiter:
     """Counts what is under way, and asks the controller about one more."""
 
     def __init__(self, controller: FetcherController, clock: Callable[[], float] = time.monotonic) -> None:

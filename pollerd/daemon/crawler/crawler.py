@@ -19,19 +19,19 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.index import amplitude_and_rate
-from pollerd.crawling.control.frontier_value import Appraiser, FringeRows, discovered
+from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue, discovered
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.pages.reading import Lead, Reading, words_of
+from pollerd.crawling.pages.reading import OutLink, PageReading, words_of
 from pollerd.crawling.pages.sitemaps import robots_sitemaps
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.traps import ShapeLimits, trap
-from pollerd.daemon.crawler.page_transition import PageStanding, Verdict, page_record, verdict
-from pollerd.daemon.state.poll_result import Finding
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.crawler.page_transition import PageStatus, PageTransition, page_record, verdict
+from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import PageState, SiteSpec
 from pollerd.scheduling import Chooser
-from pollerd.storage import FIRST_WORTH, Findings, LeadDraft, PageRecord, PollRecord, Store, Trial
+from pollerd.storage import FIRST_WORTH, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, Store, Trial
 from pollerd.urls import host_of, origin_of, robots_url
 
 ON_A_SCALE = frozenset({"whittle"})
@@ -51,34 +51,34 @@ _HORIZON_LEAST_SECONDS = 60.0
 class _Page:
     """A page that is a site."""
 
-    standing: PageStanding
+    standing: PageStatus
     host: str
     relevance: float
     worth: float = 0.0
     step: int = 0
-    state: FringeRows | None = None
-    first: FringeRows | None = None
+    state: FrontierRows | None = None
+    first: FrontierRows | None = None
 
 
-class Explorer:
+class FocusedCrawler:
     """Puts pages on trial, judges them, learns what asking brings, and keeps the collection within its limits."""
 
     def __init__(
         self,
         store: Store,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         topic: TopicSettings,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._store, self._fleet, self.topic = store, fleet, topic
+        self._store, self._scheduler, self.topic = store, scheduler, topic
         self._rng, self._clock = rng, clock
         self.sites: dict[int, bool] = {}
         """Id of each site that is to be read for the topic -> whether it is the robot's own."""
         self.unread: set[int] = set()
         """Ids of sites that were polled before, and not read for the topic as it is now."""
         self._settings = RequestSettings()
-        self._appraiser = Appraiser(self._settings)
+        self._frontier_value = FrontierValue(self._settings)
         self._pages: dict[int, _Page] = {}
         self._collected: set[int] = set()
         """Ids of sites of the robot's own that are no longer on trial."""
@@ -101,14 +101,14 @@ class Explorer:
         self._requests = row.requests
         if row.learned is not None:
             try:
-                self._appraiser.restore(row.learned)
+                self._frontier_value.restore(row.learned)
             except InvalidValueError as error:
                 self._log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
         async for trial in self._store.held_pages():
             self._hold(trial)
-            slot = self._fleet.sites.slot_of(trial.site_id)
+            slot = self._scheduler.sites.slot_of(trial.site_id)
             if slot is not None and trial.state is PageState.ASKED:
-                self._fleet.sites.put("worth", slot, self._worth_of(trial))
+                self._scheduler.sites.put("worth", slot, self._worth_of(trial))
         new = await self._store.add_seeds([url for url in seeds if self.topic.permits(url)], self._clock())
         status = await self._store.collection_status()
         if status is None or not any(status.pages.values()):
@@ -154,14 +154,14 @@ class Explorer:
 
     async def _revalue(self) -> None:
         """What was found of the siblings of pages on trial makes these worth another."""
-        site_ids = self._fleet.sites.site_id[self._on_trial()].tolist()
+        site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
         waiting = {page.standing.page_id: site_id for site_id, page in tried if page.worth < FIRST_WORTH}
         for page_id, around in (await self._store.pages_around(list(waiting))).items():
-            page, slot = self._pages.get(waiting[page_id]), self._fleet.sites.slot_of(waiting[page_id])
+            page, slot = self._pages.get(waiting[page_id]), self._scheduler.sites.slot_of(waiting[page_id])
             if page is not None and slot is not None and page.standing.on_trial:
                 page.state, page.worth = around, float(self._appraise(around)[0])
-                self._fleet.sites.put("worth", slot, page.worth)
+                self._scheduler.sites.put("worth", slot, page.worth)
 
     async def _promote(self, turn: asyncio.Lock, budget: float) -> int:
         """Fills up what is on trial from the fringe; how many sites came."""
@@ -171,7 +171,7 @@ class Explorer:
         async with turn:
             trials = await self._chosen(room)
             new = [trial for trial in trials if trial.state is PageState.ASKED]
-            self._fleet.add(
+            self._scheduler.add(
                 [trial.site_id for trial in new],
                 [(trial.host_id, trial.host) for trial in new],
                 [SiteSpec(trial.url, weight=self.topic.relevance_min) for trial in new],
@@ -179,11 +179,11 @@ class Explorer:
             for trial in trials:
                 self._hold(trial)
             worth = [self._worth_of(trial) for trial in new]
-            self._fleet.sites.put("worth", self._slots([trial.site_id for trial in new]), worth)
+            self._scheduler.sites.put("worth", self._slots([trial.site_id for trial in new]), worth)
         return len(new)
 
     async def _chosen(self, room: int) -> list[Trial]:
-        spacing = self._fleet.settings.host_interval_seconds
+        spacing = self._scheduler.settings.host_interval_seconds
         per_host = min(1 + math.ceil(_SPACING_SECONDS / spacing), _PER_HOST_MOST) if spacing else _PER_HOST_MOST
         limits = (per_host, self.topic.pages_per_host, self.topic.relevance_min, self._clock())
         chosen: list[Trial] = []
@@ -199,7 +199,7 @@ class Explorer:
         No more, for what is found meanwhile may be better. Those under way, or not to be asked yet, do not count; of
         one host no more than it may be asked.
         """
-        hosts, sites, slots = self._fleet.hosts, self._fleet.sites, self._on_trial()
+        hosts, sites, slots = self._scheduler.hosts, self._scheduler.sites, self._on_trial()
         ready = np.maximum(hosts.ready_at()[sites.host[slots]], sites.not_before[slots])
         waiting = slots[~sites.in_flight[slots] & (ready <= self._clock() + self._cycle)]
         host, waiting_there = np.unique(sites.host[waiting], return_counts=True)
@@ -209,15 +209,15 @@ class Explorer:
 
     def _on_trial(self) -> NDArray[np.int64]:
         """Slots of the sites on trial."""
-        on_trial = self._fleet.sites.on_trial()
+        on_trial = self._scheduler.sites.on_trial()
         return np.empty(0, np.int64) if on_trial is None else np.flatnonzero(on_trial)
 
     def _slots(self, site_ids: Sequence[int]) -> NDArray[np.int64]:
-        return self._fleet.sites.slots_of(np.array(site_ids, np.int64))
+        return self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
 
     def _hold(self, trial: Trial) -> None:
         on_trial = trial.state is PageState.ASKED
-        page = _Page(PageStanding(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
+        page = _Page(PageStatus(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
         if on_trial:
             page.worth, page.step, page.state, page.first = self._worth_of(trial), trial.step, trial.around, trial.first
         elif trial.own:
@@ -231,8 +231,8 @@ class Explorer:
     def _worth_of(self, trial: Trial) -> float:
         return math.inf if trial.worth >= FIRST_WORTH else float(self._appraise(trial.around)[0])
 
-    def _appraise(self, rows: FringeRows) -> NDArray[np.float64]:
-        return self._appraiser.worth(rows.states())
+    def _appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
+        return self._frontier_value.worth(rows.states())
 
     def worth_unit(self, objective: str) -> float:
         """Urgency, on the allocator's scale, of a page on trial with worth 1; nan where it has none.
@@ -241,28 +241,28 @@ class Explorer:
         integrated over the beliefs, as the index of a refresh is, so that both are on one scale. What it brings is
         counted for as long to come as the collection has been there: of what lasts for ever nobody sees more.
         """
-        if self._fleet.allocator_name not in ON_A_SCALE:
+        if self._scheduler.allocator_name not in ON_A_SCALE:
             return math.nan
-        held = np.flatnonzero(self._fleet.live())
+        held = np.flatnonzero(self._scheduler.live())
         held = self._rng.choice(held, _RATES_OF) if len(held) > _RATES_OF else held
         if not len(held):
             return _RATE_UNKNOWN_UNIT
-        rates, chances = self._fleet.allocator.belief_of(held)
+        rates, chances = self._scheduler.allocator.belief_of(held)
         amplitude, rate = amplitude_and_rate(objective, rates, np.ones(1), np.full(1, np.nan))
         horizon = max(self._clock() - self._started_at, _HORIZON_LEAST_SECONDS)
         return float((chances * amplitude * -np.expm1(-rate * horizon)).sum(axis=1).mean())
 
     # --- what came of it ----------------------------------------------------------------------------------------
 
-    async def look_up(self, findings: Sequence[Finding]) -> set[str]:
+    async def look_up(self, findings: Sequence[PollResult]) -> set[str]:
         """Which of the URLs that the findings lead to are known. Raises DatabaseUnavailableError."""
         urls = {lead.url for finding in findings if finding.reading for lead in finding.reading.leads}
         urls |= {finding.reading.canonical for finding in findings if finding.reading and finding.reading.canonical}
         return await self._store.known_pages(sorted(urls)) if urls else set()
 
     def judge(
-        self, findings: Sequence[Finding], records: Sequence[PollRecord], known: set[str]
-    ) -> tuple[list[PollRecord], Findings | None]:
+        self, findings: Sequence[PollResult], records: Sequence[PollRecord], known: set[str]
+    ) -> tuple[list[PollRecord], CrawlUpdate | None]:
         """The records with what became of their pages, and what is to be kept with them, if anything.
 
         Learns from each page that was on trial. How the pages stand changes with `settle`: a commit may be refused.
@@ -282,13 +282,18 @@ class Explorer:
             lessons += on_trial
         if not judged:
             return out, None
-        learned = self._appraiser.pack() if lessons else None
+        learned = self._frontier_value.pack() if lessons else None
         self._requests += lessons
-        return out, Findings(self._appraise, self._requests, tuple(dropped), learned)
+        return out, CrawlUpdate(self._appraise, self._requests, tuple(dropped), learned)
 
     def _within_size(
-        self, page: _Page, found: Verdict, reading: Reading | None, enrolled: int, dropped: list[tuple[int, int]]
-    ) -> Verdict:
+        self,
+        page: _Page,
+        found: PageTransition,
+        reading: PageReading | None,
+        enrolled: int,
+        dropped: list[tuple[int, int]],
+    ) -> PageTransition:
         """A collection that is full takes a page only in place of a less relevant one.
 
         enrolled: pages that come in with the same commit; none of them is crowded out.
@@ -300,13 +305,13 @@ class Explorer:
             return found
         least = min(self._collected, key=lambda site_id: self._pages[site_id].relevance, default=None)
         if least is None or self._pages[least].relevance >= reading.relevance:
-            return Verdict(PageState.REJECTED, "the collection is full")
+            return PageTransition(PageState.REJECTED, "the collection is full")
         dropped.append((self._pages[least].standing.page_id, least))
         self.forget(least)
         return found
 
     def _recorded(
-        self, finding: Finding, record: PollRecord, page: _Page, found: Verdict, known: set[str]
+        self, finding: PollResult, record: PollRecord, page: _Page, found: PageTransition, known: set[str]
     ) -> PollRecord:
         reading = finding.reading
         kept = page_record(page.standing, found, reading)
@@ -317,11 +322,13 @@ class Explorer:
         content = None if kept.ended else record.content
         return replace(record, page=replace(kept, leads=leads), content=content)
 
-    def _leads(self, finding: Finding, page: _Page, found: Verdict, known: set[str]) -> tuple[LeadDraft, ...] | None:
+    def _leads(
+        self, finding: PollResult, page: _Page, found: PageTransition, known: set[str]
+    ) -> tuple[OutLinkDraft, ...] | None:
         """Where the page leads within the limits; None where that is as it was."""
         reading = finding.reading
         if found.instead is not None:
-            return self._drafts([Lead(found.instead, reading.relevance if reading else 0.0)], page, known)
+            return self._drafts([OutLink(found.instead, reading.relevance if reading else 0.0)], page, known)
         if reading is None:
             return None
         drafts = self._drafts(reading.leads, page, known, counted=not reading.listing)
@@ -329,22 +336,22 @@ class Explorer:
         if first_of_host and page.standing.own:
             self._mapped.add(page.host)
             linked = {draft.url for draft in drafts}
-            maps = [Lead(url) for url in self._sitemaps(finding) if url not in linked]
+            maps = [OutLink(url) for url in self._sitemaps(finding) if url not in linked]
             drafts += self._drafts(maps, page, known, counted=False)
         return drafts
 
-    def _sitemaps(self, finding: Finding) -> tuple[str, ...]:
+    def _sitemaps(self, finding: PollResult) -> tuple[str, ...]:
         """Those that the host's robots.txt names, else where they are by custom."""
         url = finding.memory.url
-        text = self._fleet.hosts.robots_text(int(self._fleet.sites.host[finding.slot]))
+        text = self._scheduler.hosts.robots_text(int(self._scheduler.sites.host[finding.slot]))
         named = () if text is None else robots_sitemaps(text.plain(), robots_url(url))
         return named or (f"{origin_of(url)}/sitemap.xml",)
 
     def _drafts(
-        self, leads: Sequence[Lead], page: _Page, known: set[str], *, counted: bool = True
-    ) -> tuple[LeadDraft, ...]:
+        self, leads: Sequence[OutLink], page: _Page, known: set[str], *, counted: bool = True
+    ) -> tuple[OutLinkDraft, ...]:
         return tuple(
-            LeadDraft(lead.url, lead.anchor, lead.modified, counted)
+            OutLinkDraft(lead.url, lead.anchor, lead.modified, counted)
             for lead in leads
             if lead.url in known or self._may_come(lead.url, page.standing.depth + 1)
         )
@@ -354,20 +361,20 @@ class Explorer:
         allowed = depth <= self.topic.max_depth and self.topic.permits(url) and trap(url) is None
         return allowed and self._shapes.admit(url)
 
-    def _learn(self, page: _Page, reading: Reading | None, new: Sequence[LeadDraft]) -> None:
+    def _learn(self, page: _Page, reading: PageReading | None, new: Sequence[OutLinkDraft]) -> None:
         if page.state is None or page.first is None:
             return
         relevance = 0.0 if reading is None else reading.relevance
         urls = [draft.url for draft in new]
         anchors = np.array([draft.anchor for draft in new])
         same_host = np.array([host_of(url) == page.host for url in urls], np.bool_)
-        heirs = discovered(urls, relevance, anchors, same_host).states()
+        successors = discovered(urls, relevance, anchors, same_host).states()
         state = page.state.states()[0]
-        self._appraiser.learn_waiting(page.first.states()[0], state, self._requests - page.step)
-        self._appraiser.learn(state, relevance, heirs, self._price)
+        self._frontier_value.learn_waiting(page.first.states()[0], state, self._requests - page.step)
+        self._frontier_value.learn(state, relevance, successors, self._price)
         self._price = page.worth if page.worth < FIRST_WORTH else 0.0
 
-    def settle(self, records: Sequence[PollRecord], findings: Findings | None) -> list[int]:
+    def settle(self, records: Sequence[PollRecord], findings: CrawlUpdate | None) -> list[int]:
         """After the commit: the pages stand as it says. Returns ids of the sites that are gone with their pages."""
         for record in records:
             if record.page is not None and not record.page.ended:
@@ -382,16 +389,16 @@ class Explorer:
         return ended
 
     def _stands(self, site_id: int, kept: PageRecord) -> None:
-        page, slot = self._pages.get(site_id), self._fleet.sites.slot_of(site_id)
+        page, slot = self._pages.get(site_id), self._scheduler.sites.slot_of(site_id)
         if page is None or slot is None:
             return
         if kept.on_trial and kept.state is PageState.COLLECTED:
-            self._fleet.sites.put("worth", slot, math.nan)
+            self._scheduler.sites.put("worth", slot, math.nan)
             page.standing = replace(page.standing, on_trial=False)
             self._collected.add(site_id)
         if kept.weight is not None:
             page.relevance = kept.weight
-            self._fleet.weigh(slot, kept.weight)
+            self._scheduler.weigh(slot, kept.weight)
 
     def forget(self, site_id: int) -> None:
         """The site is gone, or no longer what it was."""

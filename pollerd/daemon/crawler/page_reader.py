@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from pollerd.crawling.pages.reading import Reading, read, recipe_of
+from pollerd.crawling.pages.reading import PageReading, read, recipe_of
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.state.faults import Faults
 from pollerd.model import Detection, Outcome
-from pollerd.storage import SiteMemory
+from pollerd.storage import SiteContext
 
 _HERE_BYTES = 32 * 1024
 """A page of this size is read in about 3 ms."""
 
 
-class Reader:
+class PageReader:
     """Reads pages of sites that are the robot's, and keeps their redirects within the topic's domains."""
 
     def __init__(
-        self, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], workshop: Workshop, faults: Faults
+        self, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], worker_pool: WorkerPool, faults: Faults
     ) -> None:
         """`sites`: id of each site that is read -> whether it is the robot's own, so that it stays within bounds.
 
         `unread`: ids of those of which a whole page is wanted, whether or not it is news; they are taken out.
         """
         self._topic, self._recipe, self._sites = topic, recipe_of(topic), sites
-        self._unread, self._workshop, self._faults = unread, workshop, faults
+        self._unread, self._worker_pool, self._faults = unread, worker_pool, faults
 
     def wants_whole(self, site_id: int) -> bool:
         """Whether the site was polled before the robot came, and is to be asked for its whole page once."""
@@ -42,7 +42,7 @@ class Reader:
 
         return within
 
-    async def read(self, memory: SiteMemory, outcome: Outcome, detection: Detection | None) -> Reading | None:
+    async def read(self, memory: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
         """What a new body shows; None where the site is not the robot's, nothing is new, or reading raised."""
         if memory.site_id not in self._sites or outcome.body is None or detection is None:
             return None
@@ -53,7 +53,7 @@ class Reader:
         media = detection.baseline.media
         try:
             if len(outcome.body) > _HERE_BYTES:
-                return await self._workshop.do(read, self._recipe, url, outcome, media, detection.content)
+                return await self._worker_pool.do(read, self._recipe, url, outcome, media, detection.content)
             return read(self._recipe, url, outcome, media, detection.content)
         except Exception as error:  # noqa: BLE001
             self._faults.report(memory, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pollerd.crawling.pages.reading import Reading
+from pollerd.crawling.pages.reading import PageReading
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.model import OutcomeKind, PageState
 from pollerd.storage import PageRecord, PollRecord
@@ -26,7 +26,7 @@ _AT_ONCE = {
 }
 
 
-class PageStanding(Struct, frozen=True, gc=False):
+class PageStatus(Struct, frozen=True, gc=False):
     """How the page stood: its site's, on trial or not, the robot's own or the user's."""
 
     page_id: int
@@ -35,7 +35,7 @@ class PageStanding(Struct, frozen=True, gc=False):
     own: bool
 
 
-class Verdict(Struct, frozen=True, gc=False):
+class PageTransition(Struct, frozen=True, gc=False):
     """Where the page stands now, and where it is to be found instead, if it is known by another URL."""
 
     state: PageState
@@ -43,38 +43,40 @@ class Verdict(Struct, frozen=True, gc=False):
     instead: str | None = None
 
 
-def verdict(before: PageStanding, record: PollRecord, reading: Reading | None, topic: TopicSettings) -> Verdict | None:
+def verdict(
+    before: PageStatus, record: PollRecord, reading: PageReading | None, topic: TopicSettings
+) -> PageTransition | None:
     """What the poll means for the page; None: nothing."""
     if reading is not None:
         return _of_reading(before, record, reading, topic)
     kind = record.poll.outcome
     if before.on_trial:
         if kind in _AT_ONCE or kind.informative or record.failures >= TRIES:
-            return Verdict(PageState.REJECTED, _AT_ONCE.get(kind, kind.value))
+            return PageTransition(PageState.REJECTED, _AT_ONCE.get(kind, kind.value))
         return None
     if before.own and (kind is OutcomeKind.GONE or (kind is OutcomeKind.NOT_FOUND and record.failures >= MISSING)):
-        return Verdict(PageState.GONE, _AT_ONCE[kind])
+        return PageTransition(PageState.GONE, _AT_ONCE[kind])
     return None
 
 
-def _of_reading(before: PageStanding, record: PollRecord, reading: Reading, topic: TopicSettings) -> Verdict:
+def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, topic: TopicSettings) -> PageTransition:
     if not before.own:
-        return Verdict(PageState.COLLECTED)
+        return PageTransition(PageState.COLLECTED)
     moved = record.memory.redirect_url
     if moved is not None and (before.on_trial or record.memory.redirect_count >= MOVED):
-        return Verdict(PageState.REJECTED, "moved", moved)
+        return PageTransition(PageState.REJECTED, "moved", moved)
     if reading.canonical is not None:
-        return Verdict(PageState.REJECTED, "has another canonical URL", reading.canonical)
+        return PageTransition(PageState.REJECTED, "has another canonical URL", reading.canonical)
     if reading.listing:
-        return Verdict(PageState.REJECTED, "a list of pages")
+        return PageTransition(PageState.REJECTED, "a list of pages")
     if reading.noindex:
-        return Verdict(PageState.REJECTED, "noindex")
+        return PageTransition(PageState.REJECTED, "noindex")
     if reading.relevance < (topic.relevance_min if before.on_trial else topic.relevance_kept):
-        return Verdict(PageState.REJECTED, "irrelevant")
-    return Verdict(PageState.COLLECTED)
+        return PageTransition(PageState.REJECTED, "irrelevant")
+    return PageTransition(PageState.COLLECTED)
 
 
-def page_record(before: PageStanding, found: Verdict, reading: Reading | None) -> PageRecord:
+def page_record(before: PageStatus, found: PageTransition, reading: PageReading | None) -> PageRecord:
     """The verdict as it is kept, without the links."""
     ended = before.own and found.state is not PageState.COLLECTED
     taken = before.own and found.state is PageState.COLLECTED and reading is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import PageState
 from pollerd.storage import CollectionStatus, Store
 
@@ -36,11 +36,11 @@ class CollectionView:
     """Expected share of the collection's relevance whose copy is current, equation (1) of [C]; None: no belief."""
 
 
-class CollectionOutlook:
+class CollectionReporter:
     """Looks at the collection."""
 
-    def __init__(self, store: Store, fleet: Fleet, clock: Callable[[], float]) -> None:
-        self._store, self._fleet, self._clock = store, fleet, clock
+    def __init__(self, store: Store, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
+        self._store, self._scheduler, self._clock = store, scheduler, clock
 
     async def view(self) -> CollectionView | None:
         """The collection as it stands; None where there never was one.
@@ -68,11 +68,11 @@ class CollectionOutlook:
 
     def _unchanged(self, site_ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """Chance of each site to be as it was last seen, [k]; nan where nothing is believed, or it is not known."""
-        sites, chance = self._fleet.sites, np.full(len(site_ids), np.nan)
+        sites, chance = self._scheduler.sites, np.full(len(site_ids), np.nan)
         slots = sites.slots_of(site_ids)
         known = slots[slots >= 0]
         elapsed = sites.elapsed(self._clock())[known]
-        chance[slots >= 0] = 1.0 - self._fleet.allocator.change_probability(known, elapsed)
+        chance[slots >= 0] = 1.0 - self._scheduler.allocator.change_probability(known, elapsed)
         return chance
 
 

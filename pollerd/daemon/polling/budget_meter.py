@@ -10,7 +10,7 @@ from collections.abc import Iterator
 _WINDOW_SECONDS = 60
 
 
-class Meter:
+class BudgetMeter:
     """Counts the cost of started polls by second, on the monotonic clock."""
 
     def __init__(self) -> None:

@@ -12,24 +12,24 @@ import numpy as np
 import structlog
 
 from pollerd.crawling.control.concurrency import pause_s
-from pollerd.daemon.crawler.concurrency import Pace
+from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
 from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.budget_meter import Meter
-from pollerd.daemon.polling.outage_filter import Intake
+from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.polling.outage_filter import OutageFilter
 from pollerd.daemon.polling.poller import Poller
 from pollerd.daemon.polling.robots_txt import RobotsKeeper, most_pending
 from pollerd.daemon.polling.write_pacer import WritePacer
 from pollerd.daemon.process.loop_lag import LagWatch
 from pollerd.daemon.state.faults import Faults
-from pollerd.daemon.state.poll_result import Finding
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings
-from pollerd.daemon.state.site_cache import Memories
+from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.daemon.state.storage_health import StorageHealth
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import PROBE_SECONDS, Chooser, next_due
-from pollerd.storage import SiteMemory
+from pollerd.storage import SiteContext
 from pollerd.telemetry import Instruments
 
 _LONGEST_SLEEP_SECONDS = 10.0
@@ -55,20 +55,20 @@ class Dispatcher:
 
     def __init__(
         self,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         gate: BudgetGate,
         poller: Poller,
         robots: RobotsKeeper,
-        intake: Intake,
+        outage_filter: OutageFilter,
         health: StorageHealth,
-        memories: Memories,
-        meter: Meter,
+        memories: SiteCache,
+        meter: BudgetMeter,
         faults: Faults,
         settings: DaemonSettings,
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
-        pace: Pace | None = None,
+        pace: ConcurrencyLimiter | None = None,
         *,
         pacer: WritePacer,
         lag: LagWatch,
@@ -78,11 +78,11 @@ class Dispatcher:
         `pace`: decides how many polls are under way at once, within the most allowed; None: nobody does.
         """
         self._pace, self._pacer, self._lag = pace, pacer, lag
-        self._fleet, self._gate, self._poller, self._robots = fleet, gate, poller, robots
-        self._intake, self._health, self._memories, self._meter = intake, health, memories, meter
+        self._scheduler, self._gate, self._poller, self._robots = scheduler, gate, poller, robots
+        self._outage_filter, self._health, self._memories, self._meter = outage_filter, health, memories, meter
         self._faults, self._settings, self._instruments = faults, settings, instruments
         self._rng, self._clock = rng, clock
-        self._chooser = Chooser(fleet.sites, fleet.hosts, fleet.settings)
+        self._chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         instruments.inflight.set_function(lambda: len(self._tasks))
         self._asking: set[int] = set()
@@ -134,10 +134,10 @@ class Dispatcher:
         while True:
             self._turns_by = time.monotonic()
             self._wake.clear()
-            self._intake.review()
+            self._outage_filter.review()
             if not await self._may_poll():
                 continue
-            started = self._probe() if self._intake.offline else self._round()
+            started = self._probe() if self._outage_filter.offline else self._round()
             if await started:
                 idle = self._settings.tick_seconds
                 await self._rest(self._choose_again_at - time.monotonic())
@@ -200,12 +200,14 @@ class Dispatcher:
 
     def _due_in(self) -> float:
         """Seconds until something may be polled, or is to be reviewed, unless something happens before."""
-        wait = min(self._again_in, self._intake.review_in)
+        wait = min(self._again_in, self._outage_filter.review_in)
         if wait <= self._settings.tick_seconds:
             return wait
         began = time.perf_counter()
-        settings = self._fleet.settings
-        wait = min(wait, next_due(self._fleet.sites, self._fleet.hosts, self._clock(), settings.min_interval_seconds))
+        settings = self._scheduler.settings
+        wait = min(
+            wait, next_due(self._scheduler.sites, self._scheduler.hosts, self._clock(), settings.min_interval_seconds)
+        )
         self._rested_at += (time.perf_counter() - began) * (1 / _CHOOSING_SHARE - 1)
         return wait
 
@@ -222,8 +224,8 @@ class Dispatcher:
 
     def _free(self, host: int) -> None:
         """A request to the host is over: where nothing could be asked meanwhile, and it may be, it is chosen anew."""
-        self._fleet.hosts.finish(host)
-        if self._idling and self._fleet.hosts.may_start(host, self._clock()):
+        self._scheduler.hosts.finish(host)
+        if self._idling and self._scheduler.hosts.may_start(host, self._clock()):
             self._wake.set()
 
     async def _round(self) -> bool:
@@ -232,7 +234,9 @@ class Dispatcher:
         self._lag.mark()
         k = max(1, self._ahead(), int(self._gate.budget * self._tick))
         room = most_pending(self._gate.budget) - len(self._asking)
-        choice = self._chooser.choose(self._fleet.allocator, self._clock(), k, self._fleet.uniform_period(), room)
+        choice = self._chooser.choose(
+            self._scheduler.allocator, self._clock(), k, self._scheduler.uniform_period(), room
+        )
         took = time.perf_counter() - began
         self._instruments.tick.observe(took)
         self._tick = min(max(self._settings.tick_seconds, took / _CHOOSING_SHARE), _TICK_CAP_SECONDS)
@@ -251,19 +255,19 @@ class Dispatcher:
 
         True at once where we are.
         """
-        if await self._come(self._intake.online, PROBE_SECONDS):
+        if await self._come(self._outage_filter.online, PROBE_SECONDS):
             return True
         mask = self._chooser.eligible(self._clock(), 0.0)
-        slots = np.flatnonzero(mask & np.isfinite(self._fleet.sites.last_seen[: self._fleet.sites.size]))
+        slots = np.flatnonzero(mask & np.isfinite(self._scheduler.sites.last_seen[: self._scheduler.sites.size]))
         slots = slots if len(slots) else np.flatnonzero(mask)
         if not len(slots):
             return False
         slot = int(self._rng.choice(slots))
-        unasked = self._fleet.hosts.robots_wanted(self._clock())[self._fleet.sites.host[slot]]
-        return await self._start([], [slot]) if unasked else await self._start([slot], [])
+        ask_robots = self._scheduler.hosts.robots_wanted(self._clock())[self._scheduler.sites.host[slot]]
+        return await self._start([], [slot]) if ask_robots else await self._start([slot], [])
 
     async def _start(self, polls: Sequence[int], robots: Sequence[int]) -> bool:
-        sites = self._fleet.sites
+        sites = self._scheduler.sites
         chosen = [*polls, *robots]
         if not chosen:
             return False
@@ -279,7 +283,7 @@ class Dispatcher:
                 self._start_robots(slot, memories)
             for slot in polls:
                 await self._start_poll(slot, memories)
-                if self._wake.is_set() or self._intake.offline or not self._health.takes_commits.is_set():
+                if self._wake.is_set() or self._outage_filter.offline or not self._health.takes_commits.is_set():
                     break
         except DatabaseUnavailableError as error:
             self._health.failed("reads", str(error))
@@ -292,64 +296,66 @@ class Dispatcher:
 
     def _unreserve(self, ids: dict[int, int]) -> None:
         for slot, site_id in ids.items():
-            if self._fleet.sites.site_id[slot] == site_id:
-                self._fleet.sites.in_flight[slot] = False
-                self._fleet.sites.touch([slot])
+            if self._scheduler.sites.site_id[slot] == site_id:
+                self._scheduler.sites.in_flight[slot] = False
+                self._scheduler.sites.touch([slot])
         if self._idling:  # when the next is due was worked out as if these were going to be polled
             self._wake.set()
 
-    def _set_aside_unusable(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
+    def _set_aside_unusable(self, slot: int, memories: Mapping[int, SiteContext]) -> None:
         """Sites whose row in the database is damaged are not polled."""
         site_id = self._chosen.get(slot)
         memory = None if site_id is None else memories.get(site_id)
         if memory is None:
             return
-        reason = memory.fault or self._fleet.unusable.get(memory.site_id)
+        reason = memory.fault or self._scheduler.unusable.get(memory.site_id)
         if reason:
             del self._chosen[slot]
-            self._intake.put(self._faults.unusable(slot, memory, reason))
+            self._outage_filter.put(self._faults.unusable(slot, memory, reason))
 
     def _still_on(self, slot: int) -> bool:
         """Whether the chosen site is to be polled after all: not gone, moved or paused meanwhile."""
-        return slot in self._chosen and not self._fleet.sites.paused[slot]
+        return slot in self._chosen and not self._scheduler.sites.paused[slot]
 
-    async def _start_poll(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
+    async def _start_poll(self, slot: int, memories: Mapping[int, SiteContext]) -> None:
         if not self._still_on(slot):
             return
         memory = memories.get(self._chosen[slot])
         if memory is None:
             return
-        host = int(self._fleet.sites.host[slot])
+        host = int(self._scheduler.sites.host[slot])
         if not self._allowed(slot, host, memory):
             return
         await self._take_room()
-        cost = float(self._fleet.sites.cost[slot])
+        cost = float(self._scheduler.sites.cost[slot])
         await self._gate.acquire(cost)
-        outdated = memory.settings_changed_at != self._fleet.unasked.get(memory.site_id, memory.settings_changed_at)
+        outdated = memory.settings_changed_at != self._scheduler.settings_pending.get(
+            memory.site_id, memory.settings_changed_at
+        )
         now = self._clock()
-        if outdated or not self._still_on(slot) or not self._fleet.hosts.may_start(host, now):
+        if outdated or not self._still_on(slot) or not self._scheduler.hosts.may_start(host, now):
             self._room.release()
             return
         del self._chosen[slot]
-        self._fleet.hosts.start(host, now)
+        self._scheduler.hosts.start(host, now)
         self._meter.note_start(cost)
         if self._pace is not None:
             self._pace.started()
         self._spawn(slot, self._poll(slot, host, memory), f"poll-{memory.site_id}")
 
-    def _allowed(self, slot: int, host: int, memory: SiteMemory) -> bool:
+    def _allowed(self, slot: int, host: int, memory: SiteContext) -> bool:
         """Whether robots.txt lets us poll the site now; where it forbids that, this is the site's finding.
 
         Where it takes long to tell, it is found out beside the loop, and the site is chosen anew.
         """
         try:
-            allowed = self._fleet.hosts.allows(host, memory.url)
+            allowed = self._scheduler.hosts.allows(host, memory.url)
             finding = None if allowed is not False else _denied(slot, memory, self._clock())
         except Exception as error:  # noqa: BLE001
             allowed, finding = False, self._faults.set_aside(slot, memory, error)
         if finding is not None:
             del self._chosen[slot]
-            self._intake.put(finding)
+            self._outage_filter.put(finding)
         elif allowed is None and self._claim(host):
             del self._chosen[slot]
             self._spawn(slot, self._look_up(slot, host, memory), f"rules-{memory.site_id}")
@@ -357,22 +363,22 @@ class Dispatcher:
 
     def _claim(self, host: int) -> bool:
         """Takes the host, for what is done before a poll of it; False where another's redirect came first."""
-        free = self._fleet.hosts.may_start(host, self._clock())
+        free = self._scheduler.hosts.may_start(host, self._clock())
         if free:
-            self._fleet.hosts.busy[host] = True
+            self._scheduler.hosts.busy[host] = True
         return free
 
-    def _start_robots(self, slot: int, memories: Mapping[int, SiteMemory]) -> None:
+    def _start_robots(self, slot: int, memories: Mapping[int, SiteContext]) -> None:
         if not self._still_on(slot) or self._chosen[slot] not in memories:
             return
-        host = int(self._fleet.sites.host[slot])
+        host = int(self._scheduler.sites.host[slot])
         if not self._claim(host):
             return
         memory = memories[self._chosen.pop(slot)]
         self._asking.add(slot)
         self._spawn(slot, self._ask_robots(slot, host, memory), f"robots-{memory.site_id}")
 
-    async def _poll(self, slot: int, host: int, memory: SiteMemory) -> None:
+    async def _poll(self, slot: int, host: int, memory: SiteContext) -> None:
         finding = None
         try:
             finding = await self._poller.poll(slot, memory)
@@ -383,16 +389,16 @@ class Dispatcher:
                 self._unreserve({slot: memory.site_id})
         if self._pace is not None:
             self._let_rest(host, finding.outcome.duration)
-        self._intake.put(finding)
+        self._outage_filter.put(finding)
 
     def _let_rest(self, host: int, latency: float) -> None:
         """A host that answers more slowly than it is asked is left alone for as long as its answer took."""
-        if latency > self._fleet.hosts.interval_of(host):
-            self._fleet.hosts.rest(host, self._clock() + pause_s(0.0, latency))
+        if latency > self._scheduler.hosts.interval_of(host):
+            self._scheduler.hosts.rest(host, self._clock() + pause_s(0.0, latency))
 
-    async def _ask_robots(self, slot: int, host: int, memory: SiteMemory) -> None:
+    async def _ask_robots(self, slot: int, host: int, memory: SiteContext) -> None:
         outcome: Outcome | None = None
-        aside: Finding | None = None
+        aside: PollResult | None = None
         try:
             outcome = await self._robots.ask(host, memory.url, memory.access.proxy)
         except Exception as error:  # noqa: BLE001
@@ -403,18 +409,18 @@ class Dispatcher:
             if outcome is None and aside is None:
                 self._unreserve({slot: memory.site_id})
         if aside is not None:
-            self._intake.put(aside)
+            self._outage_filter.put(aside)
         if outcome is None:
             return
-        if self._fleet.hosts.robots_at[host] == -np.inf:
-            self._intake.put(Finding(slot, memory, outcome))
+        if self._scheduler.hosts.robots_at[host] == -np.inf:
+            self._outage_filter.put(PollResult(slot, memory, outcome))
             return
         if not outcome.kind.link_suspect:
-            self._intake.answered()
+            self._outage_filter.answered()
         self._unreserve({slot: memory.site_id})
 
-    async def _look_up(self, slot: int, host: int, memory: SiteMemory) -> None:
-        aside: Finding | None = None
+    async def _look_up(self, slot: int, host: int, memory: SiteContext) -> None:
+        aside: PollResult | None = None
         try:
             await self._robots.allows(host, memory.url)
         except Exception as error:  # noqa: BLE001
@@ -424,7 +430,7 @@ class Dispatcher:
             if aside is None:
                 self._unreserve({slot: memory.site_id})
         if aside is not None:
-            self._intake.put(aside)
+            self._outage_filter.put(aside)
 
     def _spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
@@ -445,6 +451,6 @@ class Dispatcher:
             self.failed.set_exception(fault)
 
 
-def _denied(slot: int, memory: SiteMemory, now: float) -> Finding:
+def _denied(slot: int, memory: SiteContext, now: float) -> PollResult:
     outcome = Outcome(OutcomeKind.DENIED, started_at=now, duration=0.0, detail="robots.txt of the host denies it")
-    return Finding(slot, memory, outcome, asked=False)
+    return PollResult(slot, memory, outcome, asked=False)

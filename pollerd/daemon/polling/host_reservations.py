@@ -12,7 +12,7 @@ WAIT_SECONDS = 5.0
 _RETRY_SECONDS = 0.05
 
 
-class Turns:
+class HostReservations:
     """The hosts that an errand holds: its own, and those it has been redirected to."""
 
     __slots__ = ("_clock", "_held", "_hosts", "_own")

@@ -9,21 +9,21 @@ import time
 import structlog
 
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.poll_result import Finding
-from pollerd.daemon.state.scheduler_state import Fleet
-from pollerd.scheduling import LinkState, LinkWatch, hosts_that_must_fail
+from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.scheduling import LinkState, OutageDetector, hosts_that_must_fail
 from pollerd.telemetry import Instruments
 
 PATIENCE_SECONDS = 300.0
 """A failure that no other host has shed light on for so long counts."""
 
 
-class Intake:
+class OutageFilter:
     """Passes findings on to the journal; holds back failures that may be our own link's."""
 
-    def __init__(self, fleet: Fleet, journal: Journal, instruments: Instruments) -> None:
-        self._fleet, self._journal, self._instruments = fleet, journal, instruments
-        self._watch: LinkWatch[Finding] = LinkWatch()
+    def __init__(self, scheduler: SchedulerState, journal: Journal, instruments: Instruments) -> None:
+        self._scheduler, self._journal, self._instruments = scheduler, journal, instruments
+        self._watch: OutageDetector[PollResult] = OutageDetector()
         self._held_since = 0.0
         self.online = asyncio.Event()
         """Cleared while our own link seems down."""
@@ -35,7 +35,7 @@ class Intake:
         """Whether our own link seems down."""
         return not self.online.is_set()
 
-    def put(self, finding: Finding) -> None:
+    def put(self, finding: PollResult) -> None:
         """Takes a finished poll."""
         if not finding.asked:
             self._journal.put(finding)
@@ -58,7 +58,7 @@ class Intake:
         """Seconds until `review` has something to do, below 0 where that is overdue; inf: nothing is held back."""
         if not self._watch.holding:
             return math.inf
-        slow = 2 * hosts_that_must_fail(self._fleet.hosts.size) / self._fleet.budget
+        slow = 2 * hosts_that_must_fail(self._scheduler.hosts.size) / self._scheduler.budget
         return self._held_since + max(PATIENCE_SECONDS, slow) - time.monotonic()
 
     def review(self) -> None:
@@ -83,12 +83,12 @@ class Intake:
             self._instruments.offline.set(0)
             self._log.info("online", polling="resumed")
 
-    def _failed(self, finding: Finding) -> None:
+    def _failed(self, finding: PollResult) -> None:
         was_offline = self.offline
         if not self._watch.holding:
             self._held_since = time.monotonic()
-        host = int(self._fleet.sites.host[finding.slot])
-        others = self._fleet.hosts_polled(finding.outcome.started_at + PATIENCE_SECONDS)
+        host = int(self._scheduler.sites.host[finding.slot])
+        others = self._scheduler.hosts_polled(finding.outcome.started_at + PATIENCE_SECONDS)
         counted, dropped = self._watch.failed(host, finding, others)
         for known in counted:
             self._journal.put(known)
@@ -100,8 +100,8 @@ class Intake:
             self._instruments.offline.set(1)
             self._log.warning("offline", hosts_failed=len(dropped), last=finding.outcome.detail, polling="probing")
 
-    def _release(self, finding: Finding) -> None:
-        sites, hosts = self._fleet.sites, self._fleet.hosts
+    def _release(self, finding: PollResult) -> None:
+        sites, hosts = self._scheduler.sites, self._scheduler.hosts
         if sites.site_id[finding.slot] == finding.site_id:
             sites.in_flight[finding.slot] = False
             sites.touch([finding.slot])

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, Turns
+from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.urls import host_of
 
 _UNSTORED_HOST = -1
 
 
-class Hops:
+class RedirectPolicy:
     """Answers, for one poll, whether a redirect may be followed now: to another host, or once more to one of its own.
 
     `put_off`: seconds until the host that could not be asked now may be; None: nothing was put off, so a refusal is
     that host's robots.txt.
     """
 
-    __slots__ = ("_clock", "_fleet", "_proxy", "_robots", "_turns", "_unknown_since", "put_off")
+    __slots__ = ("_clock", "_proxy", "_robots", "_scheduler", "_turns", "_unknown_since", "put_off")
 
     def __init__(
         self,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         robots: RobotsKeeper,
         own: int,
         unknown_since: float,
@@ -34,8 +34,8 @@ class Hops:
 
         `proxy`: the site's own, through which other hosts are asked, too.
         """
-        self._fleet, self._robots = fleet, robots
-        self._turns = Turns(fleet.hosts, own, clock)
+        self._scheduler, self._robots = scheduler, robots
+        self._turns = HostReservations(scheduler.hosts, own, clock)
         self._unknown_since, self._clock = unknown_since, clock
         self._proxy = proxy
         self.put_off: float | None = None
@@ -57,7 +57,7 @@ class Hops:
         self._turns.finish()
 
     def _slot(self, name: str) -> int:
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         slot = hosts.slot_of(name)
         if slot is None:
             slot = hosts.add(_UNSTORED_HOST, name)
@@ -65,7 +65,7 @@ class Hops:
         return slot
 
     async def _turn(self, host: int, url: str) -> bool:
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         deadline = self._clock() + WAIT_SECONDS
         while True:
             if not await self._turns.wait(host, deadline):
@@ -83,8 +83,8 @@ class Hops:
         return True
 
     async def _ask(self, host: int, url: str) -> None:
-        self._fleet.hosts.busy[host] = True
+        self._scheduler.hosts.busy[host] = True
         try:
             await self._robots.ask(host, url, self._proxy)
         finally:  # also where the poll's time ran out before its turn came
-            self._fleet.hosts.finish(host)
+            self._scheduler.hosts.finish(host)

@@ -10,15 +10,15 @@ import numpy as np
 import structlog
 
 from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, Turns
-from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
+from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.scheduler_state import USER_AGENT_TOKEN, Fleet
+from pollerd.daemon.state.scheduler_state import USER_AGENT_TOKEN, SchedulerState
 from pollerd.daemon.state.settings import BUDGET_MIN
 from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import RobotsText, backoff_seconds, lengthened, rules_allow, rules_delay
-from pollerd.storage import HostRobots
+from pollerd.storage import StoredRobots
 from pollerd.telemetry import Instruments
 from pollerd.urls import host_of, robots_url
 
@@ -47,17 +47,17 @@ class RobotsKeeper:
 
     def __init__(
         self,
-        fleet: Fleet,
+        scheduler: SchedulerState,
         fetcher: Fetcher,
         journal: Journal,
-        workshop: Workshop,
+        worker_pool: WorkerPool,
         instruments: Instruments,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._fleet, self._fetcher, self._journal, self._workshop = fleet, fetcher, journal, workshop
+        self._scheduler, self._fetcher, self._journal, self._worker_pool = scheduler, fetcher, journal, worker_pool
         self._instruments, self._rng, self._clock = instruments, rng, clock
-        self._gate = BudgetGate(robots_allowance(fleet.budget))
+        self._gate = BudgetGate(robots_allowance(scheduler.budget))
         self._turn = asyncio.Lock()
         self._log = structlog.get_logger("pollerd.robots")
 
@@ -74,10 +74,10 @@ class RobotsKeeper:
         """
         async with self._turn:
             await self._gate.acquire()
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         started_at = self._clock()
         hosts.start(host, started_at)
-        turns = Turns(hosts, host, self._clock)
+        turns = HostReservations(hosts, host, self._clock)
         try:
             response = await self._fetcher.fetch_robots(robots_url(page_url), proxy, partial(self._in_turn, turns))
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
@@ -89,15 +89,15 @@ class RobotsKeeper:
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
-    async def _in_turn(self, turns: Turns, url: str) -> bool:
+    async def _in_turn(self, turns: HostReservations, url: str) -> bool:
         """Waits for the turn of the host that a robots.txt is redirected to; False where that is paused by hand.
 
         Where the turn does not come soon it is asked all the same: without its rules nothing of a host may be.
         """
-        host = self._fleet.hosts.slot_of(host_of(url))
+        host = self._scheduler.hosts.slot_of(host_of(url))
         if host is None:
             return True
-        if self._fleet.hosts.held_until[host] > self._clock():
+        if self._scheduler.hosts.held_until[host] > self._clock():
             return False
         if turns.holds(host):
             await turns.spacing(host)
@@ -110,29 +110,29 @@ class RobotsKeeper:
 
         Long ones are asked in another process, which may take a second: parsing and matching keep the interpreter.
         """
-        hosts = self._fleet.hosts
+        hosts = self._scheduler.hosts
         while (answer := hosts.allows(host, url)) is None:
             text = hosts.robots_text(host)
             if text is not None:
-                hosts.note_answer(text, url, await self._workshop.do(rules_allow, text, url))
+                hosts.note_answer(text, url, await self._worker_pool.do(rules_allow, text, url))
         return answer
 
     async def _delay(self, text: RobotsText) -> float:
-        delay = self._fleet.hosts.delay_in(text)
-        return await self._workshop.do(rules_delay, text) if delay is None else delay
+        delay = self._scheduler.hosts.delay_in(text)
+        return await self._worker_pool.do(rules_delay, text) if delay is None else delay
 
     def _take(self, host: int, response: RobotsResponse, text: RobotsText | None, delay: float) -> None:
-        hosts, now = self._fleet.hosts, self._clock()
+        hosts, now = self._scheduler.hosts, self._clock()
         if response.kind == "unreachable":
-            cap = min(self._fleet.settings.backoff_cap_seconds, _RETRY_CAP_SECONDS)
+            cap = min(self._scheduler.settings.backoff_cap_seconds, _RETRY_CAP_SECONDS)
             failures = int(hosts.robots_failures[host]) + 1
-            own = backoff_seconds(failures, self._fleet.settings.backoff_base_seconds, cap, self._rng)
-            wait = lengthened(own, response.retry_after, self._fleet.settings.backoff_cap_seconds)
+            own = backoff_seconds(failures, self._scheduler.settings.backoff_base_seconds, cap, self._rng)
+            wait = lengthened(own, response.retry_after, self._scheduler.settings.backoff_cap_seconds)
             hosts.robots_unreachable(host, now + wait)
             self._log.info("robots_unreachable", host=hosts.names[host], reason=response.detail)
             return
         hosts.set_rules(host, text, now, delay)
-        kept = HostRobots(response.kind, now, response.body, response.detail, delay or None)
+        kept = StoredRobots(response.kind, now, response.body, response.detail, delay or None)
         if hosts.host_id[host] >= 0:
             self._journal.put_robots(host, kept)
 

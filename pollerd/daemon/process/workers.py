@@ -26,7 +26,7 @@ _PATIENCE_SECONDS = 60.0
 _WORKERS_MAX = 4
 
 
-class Workshop:
+class WorkerPool:
     """Does work elsewhere. Processes are started when they are first needed, and end with `close` or with ours."""
 
     def __init__(self, workers: int | None = None) -> None:

@@ -10,7 +10,7 @@ from pollerd.daemon.state.views import CalibrationView, DecileView
 from pollerd.telemetry import DECILES, Instruments
 
 
-class Calibration:
+class CalibrationSums:
     """Sums over the polls since the allocator took over; the metrics go on counting over a change of it.
 
     `polls`, `predicted` and `found` float64[10], by decile: how many polls, the sum of their predicted probabilities,

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.model import OutcomeKind
 from pollerd.scheduling import SchedulingSettings, SiteTable
 
 _NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
-def free_to_wait(finding: Finding, sites: SiteTable, settings: SchedulingSettings) -> float:
+def free_to_wait(finding: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
     """Seconds for which nobody misses what the finding says, 0 where somebody may.
 
     Its site, which stays in flight until the commit, could not be polled earlier anyway, by its min_interval; the poll

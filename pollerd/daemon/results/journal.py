@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import structlog
 
-from pollerd.daemon.results.processor import Bookkeeper, Entry
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.results.processor import PreparedBatch, ResultProcessor
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS, StorageHealth
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaError
-from pollerd.storage import Batch, HostRobots, PollRecord, Store
+from pollerd.storage import Batch, PollRecord, Store, StoredRobots
 from pollerd.telemetry import Instruments
 
 _SHARED_STATE_SECONDS = 30.0
@@ -43,16 +43,16 @@ class Journal:
 
     def __init__(
         self,
-        bookkeeper: Bookkeeper,
+        processor: ResultProcessor,
         store: Store,
         health: StorageHealth,
         settings: DaemonSettings,
         instruments: Instruments,
     ) -> None:
-        self._bookkeeper, self._store, self._health = bookkeeper, store, health
+        self._bookkeeper, self._store, self._health = processor, store, health
         self._settings, self._instruments = settings, instruments
-        self._findings: list[Finding] = []
-        self._robots: dict[int, HostRobots] = {}
+        self._findings: list[PollResult] = []
+        self._robots: dict[int, StoredRobots] = {}
         self._moved: set[int] = set()
         """Sites that got another URL while the present batch is on its way."""
         self._due = asyncio.Event()
@@ -63,7 +63,7 @@ class Journal:
         self._first_at = self._shared_at = -math.inf
         self._log = structlog.get_logger("pollerd.journal")
 
-    def put(self, finding: Finding) -> None:
+    def put(self, finding: PollResult) -> None:
         """Takes a finding; its site stays in flight until it is committed."""
         if not self._findings:
             self._first_at = time.monotonic()
@@ -82,7 +82,7 @@ class Journal:
         self._findings = [finding for finding in self._findings if finding.site_id != site_id]
         self._moved.add(site_id)
 
-    def put_robots(self, host: int, robots: HostRobots) -> None:
+    def put_robots(self, host: int, robots: StoredRobots) -> None:
         """Takes what the robots.txt of the host slot came to."""
         self._robots[host] = robots
         self._flush_within(self._settings.flush_seconds)
@@ -151,15 +151,15 @@ class Journal:
         """Commits when the database answers; site -> its new content."""
         return dict((await self._retry(lambda: self._store.commit(batch))).content_ids)
 
-    async def _commit_singly(self, entry: Entry, batch: Batch) -> tuple[Entry, dict[int, int]]:
+    async def _commit_singly(self, entry: PreparedBatch, batch: Batch) -> tuple[PreparedBatch, dict[int, int]]:
         """Each poll by itself; a site whose poll is refused is set aside.
 
         A refusal that no site is to blame for hits what comes last, too, and is raised.
         """
         content_ids: dict[int, int] = {}
-        alone = Entry((), ())
+        alone = PreparedBatch((), ())
         for finding, record in zip(entry.findings, entry.records, strict=True):
-            kept = Entry((finding,), (record,))
+            kept = PreparedBatch((finding,), (record,))
             try:
                 content_ids.update(await self._commit(_part(batch, kept.records)))
             except (DatabaseInUseError, SchemaError):
@@ -167,7 +167,7 @@ class Journal:
             except Exception as error:  # noqa: BLE001
                 kept = self._bookkeeper.set_aside(finding, error)
                 await self._commit_if_possible(_part(batch, kept.records))
-            alone = Entry(alone.findings + kept.findings, alone.records + kept.records, entry.explored)
+            alone = PreparedBatch(alone.findings + kept.findings, alone.records + kept.records, entry.explored)
         await self._commit(replace(batch, records=(), id=Batch().id))
         return alone, content_ids
 

@@ -9,11 +9,11 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.state.faults import Faults
-from pollerd.daemon.state.poll_result import Finding
-from pollerd.daemon.state.scheduler_state import Fleet
-from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_twins, outgrown, under_known_noise
+from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_twins, mask_is_stale, under_known_noise
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
@@ -27,20 +27,20 @@ _TRIED_MOST = 1024
 T = TypeVar("T")
 
 
-class Twins:
+class NoiseDetector:
     """Looks at changes that a twin found, and tells noise from news."""
 
     def __init__(
-        self, fleet: Fleet, store: Store, workshop: Workshop, faults: Faults, instruments: Instruments
+        self, scheduler: SchedulerState, store: Store, worker_pool: WorkerPool, faults: Faults, instruments: Instruments
     ) -> None:
-        self._fleet, self._store, self._workshop = fleet, store, workshop
+        self._scheduler, self._store, self._worker_pool = scheduler, store, worker_pool
         self._faults, self._instruments = faults, instruments
         self._shared: deque[tuple[int, bytes]] = deque(maxlen=_SHARED_MASKS)
         """Hosts, and masks learned there lately: pages made by one program, or one host, have the same noise."""
         self._tried: dict[int, tuple[bytes, ...]] = {}
         """Site id -> which of them were tried there, so that each is tried once."""
 
-    async def judged(self, finding: Finding, first: bytes | None) -> Finding:
+    async def judged(self, finding: PollResult, first: bytes | None) -> PollResult:
         """The finding of a change as it is once noise is known; as it was, where it is of no twin.
 
         `first` is the content of the poll before, None where it is not kept. The mask that the twins teach stands in
@@ -66,10 +66,12 @@ class Twins:
 
     async def _look_at_structure(self, slot: int, content: bytes, mask: bytes) -> None:
         """Where the page was rebuilt its mask is to be learned anew: a twin is asked for."""
-        if await self._do(len(content), outgrown, content, mask):
-            self._fleet.sites.suspect(slot)
+        if await self._do(len(content), mask_is_stale, content, mask):
+            self._scheduler.sites.suspect(slot)
 
-    async def _learned(self, finding: Finding, detection: Detection, first: bytes, second: bytes) -> Detection | None:
+    async def _learned(
+        self, finding: PollResult, detection: Detection, first: bytes, second: bytes
+    ) -> Detection | None:
         """The detection under the mask that the twins teach; None where they teach nothing."""
         memory = finding.memory
         earlier = await self._store.load_content_before(memory.site_id, memory.content_id or 0)
@@ -84,7 +86,7 @@ class Twins:
         return _quiet(detection, baseline)
 
     async def _recognised(
-        self, finding: Finding, detection: Detection, first: bytes, second: bytes
+        self, finding: PollResult, detection: Detection, first: bytes, second: bytes
     ) -> Detection | None:
         """The detection of a site without a mask, where one learned at others lately explains its change.
 
@@ -103,7 +105,7 @@ class Twins:
         return _quiet(detection, baseline)
 
     def _to_try(self, site_id: int, slot: int) -> tuple[bytes, ...]:
-        sites, here = self._fleet.sites, np.array([slot])
+        sites, here = self._scheduler.sites, np.array([slot])
         if not self._shared or not sites.changes_always(here, after=0)[0]:
             return ()
         if not sites.changes_always(here)[0]:
@@ -117,16 +119,16 @@ class Twins:
 
     def _share(self, slot: int, mask: bytes) -> None:
         """Others may have this noise, too."""
-        learned = (int(self._fleet.sites.host[slot]), mask)
+        learned = (int(self._scheduler.sites.host[slot]), mask)
         if learned not in self._shared:
             self._shared.append(learned)
 
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
         """Where it may take long, beside the loop."""
-        return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workshop.do(work, *arguments)
+        return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._worker_pool.do(work, *arguments)
 
-    def _is_twin(self, finding: Finding) -> bool:
-        sites, slot = self._fleet.sites, finding.slot
+    def _is_twin(self, finding: PollResult) -> bool:
+        sites, slot = self._scheduler.sites, finding.slot
         chosen_at = float(sites.twin_at[slot])
         prompt = finding.outcome.started_at - chosen_at <= _PROMPT_SECONDS
         return bool(sites.site_id[slot] == finding.site_id and chosen_at > sites.last_poll[slot] and prompt)

@@ -6,10 +6,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
-from pollerd.storage import ChangeDraft, PollRecord, SiteMemory
+from pollerd.storage import ChangeDraft, PollRecord, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
 REDIRECT_CONFIRMATIONS = 3
@@ -20,7 +20,7 @@ _REFUSALS = frozenset({429, 503})
 _HOST_THROTTLES = 3
 
 
-class Standing(Struct, frozen=True, gc=False):
+class SiteStatus(Struct, frozen=True, gc=False):
     """How a site and its host stood before the poll."""
 
     failures: int
@@ -28,7 +28,7 @@ class Standing(Struct, frozen=True, gc=False):
     host_throttles: int
 
 
-class Judgement(Struct, frozen=True, gc=False):
+class PollEffect(Struct, frozen=True, gc=False):
     """What follows from one poll: the record for storage, and what it means for the host.
 
     `host_pause_seconds`: leave the whole host alone for so long; None: no. `host_throttles`: throttled answers in a
@@ -41,8 +41,8 @@ class Judgement(Struct, frozen=True, gc=False):
 
 
 def judge(
-    finding: Finding, standing: Standing, summary: str, settings: SchedulingSettings, rng: np.random.Generator
-) -> Judgement:
+    finding: PollResult, standing: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
+) -> PollEffect:
     """Draws the conclusions of one poll. `summary` describes the change, where there is one."""
     outcome = finding.outcome
     kind = finding.detection.kind if finding.detection is not None else outcome.kind
@@ -63,7 +63,7 @@ def judge(
         change=_change(finding, kind, standing, summary),
         mask_changed=memory.baseline.mask != finding.memory.baseline.mask,
     )
-    return Judgement(record, pause, throttles)
+    return PollEffect(record, pause, throttles)
 
 
 def _verdict(
@@ -103,7 +103,7 @@ def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng:
     return lengthened(own, outcome.retry_after, cap)
 
 
-def _poll(finding: Finding, kind: OutcomeKind, standing: Standing) -> Poll:
+def _poll(finding: PollResult, kind: OutcomeKind, standing: SiteStatus) -> Poll:
     outcome, detection = finding.outcome, finding.detection
     evidence = detection.evidence if detection is not None else None
     seen = standing.last_seen_at
@@ -123,7 +123,7 @@ def _poll(finding: Finding, kind: OutcomeKind, standing: Standing) -> Poll:
     )
 
 
-def _memory(finding: Finding, kind: OutcomeKind) -> SiteMemory:
+def _memory(finding: PollResult, kind: OutcomeKind) -> SiteContext:
     before, outcome = finding.memory, finding.outcome
     if finding.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
@@ -152,7 +152,7 @@ def _permanent_target(outcome: Outcome) -> str | None:
     return target
 
 
-def _change(finding: Finding, kind: OutcomeKind, standing: Standing, summary: str) -> ChangeDraft | None:
+def _change(finding: PollResult, kind: OutcomeKind, standing: SiteStatus, summary: str) -> ChangeDraft | None:
     if kind is not OutcomeKind.CHANGED or finding.detection is None:
         return None
     media = finding.detection.baseline.media or Media.BINARY

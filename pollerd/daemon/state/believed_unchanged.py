@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.daemon.state.scheduler_state import Fleet
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.scheduling import LONGEST_TTL_SECONDS, Bounds, first_waits, waits
 
 AT_ONCE = 65_536
@@ -18,75 +18,75 @@ _SHARE = 0.05
 """Of the time, for looking at all sites of a long list."""
 
 
-def note_quiet(fleet: Fleet, slots: NDArray[np.int64]) -> None:
+def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     """Works out anew until when the slots int64[k] are left alone for what is believed of them, or what they say.
 
     A site that failed last is to be asked as soon as its backoff is over, whatever is believed: whether it is back.
     """
-    sites = fleet.sites
+    sites = scheduler.sites
     seen = sites.last_seen[slots]
     known = np.isfinite(seen) & (sites.failures[slots] == 0) & (sites.site_id[slots] >= 0)
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = np.maximum(_believed(fleet, some), told_waits(fleet, some))
+        wait = np.maximum(_believed(scheduler, some), told_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
     others = slots[sites.quiet_until[slots] != until]  # of millions never polled none is
     sites.put("quiet_until", slots, until)
     sites.touch(others)
 
 
-def _believed(fleet: Fleet, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+def _believed(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     """Seconds float64[k] in which a change of the slots is too unlikely."""
-    sites, settings = fleet.sites, fleet.settings
+    sites, settings = scheduler.sites, scheduler.settings
     own = sites.min_yield[slots]
     bounds = Bounds(
         min_yield=np.where(np.isnan(own), settings.min_yield, own),
-        longest=np.minimum(_longest(fleet, slots), settings.max_silence_seconds),
+        longest=np.minimum(_longest(scheduler, slots), settings.max_silence_seconds),
     )
-    return np.minimum(waits(fleet.allocator, slots, bounds), first_waits(sites.polls[slots]))
+    return np.minimum(waits(scheduler.allocator, slots, bounds), first_waits(sites.polls[slots]))
 
 
-def _longest(fleet: Fleet, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    own = fleet.sites.max_interval[slots]
-    return np.where(np.isnan(own), fleet.settings.max_interval_seconds, own)
+def _longest(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+    own = scheduler.sites.max_interval[slots]
+    return np.where(np.isnan(own), scheduler.settings.max_interval_seconds, own)
 
 
-def told_waits(fleet: Fleet, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+def told_waits(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     """Seconds float64[k] in which the slots say that they need not be asked again, where that is respected; else 0."""
-    told = np.where(_respected(fleet, slots), fleet.sites.told_ttl[slots], 0.0)
-    return np.minimum(told, _longest(fleet, slots))
+    told = np.where(_respected(scheduler, slots), scheduler.sites.told_ttl[slots], 0.0)
+    return np.minimum(told, _longest(scheduler, slots))
 
 
-def _respected(fleet: Fleet, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-    own = fleet.sites.respect_ttl[slots]
-    return np.where(np.isnan(own), fleet.settings.respect_ttl, own > 0)
+def _respected(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+    own = scheduler.sites.respect_ttl[slots]
+    return np.where(np.isnan(own), scheduler.settings.respect_ttl, own > 0)
 
 
-def note_told_ttl(fleet: Fleet, slots: NDArray[np.int64], told: NDArray[np.float64]) -> None:
+def note_told_ttl(scheduler: SchedulerState, slots: NDArray[np.int64], told: NDArray[np.float64]) -> None:
     """What the slots int64[k] say now, float64[k] s; kept of those only of which it is respected."""
     told = np.clip(np.nan_to_num(told), 0.0, LONGEST_TTL_SECONDS)
-    fleet.sites.put("told_ttl", slots, np.where(_respected(fleet, slots), told, 0.0))
+    scheduler.sites.put("told_ttl", slots, np.where(_respected(scheduler, slots), told, 0.0))
 
 
-async def note_all_quiet(fleet: Fleet) -> None:
+async def note_all_quiet(scheduler: SchedulerState) -> None:
     """`note_quiet` of all sites, a few at a time; of a long list so that polling goes on meanwhile."""
     loop = asyncio.get_running_loop()
-    hurry = fleet.sites.size <= AT_ONCE
+    hurry = scheduler.sites.size <= AT_ONCE
     at = 0
-    while at < fleet.sites.size:
+    while at < scheduler.sites.size:
         began = loop.time()
-        slots = np.arange(at, min(at + _PIECE, fleet.sites.size))
-        note_quiet(fleet, slots[fleet.sites.site_id[slots] >= 0])
+        slots = np.arange(at, min(at + _PIECE, scheduler.sites.size))
+        note_quiet(scheduler, slots[scheduler.sites.site_id[slots] >= 0])
         at += _PIECE
         await asyncio.sleep(0.0 if hurry else (loop.time() - began) * (1 / _SHARE - 1))
-    await fleet.fit_budget_by_and_by()
+    await scheduler.fit_budget_by_and_by()
 
 
-async def keep_quiet_known(fleet: Fleet, wake: Callable[[], None]) -> None:
+async def keep_quiet_known(scheduler: SchedulerState, wake: Callable[[], None]) -> None:
     """Looks at all sites whenever beliefs or intervals of all are others, and then calls `wake`. Until cancelled."""
     while True:
-        await fleet.believes_anew.wait()
-        fleet.believes_anew.clear()
-        await note_all_quiet(fleet)
+        await scheduler.believes_anew.wait()
+        scheduler.believes_anew.clear()
+        await note_all_quiet(scheduler)
         wake()

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import structlog
 
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import NO_ACCESS, Outcome, OutcomeKind
-from pollerd.storage import SiteMemory
+from pollerd.storage import SiteContext
 from pollerd.telemetry import Instruments
 
 SITES_IN_A_ROW = 20
@@ -32,7 +32,7 @@ class Faults:
         """Ids of the sites that raised since a page was last read well."""
         self._log = structlog.get_logger("pollerd.faults")
 
-    def set_aside(self, slot: int, memory: SiteMemory, error: Exception) -> Finding:
+    def set_aside(self, slot: int, memory: SiteContext, error: Exception) -> PollResult:
         """The finding of a site at which `error` was raised, to be committed in place of what it hit.
 
         Raises as `report`.
@@ -40,13 +40,13 @@ class Faults:
         self.report(memory, error)
         return self.unusable(slot, memory, reason(memory, error))
 
-    def unusable(self, slot: int, memory: SiteMemory, reason: str) -> Finding:
+    def unusable(self, slot: int, memory: SiteContext, reason: str) -> PollResult:
         """The finding of a site that cannot be polled as it stands in the database."""
         detail = f"set aside: {reason}"
         outcome = Outcome(OutcomeKind.UNDECODABLE, started_at=self._clock(), duration=0.0, detail=detail)
-        return Finding(slot, memory, outcome, asked=False)
+        return PollResult(slot, memory, outcome, asked=False)
 
-    def report(self, memory: SiteMemory, error: Exception) -> None:
+    def report(self, memory: SiteContext, error: Exception) -> None:
         """Says that something raised at the site; to be called where it is handled.
 
         Raises FaultEverywhereError, caused by `error`, at the twentieth site in a row; hands on one that is under way.
@@ -60,13 +60,13 @@ class Faults:
             sites = f"{len(self._in_a_row)} sites in a row"
             raise FaultEverywhereError(f"{sites} raised, the last: {reason(memory, error)}") from error
 
-    def passed(self, finding: Finding) -> None:
+    def passed(self, finding: PollResult) -> None:
         """Takes note of a poll that went well to the end, its commit: where it read its page, the row is broken."""
         if finding.detection is not None and finding.detection.kind.informative:
             self._in_a_row.clear()
 
 
-def reason(memory: SiteMemory, error: Exception) -> str:
+def reason(memory: SiteContext, error: Exception) -> str:
     """One line; without the error's words where the site has secrets, which may stand in them."""
     name = type(error).__name__
     words = " ".join(str(error).split()) if memory.access is NO_ACCESS else "(not shown)"

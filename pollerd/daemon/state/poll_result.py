@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pollerd.crawling.pages.reading import Reading
+from pollerd.crawling.pages.reading import PageReading
 from pollerd.model import Detection, Outcome
-from pollerd.storage import SiteMemory
+from pollerd.storage import SiteContext
 
 
-class Finding(Struct, frozen=True, gc=False):
+class PollResult(Struct, frozen=True, gc=False):
     """The answer to one poll of the site in `slot`.
 
     `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where
@@ -18,11 +18,11 @@ class Finding(Struct, frozen=True, gc=False):
     """
 
     slot: int
-    memory: SiteMemory
+    memory: SiteContext
     outcome: Outcome
     detection: Detection | None = None
     asked: bool = True
-    reading: Reading | None = None
+    reading: PageReading | None = None
 
     @property
     def site_id(self) -> int:

@@ -38,7 +38,7 @@ _RULES = {
 }
 
 
-def put_right(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
+def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
     """Puts the default in place of each setting that cannot be used; returns site id -> what is wrong with it."""
     found: dict[int, str] = {}
     for name, rule in _RULES.items():

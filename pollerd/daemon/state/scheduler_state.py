@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
-from pollerd.daemon.state.repair import put_right
+from pollerd.daemon.state.repair import replace_invalid_settings
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
 from pollerd.scheduling import (
-    Crowding,
+    AttainableRates,
+    HostLoad,
     HostTable,
     NoiseCap,
-    Reach,
     RobotsText,
     SchedulingSettings,
     SiteTable,
     reach,
     totals,
 )
-from pollerd.scheduling.standing import LONG
+from pollerd.scheduling.eligibility import LONG
 from pollerd.storage import HostRow, ScheduleRows
 
 USER_AGENT_TOKEN = "pollerd"
@@ -51,7 +51,7 @@ Event = Callable[[Allocator], None]
 """What happened to the allocator in charge, to be done to others alike."""
 
 
-class Fleet:
+class SchedulerState:
     """Everything the scheduler knows of the sites, in memory. One slot is one site in all three."""
 
     def __init__(self, settings: SchedulingSettings, allocator_name: str, allocator: Allocator) -> None:
@@ -59,12 +59,12 @@ class Fleet:
         self.budget = allocator.budget
         """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
         self._fitted_sites = 0
-        self._crowding: Crowding | None = None
+        self._crowding: HostLoad | None = None
         self._being_fitted = asyncio.Lock()
         self.listeners: list[Callable[[Event], None]] = []
         """Told of all that happens to the allocator in charge once the sites are loaded."""
         self.sites = SiteTable()
-        self.unasked: dict[int, float] = {}
+        self.settings_pending: dict[int, float] = {}
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
         one that starts while the change is being written goes by the old settings."""
         self.hosts = HostTable(settings)
@@ -100,10 +100,10 @@ class Fleet:
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
         self.look_again_at_blocked(slots)
-        self.unusable |= put_right(table, slots)
+        self.unusable |= replace_invalid_settings(table, slots)
         table.touch(slots)
         self.unusable |= faults
-        self.taking_in(slots)(self.allocator)
+        self.admit_command(slots)(self.allocator)
 
     def look_again_at_blocked(self, slots: NDArray[np.int64]) -> None:
         """Of the slots int64[k], those that were blocked may be polled now: the settings may be others than then.
@@ -114,7 +114,7 @@ class Fleet:
         self.sites.not_before[blocked] = 0.0
         self.sites.touch(blocked)
 
-    def taking_in(self, slots: NDArray[np.int64]) -> Event:
+    def admit_command(self, slots: NDArray[np.int64]) -> Event:
         """The slots int64[k] come to an allocator, as they are now."""
         table = self.sites
         weight, cost, half_life = table.weight[slots], table.cost[slots], table.half_life[slots]
@@ -195,7 +195,7 @@ class Fleet:
             table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
         table.paused[slots] = [s.paused for s in specs]
         table.touch(slots)
-        self._do(self.taking_in(slots))
+        self._do(self.admit_command(slots))
 
     def refusals(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
         """Index -> why, of new sites that the allocator cannot hold beside those there are and those before them."""
@@ -260,7 +260,7 @@ class Fleet:
     def _reweigh(self, slot: int) -> None:
         """The site's settings have changed; what was learned of it stays."""
         one = np.array([slot])
-        self._do(partial(_renew, one, self.taking_in(one)))
+        self._do(partial(_renew, one, self.admit_command(one)))
 
     def carry_on(self, site: Site) -> None:
         """A site that was added anew under another URL keeps its counts, and stays paused if it was."""
@@ -334,17 +334,17 @@ class Fleet:
         """
         return min(budget, self.reach(whatever_is_believed=True).total)
 
-    def crowding(self) -> Crowding:
+    def crowding(self) -> HostLoad:
         """How much can be spent at all, and how hosts hold up their sites.
 
         Of more than 65,536 sites as it was when the budget was last fitted, each 15 s: it goes through all of them.
         """
         if self._crowding is None or self.sites.size <= LONG:
             found = self.reach()
-            self._crowding = Crowding(found.total, found.by_host)
+            self._crowding = HostLoad(found.total, found.by_host)
         return self._crowding
 
-    def reach(self, *, whatever_is_believed: bool = False) -> Reach:
+    def reach(self, *, whatever_is_believed: bool = False) -> AttainableRates:
         """How often each live site can be polled, whatever the budget."""
         return reach(self.sites, self.hosts, self.settings, whatever_is_believed=whatever_is_believed)
 
@@ -357,7 +357,7 @@ class Fleet:
                 pass
             return
         reach = self.reach()
-        self._crowding = Crowding(reach.total, reach.by_host)
+        self._crowding = HostLoad(reach.total, reach.by_host)
         self._tell(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
 
     async def fit_budget_by_and_by(self) -> None:
@@ -387,7 +387,7 @@ class Fleet:
     def remove(self, site_id: int) -> int | None:
         """Forgets a site; returns the slot that it had."""
         slot = self.sites.slot_of(site_id)
-        self.unasked.pop(site_id, None)
+        self.settings_pending.pop(site_id, None)
         self.unusable.pop(site_id, None)
         if slot is not None:
             one = np.array([slot])
@@ -398,11 +398,11 @@ class Fleet:
     def learn_anew(self, slots: NDArray[np.int64]) -> None:
         """What the polls of the slots int64[k] told of changes was noise: it is forgotten."""
         self._do(lambda allocator: allocator.remove(slots))
-        self._do(self.taking_in(slots))
+        self._do(self.admit_command(slots))
 
     def begin_anew(self, allocator: Allocator) -> None:
         """Puts in charge an allocator that holds no sites yet and has learned nothing."""
-        self.taking_in(np.flatnonzero(self.sites.occupied()))(allocator)
+        self.admit_command(np.flatnonzero(self.sites.occupied()))(allocator)
         self.allocator = allocator
 
     def replace_allocator(self, name: str, allocator: Allocator) -> None:

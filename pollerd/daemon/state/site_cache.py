@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from pollerd.storage import SiteMemory, Store
+from pollerd.storage import SiteContext, Store
 
 
-class Memories:
-    """A bounded cache of `SiteMemory` before the store."""
+class SiteCache:
+    """A bounded cache of `SiteContext` before the store."""
 
     def __init__(self, store: Store, capacity: int) -> None:
         self._store, self._capacity = store, capacity
-        self._kept: OrderedDict[int, SiteMemory] = OrderedDict()
+        self._kept: OrderedDict[int, SiteContext] = OrderedDict()
         self._loading: set[int] = set()
 
-    async def get(self, site_ids: Sequence[int]) -> dict[int, SiteMemory]:
+    async def get(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """The memories of the sites; sites that are gone from the store are left out."""
         missing = [i for i in site_ids if i not in self._kept]
         if missing:
@@ -39,7 +39,7 @@ class Memories:
         finally:
             self._loading.difference_update(site_ids)
 
-    def follow(self, before: SiteMemory, after: SiteMemory) -> None:
+    def follow(self, before: SiteContext, after: SiteContext) -> None:
         """Remembers what a poll that started from `before` left, unless the site was changed or forgotten meanwhile."""
         if self._kept.get(before.site_id) is before:
             self._kept[before.site_id] = after

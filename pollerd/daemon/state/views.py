@@ -8,7 +8,7 @@ from pollerd.model import HostOverride
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveSite:
     """What only the running daemon knows of a site."""
 
     rate_per_day: float | None
@@ -17,7 +17,7 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class ExplanationView:
     """Why a site is polled as it is. Times epoch s, durations s."""
 
     site_id: int
@@ -118,7 +118,7 @@ class CalibrationView:
 
 
 @dataclass(frozen=True, slots=True)
-class BenefitPoint:
+class BenefitPointView:
     """What the best split of another budget (polls per second) would bring."""
 
     budget: float
@@ -163,7 +163,7 @@ class AllocationView:
     calibration: CalibrationView
     one_more_poll_per_second_finds_per_hour: float | None
     """The difference that one more poll per second would make at the best split; None: not asked for."""
-    benefit_curve: tuple[BenefitPoint, ...]
+    benefit_curve: tuple[BenefitPointView, ...]
     shadows: tuple[ShadowView, ...]
 
 

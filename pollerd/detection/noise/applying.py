@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pollerd.detection.noise.mask import BlockRule, LineRule, Mask
-from pollerd.detection.noise.places import Page, Place, body
+from pollerd.detection.noise.places import Place, UnitIndex, body
 from pollerd.detection.noise.slots import MARK, MARK_END
 
 _ALL_NOISE_SHARE = 0.95
@@ -39,17 +39,17 @@ def apply(content: bytes, mask: Mask) -> Masked:
     """
     if not mask or MARK in content:
         return Masked(content, len(content), 0, 0)
-    return Application(content, mask).result()
+    return MaskApplication(content, mask).result()
 
 
-class Application:
+class MaskApplication:
     """One content under one mask, step by step; what it found is of use to learning as well."""
 
     def __init__(self, content: bytes, mask: Mask) -> None:
         self.content, self.mask = content, mask
         self._ended = content.endswith(b"\n")
         # With every line ended, it makes no difference whether the last is there.
-        self.page = Page(content if self._ended else content + b"\n")
+        self.page = UnitIndex(content if self._ended else content + b"\n")
         self.blocks: dict[BlockRule, list[Place]] = {}
         self.lines: dict[int, bytes] = {}
         self.found: dict[LineRule, set[int]] = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pollerd.detection.noise.alignment import Gap
 from pollerd.detection.noise.mask import TEMPLATES_MAX
-from pollerd.detection.noise.places import Page, Place, body
+from pollerd.detection.noise.places import Place, UnitIndex, body
 from pollerd.detection.noise.template import Span, Template, template_of, twin_spans
 from pollerd.detection.noise.tokens import LONGEST_LINE, Token, TokenKind, tokens
 
@@ -42,7 +42,7 @@ class NoisyBlock:
     templates: tuple[Template, ...] = field(default=())
 
 
-def noise_of(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
+def noise_of(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
     """What is noise in a gap, in order."""
     ours, theirs = one.keys[gap.a_start : gap.a_end], other.keys[gap.b_start : gap.b_end]
     if max(len(ours), len(theirs)) > _TAKEN_APART_UNITS:
@@ -72,7 +72,9 @@ def _without(keys: Sequence[int], common: Counter[int], start: int) -> list[int]
     return left
 
 
-def _templates(left: Sequence[int], twin_left: Sequence[int], one: Page, other: Page) -> tuple[Template, ...] | None:
+def _templates(
+    left: Sequence[int], twin_left: Sequence[int], one: UnitIndex, other: UnitIndex
+) -> tuple[Template, ...] | None:
     """Templates of the lines that differ in lines whose order differs, too; None where not all can be paired."""
     outlines, twin_outlines = _outlines(left, one), _outlines(twin_left, other)
     if Counter(outlines) != Counter(twin_outlines):
@@ -88,7 +90,7 @@ def _templates(left: Sequence[int], twin_left: Sequence[int], one: Page, other: 
     return tuple(found) if len(found) <= TEMPLATES_MAX else None
 
 
-def _outlines(places: Sequence[int], page: Page) -> list[bytes]:
+def _outlines(places: Sequence[int], page: UnitIndex) -> list[bytes]:
     """The lines without what is often noise."""
     return [_outline(body(page.units[at])) for at in places]
 
@@ -99,7 +101,7 @@ def _outline(line: bytes) -> bytes:
     return b"".join(token.kind.encode() if token.kind in _NOISY else token.text for token in tokens(line))
 
 
-def _in_place(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
+def _in_place(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
     """The lines paired from the top and from the bottom; what fits no template is a block of any lines."""
     size, twin_size = gap.a_end - gap.a_start, gap.b_end - gap.b_start
     if size == twin_size:
@@ -122,7 +124,7 @@ def _in_place(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
     return [*head, _block(Gap(start, end, twin_start, twin_end), any_order=False), *reversed(tail)]
 
 
-def _paired(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
+def _paired(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
     found: list[NoisyLine | NoisyBlock] = []
     shift = gap.b_start - gap.a_start
     for at in range(gap.a_start, gap.a_end):
@@ -139,7 +141,7 @@ def _paired(gap: Gap, one: Page, other: Page) -> list[NoisyLine | NoisyBlock]:
     return found
 
 
-def _line(at: int, twin_at: int, one: Page, other: Page) -> NoisyLine | None:
+def _line(at: int, twin_at: int, one: UnitIndex, other: UnitIndex) -> NoisyLine | None:
     text, twin = body(one.units[at]), body(other.units[twin_at])
     if max(len(text), len(twin)) > LONGEST_LINE:
         return None

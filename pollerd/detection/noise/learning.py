@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pollerd.detection.noise.alignment import Gap, crossings, gaps
-from pollerd.detection.noise.applying import Application
+from pollerd.detection.noise.applying import MaskApplication
 from pollerd.detection.noise.diff_hunks import NoisyBlock, NoisyLine, noise_of
 from pollerd.detection.noise.mask import (
     ANCHORS_MAX,
@@ -21,7 +21,7 @@ from pollerd.detection.noise.mask import (
     LineRule,
     Mask,
 )
-from pollerd.detection.noise.places import Page, Place, body
+from pollerd.detection.noise.places import Place, UnitIndex, body
 from pollerd.detection.noise.slots import MARK
 from pollerd.detection.noise.template import Template, shown, united
 from pollerd.detection.noise.tokens import TokenKind
@@ -53,16 +53,16 @@ def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None
     """
     if a == b or MARK in a or MARK in b:
         return known
-    return _Lesson(a, b, known, before).mask()
+    return _FetchPair(a, b, known, before).mask()
 
 
-class _Lesson:
+class _FetchPair:
     """One pair of twins."""
 
     def __init__(self, a: bytes, b: bytes, known: Mask, before: bytes | None) -> None:
-        self._a, self._b, self._known = Application(a, known), Application(b, known), known
+        self._a, self._b, self._known = MaskApplication(a, known), MaskApplication(b, known), known
         self._one, self._other = self._a.page, self._b.page
-        self._before = None if before is None else Page(before)
+        self._before = None if before is None else UnitIndex(before)
         self._crossings = [] if self._before is None else crossings(self._one.keys, self._before.keys)
         self._followed = set() if self._before is None else set(pairwise([EDGE, *self._before.keys]))
         self._kept_blocks: list[BlockRule] = []
@@ -181,7 +181,7 @@ class _Lesson:
         """Whether the unit stood behind the same one in the poll before."""
         return (self._one.key(at - 1), self._one.key(at)) in self._followed
 
-    def _hidden(self, side: Application) -> Iterator[int]:
+    def _hidden(self, side: MaskApplication) -> Iterator[int]:
         """Units that the known mask hides."""
         yield from side.lines
         yield from (at for at, covered in enumerate(side.covered) if covered)

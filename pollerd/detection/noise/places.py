@@ -21,7 +21,7 @@ class Place:
     end: int
 
 
-class Page:
+class UnitIndex:
     """A content in units, with the places of each key."""
 
     def __init__(self, content: bytes) -> None:

@@ -38,7 +38,7 @@ def noise_of(mask: bytes) -> tuple[str, ...]:
     return tuple(_read(mask).describe()) if mask else ()
 
 
-def outgrown(content: bytes, mask: bytes) -> bool:
+def mask_is_stale(content: bytes, mask: bytes) -> bool:
     """Whether the page's structure has changed, so that the mask has lost places where it knew noise."""
     return apply(content, _read(mask)).missing > 0
 

@@ -112,7 +112,7 @@ class Webs:
 
 
 @dataclass(frozen=True)
-class Phase:
+class RatePhase:
     """Steps from `begin` to `end` in which each page keeps its rate, float64[n] changes per step."""
 
     begin: float
@@ -140,12 +140,12 @@ class ZipfChanges(Changes):
         rates[self._page_of_rank] = self._rate_of_rank
         return rates
 
-    def phases(self, until: float) -> Iterator[Phase]:
+    def phases(self, until: float) -> Iterator[RatePhase]:
         """Lives through a web that nobody has polled yet, up to `until`, phase by phase."""
         begin = 0.0
         while begin < until:
             end, _, _ = self._block(begin)
-            yield Phase(begin, min(end, until), self._rate)
+            yield RatePhase(begin, min(end, until), self._rate)
             begin = end
 
     def _block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:

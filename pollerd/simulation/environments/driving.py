@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.changes import Changes, Phase
+from pollerd.simulation.environments.changes import Changes, RatePhase
 
 EPOCH_S = 1.75e9
 """UTC of step 0: a date like any, as allocators may look at the hour."""
@@ -99,7 +99,7 @@ def freshness(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
 
 
 def interest(
-    record: Record, edges: Sequence[int], phases: Iterable[Phase], decay: NDArray[np.float64]
+    record: Record, edges: Sequence[int], phases: Iterable[RatePhase], decay: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Value of new items when found, per step, in each stretch of polls that ends at `edges`; new items are worth 1.
 

@@ -24,7 +24,7 @@ the epochs since the last poll of each, int64[runs, n]. -inf: never. Of equals t
 
 
 @dataclass(frozen=True)
-class Limit:
+class PollConstraint:
     """What may be polled ([E] equation 5).
 
     of "number": `most` sites, a whole number, in each epoch. of "cost": `most` units of cost per epoch in the long run:
@@ -43,7 +43,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Diary:
+class Trace:
     """What waited at each site before the polls of each epoch, float64[epochs, runs, n], and who was polled, bool."""
 
     waiting: NDArray[np.float64]
@@ -74,11 +74,11 @@ def drawn_gains(
 def drive_sources(
     sources: Sources,
     ranking: Ranking,
-    limit: Limit,
+    limit: PollConstraint,
     epochs: int,
     gains: NDArray[np.float64] | None = None,
     sees: Literal["states", "means"] = "states",
-) -> Diary:
+) -> Trace:
     """So many epochs from X(0) = one epoch's gain.
 
     gains float64[epochs + 1, runs, n], U of each epoch, the first of them X(0); None: one run of the mean dynamics.
@@ -92,29 +92,29 @@ def drive_sources(
     waiting, polled = np.empty((epochs, runs, n)), np.empty((epochs, runs, n), np.bool_)
     price, saves = (sources.cost, 1.0) if limit.of == "cost" else (np.ones(n), 0.0)
     state, mean = drawn[0], np.broadcast_to(sources.gain, (runs, n))
-    age, purse = np.ones((runs, n), np.int64), np.zeros(runs)
+    age, budget_left = np.ones((runs, n), np.int64), np.zeros(runs)
     for epoch in range(epochs):
         wish = np.broadcast_to(ranking(state if sees == "states" else mean, age), (runs, n))
-        chosen, purse = _bought(wish, price, saves * purse + limit.most)
+        chosen, budget_left = _bought(wish, price, saves * budget_left + limit.most)
         waiting[epoch], polled[epoch] = state, chosen
         state = sources.next_states(state, chosen, drawn[epoch + 1])
         mean = sources.next_states(mean, chosen, sources.gain)
         age = np.where(chosen, 1, age + 1)
-    return Diary(waiting, polled)
+    return Trace(waiting, polled)
 
 
 def _bought(
-    wish: NDArray[np.float64], price: NDArray[np.float64], purse: NDArray[np.float64]
+    wish: NDArray[np.float64], price: NDArray[np.float64], budget_left: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Who is polled, bool[runs, n], and what is left of the purses, float64[runs]: the first too dear ends it."""
     order = np.argsort(-wish, axis=-1, kind="stable")
     wanted = np.take_along_axis(wish, order, -1) > -np.inf
     spent = np.cumsum(np.where(wanted, price[order], 0.0), axis=-1)
     # Prices like 0.1 add up to a hair more than the purse they should just empty.
-    within = wanted & (spent <= purse[:, None] * (1 + 1e-12))
+    within = wanted & (spent <= budget_left[:, None] * (1 + 1e-12))
     polled = np.zeros(wish.shape, np.bool_)
     np.put_along_axis(polled, order, within, -1)
-    return polled, purse - np.where(within, price[order], 0.0).sum(-1)
+    return polled, budget_left - np.where(within, price[order], 0.0).sum(-1)
 
 
 def whittle(sources: Sources, beyond: Beyond = "infinite") -> Ranking:

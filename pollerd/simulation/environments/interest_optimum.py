@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.lspe.sources import Sources
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.interest import Limit
+from pollerd.simulation.environments.interest import PollConstraint
 
 _NEVER = 1e-12
 """A site counts as never polled when all but this of its ceiling waits there."""
@@ -36,7 +36,7 @@ def bound(sources: Sources, most: float) -> float:
     return float(high * most + np.maximum(net.max(axis=0), 0.0).sum())
 
 
-def exact(sources: Sources, limit: Limit, ages: int, error: float = 1e-3) -> float:
+def exact(sources: Sources, limit: PollConstraint, ages: int, error: float = 1e-3) -> float:
     """The best long-run average, to within `error`, by relative value iteration over the ages of all sites.
 
     Sites count as no older than `ages` epochs, so that it is a hair too low where an optimal policy lets one get older.

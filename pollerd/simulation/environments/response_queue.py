@@ -13,7 +13,7 @@ from pollerd.crawling.control.concurrency import FetcherController, pause_s
 
 
 @dataclass(frozen=True)
-class Phase:
+class LatencyPhase:
     """A stretch of time: its length and the mean latency of each server in it, all in s."""
 
     duration: float
@@ -21,7 +21,7 @@ class Phase:
 
 
 @dataclass
-class Tally:
+class PhaseTotals:
     """What a phase came to: seconds, of them idle, queue length times seconds, responses done, starts by server."""
 
     duration: float = 0.0
@@ -39,10 +39,12 @@ class ResponseQueue:
     distributed with shape 4. interval: least seconds between a server's response and its next request.
     """
 
-    def __init__(self, phases: Sequence[Phase], processing: float, interval: float, rng: np.random.Generator) -> None:
+    def __init__(
+        self, phases: Sequence[LatencyPhase], processing: float, interval: float, rng: np.random.Generator
+    ) -> None:
         self._phases, self._processing, self._interval, self._rng = phases, processing, interval, rng
 
-    def run(self, controller: FetcherController) -> list[Tally]:
+    def run(self, controller: FetcherController) -> list[PhaseTotals]:
         """What each phase came to."""
         servers = len(self._phases[0].latency)
         self._now, self._busy = 0.0, False
@@ -54,9 +56,9 @@ class ResponseQueue:
         self._last = (0.0, 0.0, 0.0)
         return [self._phase(phase, controller) for phase in self._phases]
 
-    def _phase(self, phase: Phase, controller: FetcherController) -> Tally:
+    def _phase(self, phase: LatencyPhase, controller: FetcherController) -> PhaseTotals:
         servers = len(phase.latency)
-        tally, end = Tally(starts=[0] * servers, most_at_once=[0] * servers), self._now + phase.duration
+        tally, end = PhaseTotals(starts=[0] * servers, most_at_once=[0] * servers), self._now + phase.duration
         self._decide(phase, controller, tally, (0.0, 0.0, 0.0))
         marked = (0.0, 0.0, 0.0)
         while self._events and self._events[0][0] < end:
@@ -74,14 +76,14 @@ class ResponseQueue:
         self._pass(end, tally)
         return tally
 
-    def _pass(self, until: float, tally: Tally) -> None:
+    def _pass(self, until: float, tally: PhaseTotals) -> None:
         elapsed = until - self._now
         tally.duration += elapsed
         tally.idle += 0.0 if self._busy else elapsed
         tally.waited += elapsed * len(self._queue)
         self._now = until
 
-    def _departed(self, seconds: float, controller: FetcherController, tally: Tally) -> None:
+    def _departed(self, seconds: float, controller: FetcherController, tally: PhaseTotals) -> None:
         tally.processed += 1
         controller.processed(seconds)
         self._busy = False
@@ -103,7 +105,7 @@ class ResponseQueue:
             self._push(seconds, -1, seconds)
 
     def _decide(
-        self, phase: Phase, controller: FetcherController, tally: Tally, marked: tuple[float, float, float]
+        self, phase: LatencyPhase, controller: FetcherController, tally: PhaseTotals, marked: tuple[float, float, float]
     ) -> tuple[float, float, float]:
         """Tells what passed since the last decision, and starts a request where the controller wants one."""
         total = (tally.duration, tally.idle, tally.waited)
@@ -114,7 +116,7 @@ class ResponseQueue:
             self._start(self._ready.popleft(), phase, tally)
         return total
 
-    def _start(self, server: int, phase: Phase, tally: Tally) -> None:
+    def _start(self, server: int, phase: LatencyPhase, tally: PhaseTotals) -> None:
         self._in_service += 1
         self._under_way[server] += 1
         tally.starts[server] += 1

@@ -13,7 +13,14 @@ from pollerd.allocation.baselines.rate_based import in_proportion
 from pollerd.simulation.environments.changes import Webs, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S
 from pollerd.simulation.environments.knapsack import Knapsack
-from pollerd.simulation.environments.side_by_side import Estimators, Games, Periods, Players, RoundRobin, Trees
+from pollerd.simulation.environments.vectorised import (
+    BatchedEstimator,
+    BatchedHtraa,
+    BatchedLakg,
+    BatchedPeriodic,
+    BatchedPolicy,
+    BatchedUniform,
+)
 from pollerd.simulation.environments.web import Policy, streams
 from pollerd.simulation.environments.zipf import Zipf
 
@@ -79,7 +86,7 @@ def values_together(
     return values
 
 
-def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.random.Generator]) -> Players:
+def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.random.Generator]) -> BatchedPolicy:
     """The scheme for one poll per `STEP_S`; rates float64[R, n]: true changes per second.
 
     ValueError for a policy that is not written for many runs at once (`can_go_together`).
@@ -88,14 +95,14 @@ def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.rando
     if not can_go_together(policy, pages):
         raise ValueError(f"not written for many runs at once with {pages} pages: {policy}")
     if policy.allocator == "uniform":
-        return RoundRobin(runs, pages, STEP_S)
+        return BatchedUniform(runs, pages, STEP_S)
     if policy.allocator == "estimator":
-        return Estimators(runs, pages, STEP_S, given["phase"])
+        return BatchedEstimator(runs, pages, STEP_S, given["phase"])
     if policy.allocator == "lakg":
-        return Games(runs, pages, STEP_S, LakgSettings(**given))
+        return BatchedLakg(runs, pages, STEP_S, LakgSettings(**given))
     if policy.allocator == "htraa":
-        return Trees(pages, STEP_S, HtraaSettings(**given), rngs)
-    return Periods(np.array([_periods(policy.allocator, each) for each in rates]), STEP_S)
+        return BatchedHtraa(pages, STEP_S, HtraaSettings(**given), rngs)
+    return BatchedPeriodic(np.array([_periods(policy.allocator, each) for each in rates]), STEP_S)
 
 
 def _periods(allocator: str, rates: NDArray[np.float64]) -> NDArray[np.float64]:

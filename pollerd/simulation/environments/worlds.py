@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.benefit import value
 from pollerd.allocation.core.index import amplitude_and_rate, solve_price
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.changes import Phase, ZipfChanges
+from pollerd.simulation.environments.changes import RatePhase, ZipfChanges
 from pollerd.simulation.environments.driving import STEP_S, Record, detections, drive, freshness, interest
 from pollerd.simulation.environments.histories import History, HistoryChanges
 from pollerd.simulation.environments.knapsack import Knapsack, check_noise, drive_knapsack
@@ -161,7 +161,7 @@ def best_freshness(rates: NDArray[np.float64], step: float) -> float:
 
 
 def _best_interest(
-    phases: Sequence[Phase], edges: Sequence[int], half_life: NDArray[np.float64]
+    phases: Sequence[RatePhase], edges: Sequence[int], half_life: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Value per step at the best split of one poll a step for the rates of the time, in each stretch: float64[k].
 

@@ -4,7 +4,7 @@ To add one: make a folder beside this file whose `__init__.py` exports `EXPERIME
 it in catalogue.py. An experiment holds only small values that pickle: it travels to the processes that run it.
 
 - `cells(size)` lists the sweep. A cell is one place (row, column) of the table, or one group of columns of a row.
-- `run(cell, seed, size)` does one run of one cell and answers with an `Outcome`: scores by column, curves by name.
+- `run(cell, seed, size)` does one run of one cell and answers with an `RunOutcome`: scores by column, curves by name.
 - The runner repeats it `runs_of(cell, size)` times. The same numbers come out on any number of cores, after any
   interruption and whatever earlier calls did, because a run's random numbers depend on nothing but the experiment, the
   cell's `stream` and the number of the run; or, where runs that are done together share a generator, on the numbers of
@@ -68,7 +68,7 @@ def cell(row: str, column: str = "", *, stream: str = "", **parameters: Any) -> 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What one run of one cell came to.
 
     scores: column (after the cell's own; "" for none) -> value; nan where the run has none.
@@ -80,7 +80,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Printed:
+class PublishedValue:
     """A number of the paper, in its digits.
 
     value: as printed, "812.4"; half a unit of its last digit is its precision. note: beside it in the report.
@@ -142,15 +142,15 @@ class Experiment(ABC):
     def cells(self, size: Size) -> Sequence[Cell]:
         """The sweep, in the order of the table's rows and columns; no two with the same `key`."""
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         """One run. All its randomness comes from `seed`."""
         raise NotImplementedError(f"{type(self).__name__} has neither run nor run_together")
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         """Up to `batch` runs at once, an outcome for each seed; to be overridden where they go faster together."""
         return [self.run(cell, seed, size) for seed in seeds]
 
-    def printed(self) -> Sequence[Printed]:
+    def printed(self) -> Sequence[PublishedValue]:
         """The paper's numbers."""
         return ()
 

@@ -14,7 +14,7 @@ from pollerd.simulation.environments.web import Policy, run_web
 from pollerd.simulation.environments.web_together import can_go_together, found_together, values_together
 from pollerd.simulation.environments.worlds import KnapsackWorld
 from pollerd.simulation.environments.zipf import Zipf
-from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.simulation import edges_up_to, stretch_names
 
@@ -88,7 +88,7 @@ class LearningCurves(Experiment):
     def _polls(self, size: Size) -> int:
         return self._learning.polls[size]
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         of, polls = self._schemes[cell.row], self._polls(size)
         web = self._web(of)
         if not can_go_together(of.policy, web.pages):
@@ -106,12 +106,12 @@ class LearningCurves(Experiment):
             else run_web(web, of.policy, polls, seed).found
         )
 
-    def _outcome(self, web: Zipf, found: NDArray[np.float64] | NDArray[np.bool_]) -> Outcome:
+    def _outcome(self, web: Zipf, found: NDArray[np.float64] | NDArray[np.bool_]) -> RunOutcome:
         polls = len(found)
         edges = edges_up_to(polls)
         shares = means(found, edges) / web.optimum
         curve = means(found, np.linspace(0, polls, WINDOWS + 1).astype(np.int64)[1:].tolist())
-        return Outcome(dict(zip(stretch_names(edges), shares.tolist(), strict=True)), {DETECTIONS: curve.tolist()})
+        return RunOutcome(dict(zip(stretch_names(edges), shares.tolist(), strict=True)), {DETECTIONS: curve.tolist()})
 
     def last(self, size: Size) -> str:
         """The name of the last stretch."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from pollerd.simulation.experiments.experiment import Claim, Experiment
 from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.results import Estimate, Results
-from pollerd.simulation.experiments.verdict import Comparison, compare
+from pollerd.simulation.experiments.verdict import PublishedComparison, compare
 
 REPORT, TABLE, NUMBERS = "report.md", "table.csv", "printed.csv"
 
@@ -38,7 +38,7 @@ def write(experiment: Experiment, results: Results, folder: Path, figures: Seque
 def _markdown(
     experiment: Experiment,
     results: Results,
-    comparisons: Sequence[Comparison],
+    comparisons: Sequence[PublishedComparison],
     claims: Sequence[Claim],
     figures: Sequence[str],
 ) -> str:
@@ -57,7 +57,7 @@ def _markdown(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _side_by_side(comparisons: Sequence[Comparison]) -> str:
+def _side_by_side(comparisons: Sequence[PublishedComparison]) -> str:
     if not comparisons:
         return ""
     head = ("row", "column", "printed", "ours", "standard error", "verdict", "reason, note")
@@ -120,7 +120,7 @@ def _numbers(results: Results) -> Iterable[tuple[object, ...]]:
         yield row, column, estimate.value, estimate.error, estimate.runs
 
 
-def _compared_fields(comparison: Comparison) -> tuple[object, ...]:
+def _compared_fields(comparison: PublishedComparison) -> tuple[object, ...]:
     printed, ours = comparison.printed, comparison.ours
     verdict = comparison.verdict.strip("*")
     return (

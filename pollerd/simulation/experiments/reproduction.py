@@ -20,7 +20,7 @@ from pollerd.wording import counted
 SUMMARY, ENTRY = "README.md", "entry.json"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ReportEntry(msgspec.Struct, frozen=True):
     """What the page of all experiments says of one; it lies beside the experiment's report."""
 
     title: str
@@ -47,7 +47,7 @@ def reproduce(
     results = conduct(experiment, size, folder, jobs, told, most_runs=most_runs)
     drawn = write_figures(experiment, results, folder) if draw else []
     verdicts = write(experiment, results, folder, drawn)
-    entry = Entry(experiment.title, experiment.source, size, dict(verdicts))
+    entry = ReportEntry(experiment.title, experiment.source, size, dict(verdicts))
     with naming(folder):
         (folder / ENTRY).write_bytes(msgspec.json.encode(entry))
     return verdicts
@@ -88,7 +88,7 @@ def _row(out: Path, name: str) -> tuple[str, ...]:
     if not path.exists():  # its report was written before there were entries
         return (link, "", "", "", "see its report")
     try:
-        entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+        entry = msgspec.json.decode(path.read_bytes(), type=ReportEntry)
     except msgspec.DecodeError as error:
         raise InvalidValueError(str(path), "the entry of an experiment", str(error)) from error
     return (link, entry.title, entry.source, entry.size, in_words(entry.verdicts))

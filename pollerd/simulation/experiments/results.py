@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size, Statistic
+from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutcome, Size, Statistic
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Curve:
 class Results:
     """What an experiment came to: `estimates` by (row, column), `curves` by (row, cell column, name)."""
 
-    def __init__(self, experiment: Experiment, size: Size, outcomes: Mapping[Cell, Sequence[Outcome]]) -> None:
+    def __init__(self, experiment: Experiment, size: Size, outcomes: Mapping[Cell, Sequence[RunOutcome]]) -> None:
         self.size: Size = size
         self.estimates: dict[tuple[str, str], Estimate] = {}
         self.curves: dict[tuple[str, str, str], Curve] = {}

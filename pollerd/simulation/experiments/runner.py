@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size
-from pollerd.simulation.experiments.ledger import Ledger
+from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutcome, Size
 from pollerd.simulation.experiments.results import Results
+from pollerd.simulation.experiments.run_log import RunLog
 
 LEDGER = "runs.jsonl"
 ALONE_SECONDS = 2.0
@@ -50,7 +50,7 @@ def seed_of(experiment: str, cell: Cell, run: int) -> np.random.SeedSequence:
     return np.random.SeedSequence([*digest.tolist(), run])
 
 
-def perform(task: Task) -> list[Outcome]:
+def perform(task: Task) -> list[RunOutcome]:
     """Does the task's runs."""
     seeds = [seed_of(task.experiment.name, task.cell, run) for run in task.numbers]
     outcomes = task.experiment.run_together(task.cell, seeds, task.size)
@@ -76,7 +76,7 @@ def conduct(
     asked = {cell: experiment.runs_of(cell, size) for cell in cells}
     shown = {cell: range(min(number, most_runs or number)) for cell, number in asked.items()}
     runs = {cell: _with_their_batches(experiment, len(shown[cell]), number) for cell, number in asked.items()}
-    with Ledger(folder / LEDGER, experiment.version, size) as ledger:
+    with RunLog(folder / LEDGER, experiment.version, size) as ledger:
         tasks = _tasks(experiment, runs, size, ledger)
         left = sum(len(task.numbers) for task in tasks)
         total = sum(map(len, runs.values()))
@@ -98,7 +98,7 @@ def _with_their_batches(experiment: Experiment, shown: int, number: int) -> rang
     return range(min(number, math.ceil(shown / experiment.batch) * experiment.batch))
 
 
-def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledger: Ledger) -> list[Task]:
+def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledger: RunLog) -> list[Task]:
     """Batches of runs to be done: the first of all cells, then the second, so that a break leaves all with some."""
     starts = range(0, max(map(len, runs.values()), default=0), experiment.batch)
     batches = [(cell, of_cell[start : start + experiment.batch]) for start in starts for cell, of_cell in runs.items()]
@@ -109,7 +109,7 @@ def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledge
     ]
 
 
-def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Outcome]]]:
+def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[RunOutcome]]]:
     """Tasks with their outcomes as they finish; what is left after `ALONE_SECONDS` is shared out."""
     ends = time.monotonic() + ALONE_SECONDS
     for at, task in enumerate(tasks):
@@ -119,7 +119,7 @@ def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Ou
         yield task, perform(task)
 
 
-def _shared_out(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Outcome]]]:
+def _shared_out(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[RunOutcome]]]:
     """Tasks with their outcomes as processes finish them."""
     # The cores are shared out by runs; a library that starts a thread for each core within a run would slow all down.
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):

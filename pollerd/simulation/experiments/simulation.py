@@ -9,7 +9,7 @@ import numpy as np
 
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import World
-from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutcome, Size, cell
 
 STRETCHES = (1000, 2000, 5000, 10_000, 20_000, 40_000, 100_000, 200_000, 400_000, 1_000_000)
 
@@ -27,9 +27,9 @@ class Simulation(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell(name, stream=f"seed {self._seed}") for name in self._policies]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         shares = self._world.shares(self._policies[cell.row], self._edges, seed)
-        return Outcome(dict(zip(stretch_names(self._edges), shares.tolist(), strict=True)))
+        return RunOutcome(dict(zip(stretch_names(self._edges), shares.tolist(), strict=True)))
 
 
 def edges_up_to(polls: int) -> list[int]:

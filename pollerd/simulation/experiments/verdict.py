@@ -6,40 +6,40 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pollerd.simulation.experiments.experiment import Experiment, Printed
+from pollerd.simulation.experiments.experiment import Experiment, PublishedValue
 from pollerd.simulation.experiments.results import Estimate, Results
 
 AGREES, DIFFERS, UNEXPLAINED, NOT_RUN = "agrees", "differs", "**differs, unexplained**", "not run"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PublishedComparison:
     """A printed number and ours beside it. `verdict` is one of the four above; `reason` is for a difference."""
 
-    printed: Printed
+    printed: PublishedValue
     ours: Estimate
     verdict: str
     reason: str
 
 
-def compare(experiment: Experiment, results: Results) -> list[Comparison]:
+def compare(experiment: Experiment, results: Results) -> list[PublishedComparison]:
     """All printed numbers, in their order."""
     reasons = experiment.reasons()
     return [_compared(printed, results, reasons) for printed in experiment.printed()]
 
 
-def _compared(printed: Printed, results: Results, reasons: Mapping[tuple[str, str], str]) -> Comparison:
+def _compared(printed: PublishedValue, results: Results, reasons: Mapping[tuple[str, str], str]) -> PublishedComparison:
     place = (printed.row, printed.column)
     ours = results.estimates.get(place, Estimate(math.nan, math.nan, 0))
     if math.isnan(ours.value):
-        return Comparison(printed, ours, NOT_RUN, reasons.get(place, ""))
+        return PublishedComparison(printed, ours, NOT_RUN, reasons.get(place, ""))
     if agree(printed, ours):
-        return Comparison(printed, ours, AGREES, "")
+        return PublishedComparison(printed, ours, AGREES, "")
     reason = reasons.get(place, "")
-    return Comparison(printed, ours, DIFFERS if reason else UNEXPLAINED, reason)
+    return PublishedComparison(printed, ours, DIFFERS if reason else UNEXPLAINED, reason)
 
 
-def agree(printed: Printed, ours: Estimate) -> bool:
+def agree(printed: PublishedValue, ours: Estimate) -> bool:
     """Whether they lie within two standard errors, both numbers' together, or within the printed precision.
 
     Where runs are few, two becomes what leaves out as much of Student's law: a standard error of four runs is itself

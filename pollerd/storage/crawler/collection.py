@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Select, func, select
 from pollerd.model import PageState
 from pollerd.storage.db.schema import collection, page, page_host, page_link
 from pollerd.storage.encoding import cursors
-from pollerd.storage.values import Page
+from pollerd.storage.values import ListPage
 
 PIECE = 5_000
 
@@ -39,7 +39,7 @@ class CollectionStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownPage:
+class StoredPage:
     """A page that the robot knows."""
 
     id: int
@@ -92,7 +92,7 @@ def list_pages(
     min_relevance: float | None = None,
     limit: int = 100,
     cursor: str | None = None,
-) -> Page[KnownPage]:
+) -> ListPage[StoredPage]:
     """Pages by id. host: "name:port". Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
     statement = _pages().order_by(page.c.id).limit(cursors.check_limit(limit) + 1)
     last = cursors.decode("k", cursor)
@@ -106,10 +106,10 @@ def list_pages(
         statement = statement.where(page.c.relevance >= min_relevance)
     found = [_page(*row) for row in connection.execute(statement)]
     more = len(found) > limit
-    return Page(found[:limit], cursors.encode("k", found[limit - 1].id) if more else None)
+    return ListPage(found[:limit], cursors.encode("k", found[limit - 1].id) if more else None)
 
 
-def pages_piece(connection: Connection, after: int) -> list[KnownPage]:
+def pages_piece(connection: Connection, after: int) -> list[StoredPage]:
     """Some pages with ids above `after`, ordered by id; none: there are no more."""
     statement = _pages().where(page.c.id > after).order_by(page.c.id).limit(PIECE)
     return [_page(*row) for row in connection.execute(statement)]
@@ -131,5 +131,5 @@ def _pages() -> Select[Any]:
     return select(*columns, c.discovered_at, c.asked_at, c.modified_at, c.site_id, c.own)
 
 
-def _page(page_id: int, url: str, state: str, *rest: Any) -> KnownPage:
-    return KnownPage(page_id, url, PageState(state), *rest)
+def _page(page_id: int, url: str, state: str, *rest: Any) -> StoredPage:
+    return StoredPage(page_id, url, PageState(state), *rest)

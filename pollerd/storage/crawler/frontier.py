@@ -29,10 +29,10 @@ from sqlalchemy import (
     update,
 )
 
-from pollerd.crawling.control.frontier_value import FringeRows, discovered
+from pollerd.crawling.control.frontier_value import FrontierRows, discovered
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
-from pollerd.storage.crawler.link_context import FIRST_WORTH, PageRow, Surroundings, fringe_rows
+from pollerd.storage.crawler.link_context import FIRST_WORTH, LinkContext, PageRow, fringe_rows
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import collection, page, page_host, site, site_state
 from pollerd.storage.db.statements import ColumnSource, Statements, run
@@ -69,12 +69,12 @@ class NewPage(NamedTuple):
     anchor: float = 0.0
 
 
-class Fringe:
+class Frontier:
     """The pages on the fringe and the sites that some of them become."""
 
     def __init__(self, sql: Statements, imports: SiteImport) -> None:
         self._sql, self._import = sql, imports
-        self.surroundings = Surroundings(sql)
+        self.surroundings = LinkContext(sql)
         self._ids = sql.compiled(select(page.c.key, page.c.id).where(sql.among(page.c.key, "keys")), ["keys"])
         self._hosts = sql.compiled(
             select(page_host.c.name, page_host.c.id).where(sql.among(page_host.c.name, "names")), ["names"]
@@ -275,7 +275,7 @@ class Fringe:
         return [_trial(row, PageState(row.state), row.site_id or -1, -1, unread=row.id in unread) for row in rows]
 
 
-def _first_rows(row: PageRow) -> FringeRows:
+def _first_rows(row: PageRow) -> FrontierRows:
     """The same of one row, as it was when the page was discovered."""
     known = row.parent_id is not None
     relevance = row.discoverer_relevance or 0.0

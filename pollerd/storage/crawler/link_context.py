@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Executable, func, select, update
 
-from pollerd.crawling.control.frontier_value import FringeRows
+from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.storage.db.rows import ForEachRow, run_each
 from pollerd.storage.db.schema import page, page_link
 from pollerd.storage.db.statements import ColumnSource, Statements, run
@@ -44,7 +44,7 @@ class PageRow(NamedTuple):
     parents_best: float
     anchors: int
     anchor_sum: float
-    brood: int | None
+    child_count: int | None
     brood_asked: int | None
     brood_sum: float | None
     discoverer_host: int | None
@@ -57,7 +57,7 @@ _OF_DISCOVERER = {"discoverer_host": "host_id", "discoverer_relevance": "relevan
 
 
 @dataclass(slots=True)
-class Share:
+class LinkContextDelta:
     """What polls add to what is known around a page: links to it that came or went, what was found where they stand."""
 
     parents: int = 0
@@ -96,7 +96,7 @@ class Share:
         self.anchor_sum += anchor - before
 
 
-class Surroundings:
+class LinkContext:
     """Reads what is known around pages, and keeps it and the fringe's worth; the caller owns the transaction."""
 
     def __init__(self, sql: Statements) -> None:
@@ -135,7 +135,7 @@ class Surroundings:
         connection: Connection,
         page_ids: Sequence[int],
         appraise: Appraise,
-        shares: Mapping[int, Share] | None = None,
+        shares: Mapping[int, LinkContextDelta] | None = None,
     ) -> set[int]:
         """Values pages anew, where they are on the fringe, with their shares, by page id; the hosts on which they are.
 
@@ -149,7 +149,7 @@ class Surroundings:
         return hosts
 
     def _renew_piece(
-        self, connection: Connection, rows: list[PageRow], appraise: Appraise, shares: Mapping[int, Share]
+        self, connection: Connection, rows: list[PageRow], appraise: Appraise, shares: Mapping[int, LinkContextDelta]
     ) -> set[int]:
         best = self._fallen(connection, rows, shares)
         now = [_with(row, shares[row.id], best.get(row.id)) if row.id in shares else row for row in rows]
@@ -171,7 +171,9 @@ class Surroundings:
         run_each(connection, self._revalue, others)
         return hosts
 
-    def _fallen(self, connection: Connection, rows: Sequence[PageRow], shares: Mapping[int, Share]) -> dict[int, float]:
+    def _fallen(
+        self, connection: Connection, rows: Sequence[PageRow], shares: Mapping[int, LinkContextDelta]
+    ) -> dict[int, float]:
         """The best relevance of parents, of pages whose best parent is worth less now."""
         fallen = [row.id for row in rows if row.id in shares and shares[row.id].fell >= row.parents_best]
         if not fallen:
@@ -180,7 +182,7 @@ class Surroundings:
         return {page_id: found.get(page_id) or 0.0 for page_id in fallen}
 
 
-def _with(row: PageRow, share: Share, best: float | None) -> PageRow:
+def _with(row: PageRow, share: LinkContextDelta, best: float | None) -> PageRow:
     """The row with its share; best: of its parents' relevances, where that is not the larger of both."""
     return row._replace(
         parents=row.parents + share.parents,
@@ -193,10 +195,10 @@ def _with(row: PageRow, share: Share, best: float | None) -> PageRow:
     )
 
 
-def fringe_rows(rows: Sequence[PageRow]) -> FringeRows:
+def fringe_rows(rows: Sequence[PageRow]) -> FrontierRows:
     """Rows, at least one, as columns."""
     columns: Any = PageRow._make(zip(*rows, strict=True))
-    return FringeRows(
+    return FrontierRows(
         urls=columns.url,
         parents=_numbers(columns.parents),
         parents_sum=_numbers(columns.parents_sum),
@@ -206,7 +208,7 @@ def fringe_rows(rows: Sequence[PageRow]) -> FringeRows:
         same_host=np.array(
             [here == there for here, there in zip(columns.host_id, columns.discoverer_host, strict=True)]
         ),
-        brood=_numbers(columns.brood),
+        child_count=_numbers(columns.child_count),
         brood_asked=_numbers(columns.brood_asked),
         brood_sum=_numbers(columns.brood_sum),
     )

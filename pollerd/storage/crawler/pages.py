@@ -24,12 +24,12 @@ from sqlalchemy import (
 )
 
 from pollerd.model import PageState
-from pollerd.storage.crawler.frontier import Fringe, NewPage
-from pollerd.storage.crawler.link_context import Share
+from pollerd.storage.crawler.frontier import Frontier, NewPage
+from pollerd.storage.crawler.link_context import LinkContextDelta
 from pollerd.storage.db.rows import columns_of, run_each
 from pollerd.storage.db.schema import collection, page, page_host, page_link, site
 from pollerd.storage.db.statements import ColumnSource, Statements, run
-from pollerd.storage.page_values import Findings, LeadDraft, PageRecord
+from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
 
 SIBLINGS_MOST = 500
 """Pages of one brood that are valued anew when another of it was retrieved."""
@@ -86,8 +86,8 @@ def _count_host(given: ColumnSource) -> Executable:
 
 def _count_brood(given: ColumnSource) -> Executable:
     c = page.c
-    brood = [(c.brood_asked, c.brood_asked + _number(1)), (c.brood_sum, c.brood_sum + given["relevance"])]
-    return update(page).ordered_values(*brood).where(c.id == given["key"])
+    child_count = [(c.brood_asked, c.brood_asked + _number(1)), (c.brood_sum, c.brood_sum + given["relevance"])]
+    return update(page).ordered_values(*child_count).where(c.id == given["key"])
 
 
 def _siblings(sql: Statements) -> str:
@@ -104,13 +104,13 @@ def _siblings(sql: Statements) -> str:
 
 
 def _grow(given: ColumnSource) -> Executable:
-    return update(page).where(page.c.id == given["key"]).values(brood=page.c.brood + given["more"])
+    return update(page).where(page.c.id == given["key"]).values(child_count=page.c.child_count + given["more"])
 
 
 class PageCommit:
     """Writes page records; the caller owns the transaction."""
 
-    def __init__(self, sql: Statements, fringe: Fringe) -> None:
+    def __init__(self, sql: Statements, fringe: Frontier) -> None:
         self._sql, self._fringe = sql, fringe
         c, link, number = page.c, page_link.c, BigInteger()
         self._siblings = _siblings(sql)
@@ -129,11 +129,11 @@ class PageCommit:
         self._unlink = sql.for_each(_unlink, {"source": number, "target": number})
         told = {"anchor": link.anchor.type, "source": number, "target": number}
         self._retell = sql.for_each(_retell, told, ["source", "target"])
-        self._grow = sql.for_each(_grow, {"more": c.brood.type, "key": number}, ["key"])
+        self._grow = sql.for_each(_grow, {"more": c.child_count.type, "key": number}, ["key"])
         self._end_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def __call__(
-        self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]], findings: Findings
+        self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]], findings: CrawlUpdate
     ) -> None:
         """Write (site id, time of the poll, record) of sites that still stand, and what else was found."""
         homes = self._homes_of(connection, [record.page_id for _, _, record in records])
@@ -181,7 +181,7 @@ class PageCommit:
 
     def _link(
         self, connection: Connection, read: Sequence[tuple[float, PageRecord]], homes: Mapping[int, _Home], step: int
-    ) -> dict[int, Share]:
+    ) -> dict[int, LinkContextDelta]:
         """Discovers what is new and brings links up to date; what that adds to what is known around pages."""
         ids = self._fringe.ids(connection, {lead.url for _, record in read for lead in record.leads or ()})
         ids |= self._discover(connection, read, ids, step)
@@ -241,7 +241,7 @@ class _Links:
         self.gone: list[tuple[int, int]] = []
         self.fresh: list[tuple[int, int, float]] = []
         self.retold: list[tuple[float, int, int]] = []
-        self.shares: defaultdict[int, Share] = defaultdict(Share)
+        self.shares: defaultdict[int, LinkContextDelta] = defaultdict(LinkContextDelta)
 
     def relink(
         self, record: PageRecord, before: float, there: Mapping[int, float], wanted: Mapping[int, float]
@@ -271,7 +271,7 @@ def _number(value: int) -> ColumnElement[int]:
     return literal_column(str(value), BigInteger)
 
 
-def _new_page(lead: LeadDraft, record: PageRecord, at: float, step: int) -> NewPage:
+def _new_page(lead: OutLinkDraft, record: PageRecord, at: float, step: int) -> NewPage:
     return NewPage(lead.url, record.depth + 1, at, 0.0, record.page_id, step, lead.modified_at, lead.anchor)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self, TypeVar
 from sqlalchemy import Column, Select
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage.values import Page
+from pollerd.storage.values import ListPage
 
 _MAX_ID = 2**63 - 1
 
@@ -70,11 +70,11 @@ class Position:
             rows = rows.where(column < self.last_id if newest else column > self.last_id)
         return rows.order_by(column.desc() if newest else column).limit(check_limit(limit) + 1)
 
-    def page(self, found: Sequence[T], limit: int) -> Page[T]:
+    def page(self, found: Sequence[T], limit: int) -> ListPage[T]:
         """What `select` found as a page, with the cursor of the next."""
         items = list(found[:limit])
         more = encode(self.kind + self.order[0], items[-1].id or 0) if len(found) > limit else None
-        return Page(items, more)
+        return ListPage(items, more)
 
 
 def encode(kind: str, last_id: int) -> str:

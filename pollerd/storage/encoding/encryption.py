@@ -26,7 +26,7 @@ _SHOWN = 5
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-class Seal:
+class Encryption:
     """Closes and opens what is secret. A key file is made when the first secret is closed."""
 
     def __init__(self, keys: MultiFernet | None, file: Path | None) -> None:
@@ -57,20 +57,20 @@ class Seal:
         return Access(tuple((name, value) for name, value in found["headers"]), credentials, found["proxy"])
 
 
-def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Seal:
+def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encryption:
     """The seal of a database: by `key`, else by the key file beside an SQLite file, else by none.
 
     With both, what was sealed with the file's key stays open. A database in memory gets a key that dies with it.
     Raises `InvalidValueError` for a `key` that is none, and `ConfigError` for a key file that cannot be used.
     """
     if is_server:
-        return Seal(None if key is None else keys_of(key), None)
+        return Encryption(None if key is None else keys_of(key), None)
     if database is None:
-        return Seal(keys_of(key or new_key()), None)
+        return Encryption(keys_of(key or new_key()), None)
     file = key_file(database)
     kept = _read(file) if file.exists() else None
     known = [text for text in (key, kept) if text is not None]
-    return Seal(keys_of(",".join(known)) if known else None, file)
+    return Encryption(keys_of(",".join(known)) if known else None, file)
 
 
 def key_file(database: Path) -> Path:
@@ -78,7 +78,7 @@ def key_file(database: Path) -> Path:
     return database.with_name(f"{database.name}.key")
 
 
-def check_seals(connection: Connection, seal: Seal) -> None:
+def check_seals(connection: Connection, seal: Encryption) -> None:
     """Opens every secret once. Raises `ConfigError`, naming sites, where one cannot be opened."""
     rows = connection.execute(select(site.c.id, site.c.access).where(site.c.access.is_not(None)).order_by(site.c.id))
     closed: list[int] = []

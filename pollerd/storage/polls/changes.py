@@ -13,7 +13,7 @@ from pollerd.storage.db.schema import change, content, site, site_tag
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.compression import unpack_all
 from pollerd.storage.encoding.cursors import Order, Position
-from pollerd.storage.values import Page
+from pollerd.storage.values import ListPage
 
 _BEFORE, _AFTER = content.alias("before"), content.alias("after")
 
@@ -79,7 +79,7 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
 
 def list_changes(
     connection: Connection, wanted: ChangeFilter, limit: int, cursor: str | None, order: Order | None
-) -> Page[Change]:
+) -> ListPage[Change]:
     """In the cursor's order, else in `order`, else newest first; no cursor after the last."""
     position = Position.of("c", cursor, order, unnamed=Order.OLDEST)
     statement = position.select(_changes(wanted), change.c.id, limit)

@@ -12,10 +12,12 @@ from sqlalchemy import Connection, Select, func, or_, select
 from pollerd.model import OutcomeKind, Poll, Redirect
 from pollerd.storage.db.schema import mask, poll
 from pollerd.storage.encoding.cursors import Order, Position
-from pollerd.storage.values import Page, PollColumns
+from pollerd.storage.values import ListPage, PollColumns
 
 
-def list_polls(connection: Connection, site_id: int, limit: int, cursor: str | None, order: Order | None) -> Page[Poll]:
+def list_polls(
+    connection: Connection, site_id: int, limit: int, cursor: str | None, order: Order | None
+) -> ListPage[Poll]:
     """The site's polls, in the cursor's order, else in `order`, else newest first."""
     position = Position.of("p", cursor, order, unnamed=Order.NEWEST)
     statement = position.select(select(poll).where(poll.c.site_id == site_id), poll.c.id, limit)

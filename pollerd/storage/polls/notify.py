@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class News:
+class ChangeNotifier:
     """Tells readers in this process that there are new changes. What they are stands in the database."""
 
     def __init__(self) -> None:

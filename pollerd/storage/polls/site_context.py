@@ -12,25 +12,25 @@ from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Valid
 from pollerd.storage.db.schema import content
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow
-from pollerd.storage.encoding.encryption import Seal
+from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.encoding.text_encoding import spoken
-from pollerd.storage.values import SiteMemory
+from pollerd.storage.values import SiteContext
 
 
 def load_memories(
-    connection: Connection, sql: Statements, seal: Seal, site_ids: Sequence[int]
-) -> dict[int, SiteMemory]:
+    connection: Connection, sql: Statements, seal: Encryption, site_ids: Sequence[int]
+) -> dict[int, SiteContext]:
     """Memories by site id; a site that was deleted is missing. Of a row that cannot be read the memory says why."""
     rows = run(connection, sql.memories, sql.many(site_ids))
     return {row[0]: _readable(seal, row) for row in rows}
 
 
-def _readable(seal: Seal, row: Sequence[Any]) -> SiteMemory:
+def _readable(seal: Encryption, row: Sequence[Any]) -> SiteContext:
     try:
         return _memory(NO_ACCESS if row[3] is None else seal.open(row[3]), *row)
     except (ValueError, TypeError, AttributeError, PermanentError) as error:
-        return SiteMemory(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
+        return SiteContext(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
 
 
 def _memory(
@@ -56,7 +56,7 @@ def _memory(
     redirect_count: int,
     last_outcome: str | None,
     mask: bytes | None,
-) -> SiteMemory:
+) -> SiteContext:
     baseline = Baseline(
         fingerprint=fingerprint,
         raw_fingerprint=raw_fingerprint,
@@ -68,7 +68,7 @@ def _memory(
         last_modified_bad=lm_bad,
         mask=mask or b"",
     )
-    return SiteMemory(
+    return SiteContext(
         site_id=site_id,
         url=url,
         validators=Validators(spoken(etag), spoken(last_modified)),

@@ -15,7 +15,7 @@ from pollerd.storage.db.schema import host, host_override, site_state
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.row_repair import number
-from pollerd.storage.values import KnownHost, Page
+from pollerd.storage.values import KnownHost, ListPage
 
 PIECE = 2_000
 _FIELDS = (host.c.id, host.c.name, host.c.robots_detail)
@@ -29,7 +29,7 @@ def list_hosts(
     ids: NDArray[np.int64] | None,
     limit: int,
     cursor: str | None,
-) -> Page[KnownHost]:
+) -> ListPage[KnownHost]:
     """Hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k]."""
     last = cursors.decode("h", cursor) or 0
     statement = select(*_FIELDS).where(host.c.id > last).order_by(host.c.id)
@@ -41,7 +41,7 @@ def list_hosts(
     else:
         found = _among(connection, sql, statement, np.sort(ids[ids > last]), wanted)
     more = len(found) > limit
-    return Page(found[:limit], cursors.encode("h", found[limit - 1].id) if more else None)
+    return ListPage(found[:limit], cursors.encode("h", found[limit - 1].id) if more else None)
 
 
 def _among(

@@ -13,7 +13,7 @@ from pollerd.model import NUMERIC_SETTINGS, SiteSpec
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import deleted_url, host, site
 from pollerd.storage.db.statements import Statements, run
-from pollerd.storage.encoding.encryption import Seal
+from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.values import AddResult
 
@@ -25,7 +25,7 @@ _numbers = attrgetter(*NUMERIC_SETTINGS)
 class SiteImport:
     """Adds sites and says what became of each."""
 
-    def __init__(self, sql: Statements, seal: Seal) -> None:
+    def __init__(self, sql: Statements, seal: Encryption) -> None:
         self._sql, self._seal = sql, seal
         self._hosts_named = sql.rows_at(host.c.name, "names", host.c.name, host.c.id)
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)

@@ -17,7 +17,7 @@ from pollerd.storage.db.schema import host, host_override, learned, site, site_s
 from pollerd.storage.encoding.compression import unpack
 from pollerd.storage.encoding.row_repair import Field, number
 from pollerd.storage.sites.hosts import read_override
-from pollerd.storage.values import HostRobots, HostRow, ScheduleRows
+from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
@@ -163,7 +163,7 @@ def _host(
     if kind is not None and fetched_at is not None:
         with contextlib.suppress(ZstdError, TypeError):
             text = None if body is None else unpack(body)
-            robots = HostRobots(kind=kind, at=fetched_at, body=text, detail=detail, crawl_delay=number(crawl_delay))
+            robots = StoredRobots(kind=kind, at=fetched_at, body=text, detail=detail, crawl_delay=number(crawl_delay))
     override = None if overridden_at is None else read_override(overridden_at, *overridden)
     return HostRow(host_id, name, number(last_start_at), number(paused_until), number(throttles, 0), robots, override)
 

@@ -16,12 +16,12 @@ from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSp
 from pollerd.storage.db.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
-from pollerd.storage.encoding.encryption import Seal
+from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.sites.crawled_page import forget_site
 from pollerd.storage.sites.schedule import ids_piece
-from pollerd.storage.values import NewSettings, Page, SiteChanges
+from pollerd.storage.values import ListPage, NewSettings, SiteChanges
 
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
@@ -59,7 +59,7 @@ ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
 class Sites:
     """The site table and what belongs to it."""
 
-    def __init__(self, sql: Statements, seal: Seal) -> None:
+    def __init__(self, sql: Statements, seal: Encryption) -> None:
         self._sql, self._seal = sql, seal
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
@@ -115,7 +115,7 @@ class Sites:
         host_name: str | None,
         limit: int,
         cursor: str | None,
-    ) -> Page[Site]:
+    ) -> ListPage[Site]:
         """Sites by id. `q`: part of the URL, any case."""
         statement = _sites().order_by(site.c.id).limit(cursors.check_limit(limit) + 1)
         last = cursors.decode("s", cursor)
@@ -134,7 +134,7 @@ class Sites:
             statement = statement.where(~site.c.paused, site_state.c.state == state.value)
         found = self._read(connection, statement)
         more = len(found) > limit
-        return Page(found[:limit], cursors.encode("s", found[limit - 1].id) if more else None)
+        return ListPage(found[:limit], cursors.encode("s", found[limit - 1].id) if more else None)
 
     def _read(
         self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any] | None = None
@@ -303,7 +303,7 @@ def _sites() -> Select[Any]:
     )
 
 
-def _site(row: Any, tags: tuple[str, ...], seal: Seal) -> Site:
+def _site(row: Any, tags: tuple[str, ...], seal: Encryption) -> Site:
     """The site of a row; values that somebody spoiled by hand are shown as those of a new site."""
     access = NO_ACCESS if row.access is None else seal.open(row.access)
     numbers = {name: number(getattr(row, name), instead) for name, instead in NUMERIC_SETTINGS.items()}

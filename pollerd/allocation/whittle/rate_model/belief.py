@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.slots.state_bytes import all_sound, pack, same_form, unpack
 from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.common_clock import CommonClock
-from pollerd.allocation.whittle.rate_model.common_rate import AllAlike
-from pollerd.allocation.whittle.rate_model.drift import FAST, SPEEDS, START_ODDS, SlowHazard, faded
-from pollerd.allocation.whittle.rate_model.group_priors import Relatives
+from pollerd.allocation.whittle.rate_model.common_clock import ActivityClock
+from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
+from pollerd.allocation.whittle.rate_model.drift import FAST, SPEEDS, START_ODDS, HazardMixture, faded
+from pollerd.allocation.whittle.rate_model.group_priors import GroupPriors
 from pollerd.allocation.whittle.rate_model.likelihood import changes_of, score
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood as likelihood_of
-from pollerd.allocation.whittle.rate_model.prior import learn, next_lesson, start_prior, with_trace
-from pollerd.allocation.whittle.rate_model.refinement import FARTHEST, MOST_INFORMATION, Refinement, moved
+from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior, with_trace
+from pollerd.allocation.whittle.rate_model.refinement import FARTHEST, MOST_INFORMATION, RateRefinement, moved
 from pollerd.allocation.whittle.settings import LearningSettings
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
@@ -86,16 +86,16 @@ class Belief:
         self.likelihood = np.ones((0, SPEEDS, grid.CELLS), np.float16)
         self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
         self.observed = np.zeros(0, np.float32)
-        self.slow = SlowHazard(settings.memory_polls)
-        self.clock = CommonClock(settings.memory_polls)
-        self.alike = AllAlike(self.lattice, cycle)
-        self.relatives = Relatives()
-        self.refinement = Refinement()
+        self.slow = HazardMixture(settings.memory_polls)
+        self.clock = ActivityClock(settings.memory_polls)
+        self.alike = CommonRate(self.lattice, cycle)
+        self.relatives = GroupPriors()
+        self.refinement = RateRefinement()
         self.quiet = False
         """Whether cycles are short and most sites change in very many of them once."""
         self.now = 0.0
         self.polls = 0
-        self._lesson_at = next_lesson(0, 1)
+        self._update_at = next_update(0, 1)
 
     @property
     def learned(self) -> bool:
@@ -202,12 +202,12 @@ class Belief:
         done = 0
         while done < len(slots):
             # a batch is cut where a lesson is due, so that single polls and batches teach alike
-            part = slice(done, done + min(self._lesson_at - self.polls, self.clock.until_update(sites)))
+            part = slice(done, done + min(self._update_at - self.polls, self.clock.until_update(sites)))
             self._update(slots[part], elapsed[part], evidence.take(part), sites)
             self.polls += len(slots[part])
             done += len(slots[part])
-            if self.polls >= self._lesson_at:
-                self._lesson_at = next_lesson(self.polls, sites)
+            if self.polls >= self._update_at:
+                self._update_at = next_update(self.polls, sites)
                 self._learn()
 
     def _update(
@@ -429,7 +429,7 @@ class Belief:
         return pack(allocator, VERSION, {**self._arrays(), **more})
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        counters = np.array([self.polls, self._lesson_at], np.int64)
+        counters = np.array([self.polls, self._update_at], np.int64)
         parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.relatives.state()}
         window = np.array(astuple(self.lattice))
         learned = {"counters": counters, "window": window, "prior": self.prior}
@@ -448,7 +448,7 @@ class Belief:
         window = grid.window_of(arrays["window"])
         if window != self.lattice:
             self._move(window)
-        self.polls, self._lesson_at = (int(x) for x in arrays["counters"])
+        self.polls, self._update_at = (int(x) for x in arrays["counters"])
         self._put_prior(arrays["prior"])
         self.odds = arrays["odds"]
         self.slow.restore(arrays)

@@ -24,7 +24,7 @@ STRETCHES_PER_CYCLE = 64
 """How finely the clock is read."""
 JUMPS_CYCLES = np.array([0.03, 0.3])
 """J, in uniform cycles."""
-DOUBT = 10.0
+LOG_PRIOR_ODDS = 10.0
 """Logarithmic odds against each J."""
 FEW_SITES, SPARING_POLLS = 1024, 512
 """With more than so few sites the clock is read anew after so many polls at the earliest: that takes about a
@@ -44,7 +44,7 @@ _LEAST_SPEED = 1e-9
 _TINY = 1e-12
 
 
-class CommonClock:
+class ActivityClock:
     """Learns how fast the common clock goes, and reads it.
 
     `edges` float64[B + 1] (UTC epoch s) bound the stretches; `advance` float64[len(JUMPS_CYCLES), B] (s) is how far
@@ -189,7 +189,7 @@ class CommonClock:
 
     def _mix(self, now: float, first: int) -> None:
         """Mixes the stretches from `first` on. The progress keeps ahead of every gap that grows by it."""
-        odds = np.append(self.score - DOUBT, 0.0)
+        odds = np.append(self.score - LOG_PRIOR_ODDS, 0.0)
         weight = np.exp(odds - odds.max())
         weight /= weight.sum()
         before = self._total.copy()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.whittle.rate_model.grid import CELLS, Lattice
 
-DOUBT = 3.0
+LOG_PRIOR_ODDS = 3.0
 """Logarithmic odds at the start against beliefs of single pages, where there are `MANY_SITES`."""
 MANY_SITES = 100
 """With fewer the doubt is as much less: to dispel it takes as many polls, so more of each page."""
@@ -34,7 +34,7 @@ _CERTAIN = 0.999
 _FLOOR = -600.0
 
 
-class AllAlike:
+class CommonRate:
     """One rate for all, and the weight of its rivals.
 
     `log_posterior` float64[_RATES] over finer rates of the window; `lead` logarithmic odds that polls have given the
@@ -45,7 +45,7 @@ class AllAlike:
     def __init__(self, lattice: Lattice, cycle: float) -> None:
         self.start(lattice, cycle)
         self.lead = 0.0
-        self.weight = _weight(-DOUBT)
+        self.weight = _weight(-LOG_PRIOR_ODDS)
         self.polls = 0
 
     def start(self, lattice: Lattice, cycle: float) -> None:
@@ -70,7 +70,7 @@ class AllAlike:
         what all have in common. `sites`: how many there are.
         """
         before = self.weight
-        doubt = DOUBT * min(1.0, sites / MANY_SITES)
+        doubt = LOG_PRIOR_ODDS * min(1.0, sites / MANY_SITES)
         self._weigh(self.lead - doubt)
         every = -(-sites // _TELLING_SITES)
         some = np.arange(-self.polls % every, len(gap), every)

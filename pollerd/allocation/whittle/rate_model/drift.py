@@ -19,7 +19,7 @@ START_ODDS = np.array([0.95, 0.05])
 """How likely the slow and the fast are before anything was seen."""
 SLOW = np.array([0.0005, 0.005, 0.02, 0.06])
 """Slow hazards compared, chances per uniform cycle."""
-DOUBT = np.array([0.0, 0.0, 3.0, 5.0])
+LOG_PRIOR_ODDS = np.array([0.0, 0.0, 3.0, 5.0])
 """Logarithmic odds against each: a static world loses more by a rate held too loosely than a moving one by a rate held
 too tightly, and the evidence of a moving one grows quickly."""
 SAMPLE_SLOTS = 256
@@ -38,7 +38,7 @@ def faded(
     return np.asarray(keep * mass + (1.0 - keep) * mass.sum(2, keepdims=True) * target[:, None])
 
 
-class SlowHazard:
+class HazardMixture:
     """Filters with different slow hazards side by side on a sample of sites, weighted by how well they predict.
 
     `hazard` per uniform cycle is their mean. `memory` is the number of polls over which old predictions lose their say.
@@ -79,7 +79,7 @@ class SlowHazard:
 
     def learn(self) -> None:
         """Sets `hazard` to the mean under the present weights."""
-        odds = self.score - DOUBT
+        odds = self.score - LOG_PRIOR_ODDS
         weights = np.exp(odds - odds.max())
         self.hazard = float(weights @ SLOW / weights.sum())
 

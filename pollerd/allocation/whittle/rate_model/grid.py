@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pollerd.allocation.core.index import g
 from pollerd.errors import InvalidValueError
 
-HOPE = 10.0
+LOG_UTILITY = 10.0
 """Changes since the last poll up to which each more counts nearly as much as the first, where the rate is in doubt."""
 CELLS = 24
 """Rates in the window."""
@@ -125,17 +125,17 @@ def _rounded_up(number: float) -> float:
 
 
 def hope(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`h(z) = HOPE log(1 + z / HOPE)` of the expected number z >= 0 of changes, any shape.
+    """`h(z) = LOG_UTILITY log(1 + z / LOG_UTILITY)` of the expected number z >= 0 of changes, any shape.
 
     In the doubt about a rate, E[g] counts all high rates alike and tries too little, the mean believes the highest and
     tries too much; the certainty equivalent under h lies between.
     """
-    return np.asarray(HOPE * np.log1p(z / HOPE))
+    return np.asarray(LOG_UTILITY * np.log1p(z / LOG_UTILITY))
 
 
-def g_of_hope(value: NDArray[np.float64]) -> NDArray[np.float64]:
+def index_of_certainty_equivalent(value: NDArray[np.float64]) -> NDArray[np.float64]:
     """g(z) of the z with `hope(z) = value`, any shape; the error is below 1e-15 or so, not of g but of z."""
-    z = HOPE * np.expm1(value / HOPE)
+    z = LOG_UTILITY * np.expm1(value / LOG_UTILITY)
     gone = np.expm1(-z)
     return np.asarray(-gone - z * (1.0 + gone))
 

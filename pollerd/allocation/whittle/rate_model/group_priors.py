@@ -21,7 +21,7 @@ from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
 HOSTS, NEIGHBOURS = 0, 1
-DOUBT = np.array([-2.0, 3.0])
+LOG_PRIOR_ODDS = np.array([-2.0, 3.0])
 """Logarithmic odds against hosts and neighbours at the start: against hosts there are none."""
 NEIGHBOURHOOD = 16
 """Pages that stand together, at least: more of them where else there would be too many groups."""
@@ -29,7 +29,7 @@ _NO_SHARE = 0.05
 _TINY = 1e-9
 
 
-class Relatives:
+class GroupPriors:
     """Which host each slot is on, the priors of hosts and neighbourhoods, and what share each has in a page's prior.
 
     `host` int32[capacity], `groups.NONE` for none, empty until a slot is placed; `score` float64[2] logarithmic gain of
@@ -124,7 +124,7 @@ class Relatives:
         for kind, groups in enumerate(self._groups):
             groups.learn(self._group(kind, slots), posterior, prior)
         self._whole.learn(np.zeros(len(slots), np.int64), posterior, prior)
-        self.score = np.clip(self.score, DOUBT - MOST_BEHIND, DOUBT + MOST_AHEAD)
+        self.score = np.clip(self.score, LOG_PRIOR_ODDS - MOST_BEHIND, LOG_PRIOR_ODDS + MOST_AHEAD)
         self.share = _shares(self.score, np.array([len(groups.known) > 0 for groups in self._groups]))
 
     def _group(self, kind: int, part: slice | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -173,7 +173,7 @@ class Relatives:
 
 def _shares(score: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Shares float64[2] of hosts and neighbours in a page's prior; what is hardly believed, or not there, has none."""
-    odds = np.append(np.where(there, score - DOUBT, -np.inf), 0.0)
+    odds = np.append(np.where(there, score - LOG_PRIOR_ODDS, -np.inf), 0.0)
     share = np.exp(odds - odds.max())
     share = share[:2] / share.sum()
     return np.where(share < _NO_SHARE, 0.0, share)

@@ -85,7 +85,7 @@ def slow_alike(likelihood: NDArray[np.float32]) -> int:
     return int(told.argmax()) if told.any() else len(told)
 
 
-def next_lesson(observed: int, sites: int) -> int:
+def next_update(observed: int, sites: int) -> int:
     """The count of observations at which to learn next: a quarter more, at least 16, at most as many as sites.
 
     Geometric while young, so that the early prior is fresh; linear later, so that the cost per poll stays O(CELLS).

@@ -38,7 +38,7 @@ Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.fl
 """As `likelihood.score`, of what was found, at positions float64[k] on the lattice; the information is above 0."""
 
 
-class Refinement:
+class RateRefinement:
     """Estimates by slot: `position` float32[capacity], a place on the lattice, `information` per place².
 
     `offset` float16[capacity], places (steps of the lattice) by which the rates of a site's posterior are to be moved,

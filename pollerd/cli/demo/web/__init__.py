@@ -2,6 +2,6 @@
 
 from pollerd.cli.demo.web.score import Score, Watched, happened_since, score
 from pollerd.cli.demo.web.server import DemoWeb
-from pollerd.cli.demo.web.sites import DemoSite, Kind
+from pollerd.cli.demo.web.sites import DemoSite, SiteKind
 
-__all__ = ["DemoSite", "DemoWeb", "Kind", "Score", "Watched", "happened_since", "score"]
+__all__ = ["DemoSite", "DemoWeb", "Score", "SiteKind", "Watched", "happened_since", "score"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pollerd.cli.demo.web.changes import bursty_times, poisson_times
 from pollerd.cli.demo.web.pages import feed, page
-from pollerd.cli.demo.web.sites import DemoSite, Kind, check_count, draw_sites
+from pollerd.cli.demo.web.sites import DemoSite, SiteKind, check_count, draw_sites
 from pollerd.errors import ConfigError, InvalidValueError
 
 CRAWL_DELAY_SECONDS = 2
@@ -117,11 +117,11 @@ class DemoWeb:
     def _times(self, site: DemoSite) -> NDArray[np.float64]:
         if math.isinf(site.true_rate_per_second):
             return np.empty(0)
-        draw = bursty_times if site.kind is Kind.BURSTY else poisson_times
+        draw = bursty_times if site.kind is SiteKind.BURSTY else poisson_times
         return draw(site.true_rate_per_second, self.started_at, self.started_at + self._horizon, self._rng)
 
     def _before(self, site: DemoSite) -> NDArray[np.float64]:
-        entries = _FEED_START_ENTRIES if site.kind is Kind.FEED else 1
+        entries = _FEED_START_ENTRIES if site.kind is SiteKind.FEED else 1
         gaps = self._rng.exponential(1 / site.true_rate_per_second, entries)
         return np.asarray(self.started_at - np.cumsum(gaps)[::-1])
 
@@ -141,9 +141,9 @@ class DemoWeb:
         plan = self._plans.get((host, request.path))
         if plan is None:
             return web.Response(status=404, text="there is no such page\n")
-        if plan.site.kind is Kind.SLOW:
+        if plan.site.kind is SiteKind.SLOW:
             await asyncio.sleep(self._rng.uniform(*SLOW_SECONDS))
-        if plan.site.kind is Kind.FLAKY and self._rng.random() < FAILING_SHARE:
+        if plan.site.kind is SiteKind.FLAKY and self._rng.random() < FAILING_SHARE:
             return self._fail(request)
         return self._content(plan, request, now)
 
@@ -154,11 +154,11 @@ class DemoWeb:
             return web.Response(status=304, headers=validators)
         self._first_answer_at.setdefault(plan.site.url, now)
         title = f"{plan.site.kind.capitalize()} {plan.site.path}"
-        if plan.site.kind is Kind.FEED:
+        if plan.site.kind is SiteKind.FEED:
             text = feed(title, plan.site.url, plan.seed, history.tolist(), now)
             return web.Response(text=text, content_type="application/rss+xml", headers=validators)
         version = plan.version(now)
-        if plan.site.kind is Kind.ALWAYS:
+        if plan.site.kind is SiteKind.ALWAYS:
             self._visits += 1
             version = self._visits
         text = page(title, plan.seed, version, self._rng.bytes(12).hex())
@@ -174,9 +174,9 @@ class DemoWeb:
 
 def _validators(plan: _Plan, history: NDArray[np.float64], now: float) -> dict[str, str]:
     kind = plan.site.kind
-    if kind in (Kind.PLAIN, Kind.ALWAYS):
+    if kind in (SiteKind.PLAIN, SiteKind.ALWAYS):
         return {}
-    if kind in (Kind.LAST_MODIFIED, Kind.SLOW):
+    if kind in (SiteKind.LAST_MODIFIED, SiteKind.SLOW):
         return {"Last-Modified": formatdate(float(history[-1]), usegmt=True)}
     # Weak: the same words, though a token that nobody sees differs from answer to answer.
     return {"ETag": f'W/"{plan.seed:x}-{plan.version(now)}"'}

@@ -19,7 +19,7 @@ _LAST_MODIFIED_MEAN_SECONDS = 10.0
 """Last-Modified counts whole seconds: sites that have nothing else change more slowly than that, as on the real web."""
 
 
-class Kind(StrEnum):
+class SiteKind(StrEnum):
     """How a site behaves. The first three are ordinary sites, told apart by the validators they send."""
 
     ETAG = "etag"
@@ -39,15 +39,15 @@ class Kind(StrEnum):
         return self in _ORDINARY
 
 
-_ORDINARY = (Kind.ETAG, Kind.LAST_MODIFIED, Kind.PLAIN)
-_SPECIAL: tuple[tuple[Kind, str, float], ...] = (
-    (Kind.FEED, "/feed.xml", 8.0),
-    (Kind.BURSTY, "/live", 10.0),
-    (Kind.FLAKY, "/status", 12.0),
-    (Kind.SLOW, "/archive", 30.0),
-    (Kind.ROBOTS, "/", 15.0),
-    (Kind.DENIED, "/private/", 5.0),
-    (Kind.ALWAYS, "/visitors", 0.0),
+_ORDINARY = (SiteKind.ETAG, SiteKind.LAST_MODIFIED, SiteKind.PLAIN)
+_SPECIAL: tuple[tuple[SiteKind, str, float], ...] = (
+    (SiteKind.FEED, "/feed.xml", 8.0),
+    (SiteKind.BURSTY, "/live", 10.0),
+    (SiteKind.FLAKY, "/status", 12.0),
+    (SiteKind.SLOW, "/archive", 30.0),
+    (SiteKind.ROBOTS, "/", 15.0),
+    (SiteKind.DENIED, "/private/", 5.0),
+    (SiteKind.ALWAYS, "/visitors", 0.0),
 )
 """Kind, path, mean seconds between changes (0: it differs at every request)."""
 _PATHS = ("/", "/news", "/prices", "/menu", "/jobs", "/blog", "/events", "/stock")
@@ -60,7 +60,7 @@ class DemoSite:
     url: str
     host: str
     path: str
-    kind: Kind
+    kind: SiteKind
     true_rate_per_second: float
 
     @property
@@ -88,17 +88,17 @@ def draw_sites(count: int, port: int, rng: np.random.Generator) -> tuple[DemoSit
     order = rng.permutation(count).tolist()
     drawn = {kind: host for (kind, _, _), host in zip((plan[i] for i in order), hosts, strict=True)}
     return tuple(
-        _site(kind, path, mean, drawn[Kind.ROBOTS] if kind is Kind.DENIED else host, port)
+        _site(kind, path, mean, drawn[SiteKind.ROBOTS] if kind is SiteKind.DENIED else host, port)
         for (kind, path, mean), host in zip((plan[i] for i in order), hosts, strict=True)
     )
 
 
-def _kind(i: int, mean_seconds: float) -> Kind:
+def _kind(i: int, mean_seconds: float) -> SiteKind:
     kind = _ORDINARY[i % len(_ORDINARY)]
-    dated_too_coarsely = kind is Kind.LAST_MODIFIED and mean_seconds < _LAST_MODIFIED_MEAN_SECONDS
-    return Kind.ETAG if dated_too_coarsely else kind
+    dated_too_coarsely = kind is SiteKind.LAST_MODIFIED and mean_seconds < _LAST_MODIFIED_MEAN_SECONDS
+    return SiteKind.ETAG if dated_too_coarsely else kind
 
 
-def _site(kind: Kind, path: str, mean_seconds: float, host: str, port: int) -> DemoSite:
+def _site(kind: SiteKind, path: str, mean_seconds: float, host: str, port: int) -> DemoSite:
     rate = 1 / mean_seconds if mean_seconds else math.inf
     return DemoSite(f"http://{host}:{port}{path}", host, path, kind, rate)

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
-from pollerd.crawling.control.link_features import Page
+from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
+from pollerd.crawling.control.link_features import RetrievedPage
 from pollerd.crawling.control.quality import performance, recall_by_request
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.rewards import Finding
+from pollerd.crawling.control.rewards import RequestOutcome
 from pollerd.crawling.control.tabular_controller import TabularController
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph
 
@@ -108,7 +108,7 @@ def learned(
 
 
 def by_features(
-    graph: TopicalGraph, judgement: Judgement, settings: RequestSettings, rng: np.random.Generator
+    graph: TopicalGraph, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator
 ) -> Schedule:
     """One traversal by the robot that knows pages by features, with what `judgement` knows; it learns on."""
     controller = FeaturedController(len(graph), judgement, settings, rng)
@@ -116,15 +116,15 @@ def by_features(
     order = list[int]()
     while (page := controller.choose()) is not None:
         order.append(page)
-        controller.retrieved(page, shown(graph, page, float(graph.relevance[page])), Finding.FIRST)
+        controller.retrieved(page, shown(graph, page, float(graph.relevance[page])), RequestOutcome.FIRST)
     return np.array(order)
 
 
-def shown(graph: TopicalGraph, page: int, relevance: float) -> Page:
+def shown(graph: TopicalGraph, page: int, relevance: float) -> RetrievedPage:
     """What a robot sees of a page that it retrieves."""
     links = graph.links(page)
     same_host = graph.host[links] == graph.host[page]
-    return Page(relevance, links, graph.anchors(page), graph.hub_hint[links], same_host, graph.depth[links])
+    return RetrievedPage(relevance, links, graph.anchors(page), graph.hub_hint[links], same_host, graph.depth[links])
 
 
 def _discovered(graph: TopicalGraph, page: int, known: NDArray[np.bool_]) -> list[int]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.simulation.environments.interest import Diary, Limit, drawn_gains, drive_sources, whittle
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.environments.interest import PollConstraint, Trace, drawn_gains, drive_sources, whittle
+from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.ephemeral.example import PAPER, four_sources
 from pollerd.simulation.experiments.results import Estimate, Results
 
@@ -37,11 +37,11 @@ class ContentValue(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell(name, number=i) for i, name in enumerate(_SOURCES)]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         sources, i = four_sources(), cell["number"]
         value = sources.value[i] * np.exp(-sources.decay[i] * _TIMES)
         half_life = float(np.log(2) / sources.decay[i])
-        return Outcome({"at first": float(sources.value[i]), "half-life": half_life}, {"value": value.tolist()})
+        return RunOutcome({"at first": float(sources.value[i]), "half-life": half_life}, {"value": value.tolist()})
 
     def claims(self, results: Results) -> Sequence[Claim]:
         first = [results.value(name, "at first") for name in _SOURCES]
@@ -88,14 +88,14 @@ class States(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell("whittle", polls=self._polls, drawn=self._drawn)]
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         """The first has the path that is shown."""
         sources, gains = four_sources(), None
         if cell["drawn"]:
             gains = np.stack([drawn_gains(sources, EPOCHS + 1, np.random.default_rng(seed)) for seed in seeds], axis=1)
-        diary = drive_sources(sources, whittle(sources), Limit(cell["polls"]), EPOCHS, gains)
+        diary = drive_sources(sources, whittle(sources), PollConstraint(cell["polls"]), EPOCHS, gains)
         shown = {name: diary.waiting[:SHOWN, 0, i].tolist() for i, name in enumerate(_SOURCES)}
-        return [Outcome(_order_of_polls(diary, run), {} if run else shown) for run in range(len(seeds))]
+        return [RunOutcome(_order_of_polls(diary, run), {} if run else shown) for run in range(len(seeds))]
 
     def claims(self, results: Results) -> Sequence[Claim]:
         told = {column: estimate.value for (_, column), estimate in results.estimates.items()}
@@ -144,7 +144,7 @@ def _percent(share: Estimate) -> str:
     return f"{share.value:.2%}" + (f" ± {share.error:.4%}" if share.error > 0 else "")
 
 
-def _order_of_polls(diary: Diary, run: int) -> dict[str, float]:
+def _order_of_polls(diary: Trace, run: int) -> dict[str, float]:
     told = {}
     for i, name in enumerate(_SOURCES):
         polled = diary.polled[:, run, i]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pollerd.allocation.lspe.sources import Sources
-from pollerd.simulation.environments.interest import Limit, Ranking, drawn_gains, drive_sources
+from pollerd.simulation.environments.interest import PollConstraint, Ranking, drawn_gains, drive_sources
 from pollerd.simulation.environments.interest_optimum import bound, exact
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell
+from pollerd.simulation.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.simulation.experiments.ephemeral.example import PAPER, POLICIES, four_sources
 from pollerd.simulation.experiments.results import Results
 
@@ -70,14 +70,14 @@ class EphemeralTable(Experiment):
                     found.append(cell(row, column, stream=column, **setting))
         return found
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         setting = dict(cell.parameters)
         sources = four_sources(np.array(setting["costs"]) if "costs" in setting else None)
-        limit = Limit(setting["most"], "cost" if "costs" in setting else "number")
+        limit = PollConstraint(setting["most"], "cost" if "costs" in setting else "number")
         if cell.row == EXACT:
-            return [Outcome({"": exact(sources, limit, OLDEST, error=1e-6)})] * len(seeds)
+            return [RunOutcome({"": exact(sources, limit, OLDEST, error=1e-6)})] * len(seeds)
         if cell.row == BOUND:
-            return [Outcome({"": bound(sources, limit.most)})] * len(seeds)
+            return [RunOutcome({"": bound(sources, limit.most)})] * len(seeds)
         gains, epochs = None, SETTLED + EPOCHS
         if "drawn" in setting:
             draws = [drawn_gains(sources, epochs + 1, np.random.default_rng(s), setting["drawn"]) for s in seeds]
@@ -87,12 +87,12 @@ class EphemeralTable(Experiment):
         told = [{"": average} for average in diary.collected[SETTLED:].mean(0).tolist()]
         if cell.column == "M = 1":
             told[0][f"first {FIRST_EPOCHS}"] = _from_empty(sources, ranking, limit)
-        return [Outcome(scores) for scores in (told if gains is not None else told * len(seeds))]
+        return [RunOutcome(scores) for scores in (told if gains is not None else told * len(seeds))]
 
-    def printed(self) -> Sequence[Printed]:
+    def printed(self) -> Sequence[PublishedValue]:
         return (
-            Printed("source 1 alone", "M = 1", "179.79"),
-            Printed("whittle", "M = 1", "254.66"),
+            PublishedValue("source 1 alone", "M = 1", "179.79"),
+            PublishedValue("whittle", "M = 1", "254.66"),
         )
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
@@ -130,7 +130,7 @@ def _claim_of_section_7(results: Results, column: str) -> Claim:
     return Claim(text, bool(holds), shown_by, reason)
 
 
-def _from_empty(sources: Sources, ranking: Ranking, limit: Limit) -> float:
+def _from_empty(sources: Sources, ranking: Ranking, limit: PollConstraint) -> float:
     """Average over the first epochs when X(0) = 0."""
     gains = np.tile(sources.gain, (FIRST_EPOCHS + 1, 1, 1))
     gains[0] = 0.0

@@ -16,7 +16,7 @@ _NOISE = ("σ=0.0 t=1000", "σ=0.2 t=1000", "σ=0.4 t=1000")
 
 
 @dataclass(frozen=True)
-class Said:
+class RankingClaim:
     """Each of the rows `ahead` has more than each of the rows `of` in each of the columns; of variance, less.
 
     reason: why it does not come out, where it does not.
@@ -43,41 +43,49 @@ class Said:
 
 _REJECTED = ("GPOKS:TS", "GPOKS:OTS", "GPOKS:MONO")
 _OTHERS = ("GPOKS:GPR", "GPOKS:IPS", "GPOKS:IPS-OTS")
-SAID: Mapping[str, tuple[Said, ...]] = {
+SAID: Mapping[str, tuple[RankingClaim, ...]] = {
     "gpoks-8.2": (
-        Said("rejection sampling helps", ("GPOKS", *_REJECTED[1:]), _REJECTED[:1], _PAIRS),
-        Said("both conditions find a little more than either", ("GPOKS",), _REJECTED[1:], _PAIRS),
+        RankingClaim("rejection sampling helps", ("GPOKS", *_REJECTED[1:]), _REJECTED[:1], _PAIRS),
+        RankingClaim("both conditions find a little more than either", ("GPOKS",), _REJECTED[1:], _PAIRS),
     ),
-    "gpoks-8.3": (Said("GPOKS, with both conditions, varies least", ("GPOKS",), _REJECTED, (VARIANCE,)),),
+    "gpoks-8.3": (RankingClaim("GPOKS, with both conditions, varies least", ("GPOKS",), _REJECTED, (VARIANCE,)),),
     "gpoks-8.5": (
-        Said("GPOKS and GPOKS:UCB find more than the other variations", ("GPOKS", "GPOKS:UCB"), _OTHERS, _PAIRS),
+        RankingClaim(
+            "GPOKS and GPOKS:UCB find more than the other variations", ("GPOKS", "GPOKS:UCB"), _OTHERS, _PAIRS
+        ),
     ),
     "gpoks-8.6": (
-        Said("GPOKS and GPOKS:UCB vary less than the other variations", ("GPOKS", "GPOKS:UCB"), _OTHERS, (VARIANCE,)),
+        RankingClaim(
+            "GPOKS and GPOKS:UCB vary less than the other variations", ("GPOKS", "GPOKS:UCB"), _OTHERS, (VARIANCE,)
+        ),
     ),
     "gpoks-8.7": (
-        Said("GPOKS and GPOKS:UCB stand out by their resistance to noise", ("GPOKS", "GPOKS:UCB"), _OTHERS, _NOISE),
-        Said("under noise GPOKS:UCB has a small edge on GPOKS", ("GPOKS:UCB",), ("GPOKS",), _NOISE[1:]),
+        RankingClaim(
+            "GPOKS and GPOKS:UCB stand out by their resistance to noise", ("GPOKS", "GPOKS:UCB"), _OTHERS, _NOISE
+        ),
+        RankingClaim("under noise GPOKS:UCB has a small edge on GPOKS", ("GPOKS:UCB",), ("GPOKS",), _NOISE[1:]),
     ),
     "gpoks-8.8": (
-        Said(
+        RankingClaim(
             "MAB:UCB-1-RAW finds more than MAB:UCB-1 (not in print for 0.55/0.45)",
             *(("MAB:UCB-1-RAW",), ("MAB:UCB-1",), _PAIRS[1:]),
         ),
-        Said(
+        RankingClaim(
             "MAB:GP-UCB beats both automata with a good margin",
             *(("MAB:GP-UCB",), ("LA:LAKG", "LA:H-TRAA"), _PAIRS),
             SAME_ROWS,
         ),
     ),
     "gpoks-8.10": (
-        Said("of GPOKS's variants GPOKS:UCB finds most", ("GPOKS:UCB",), ("GPOKS:TS", "GPOKS:OTS", "GPOKS:GPR"), _WEBS),
-        Said("on 0.3/1.0 LA:LAKG finds most", ("LA:LAKG",), ("GPOKS:UCB", "GPOKS:OTS", "LA:H-TRAA"), _WEBS[:1]),
-        Said(
+        RankingClaim(
+            "of GPOKS's variants GPOKS:UCB finds most", ("GPOKS:UCB",), ("GPOKS:TS", "GPOKS:OTS", "GPOKS:GPR"), _WEBS
+        ),
+        RankingClaim("on 0.3/1.0 LA:LAKG finds most", ("LA:LAKG",), ("GPOKS:UCB", "GPOKS:OTS", "LA:H-TRAA"), _WEBS[:1]),
+        RankingClaim(
             "on the others GPOKS:UCB and GPOKS:OTS do", ("GPOKS:UCB", "GPOKS:OTS"), ("LA:LAKG", "LA:H-TRAA"), _WEBS[1:]
         ),
     ),
-    "gpoks-short-1": (Said("GPOKS finds more than LAKG at 0.90/0.10", ("GPOKS",), ("LA:LAKG",), _PAIRS[2:]),),
+    "gpoks-short-1": (RankingClaim("GPOKS finds more than LAKG at 0.90/0.10", ("GPOKS",), ("LA:LAKG",), _PAIRS[2:]),),
 }
 """By table."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pollerd.simulation.experiments.gpoks import printed as p
 from pollerd.simulation.experiments.gpoks.reasons import why
-from pollerd.simulation.experiments.gpoks.tables import THESIS, Environment, Table, zipf
+from pollerd.simulation.experiments.gpoks.tables import THESIS, MaterialSet, Table, zipf
 
 _PAGES = 8
 _WEBS = tuple(zipf(column, alpha, beta, _PAGES) for column, (alpha, beta) in p.ZIPFS.items())
-_ONE_WEB = (Environment("", zipf("", *p.ZIPFS["0.6/1.0"], _PAGES).probabilities),)
+_ONE_WEB = (MaterialSet("", zipf("", *p.ZIPFS["0.6/1.0"], _PAGES).probabilities),)
 _FOUND, _VARIANCES = p.found_by(p.MANY), p.variances(p.VARIANCE_MANY)
 
 EIGHT_PAGES = (

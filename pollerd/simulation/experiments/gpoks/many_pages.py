@@ -9,7 +9,7 @@ import numpy as np
 
 from pollerd.simulation.environments.web import Policy, run_web
 from pollerd.simulation.environments.zipf import Zipf
-from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.gpoks.printed import ZIPFS
 from pollerd.simulation.experiments.learning_curves import means
 from pollerd.simulation.experiments.results import Results
@@ -42,14 +42,14 @@ class ManyPages(Experiment):
             for web, (alpha, beta) in ZIPFS.items()
         ]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         pages = cell["pages"]
         zipf = Zipf(pages, cell["alpha"], cell["beta"], "shuffled")
         ends = [end for end in ENDS[size] if end <= LAST.get(pages, end)]
         edges = [end * pages for end in ends]
         shares = means(run_web(zipf, Policy("gpoks"), edges[-1], seed).found, edges) / zipf.optimum
         columns = [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]
-        return Outcome(dict(zip(columns, shares.tolist(), strict=True)))
+        return RunOutcome(dict(zip(columns, shares.tolist(), strict=True)))
 
     def claims(self, results: Results) -> Sequence[Claim]:
         """No paper says so: it is what the allocator is meant for."""

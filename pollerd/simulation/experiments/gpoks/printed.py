@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pollerd.simulation.experiments.experiment import Printed
+from pollerd.simulation.experiments.experiment import PublishedValue
 
 TIMES = (10, 100, 1000)
 PAIRS = {"0.55/0.45": (0.55, 0.45), "0.75/0.25": (0.75, 0.25), "0.90/0.10": (0.90, 0.10)}
@@ -115,20 +115,20 @@ SECONDS = {
 """Table 8.1: s for one run of t steps, from 1.4 min and the like; REGULAR-GPOKS at 10,000 took more than ten hours."""
 
 
-def found_by(table: dict[str, dict[str, str]]) -> list[Printed]:
+def found_by(table: dict[str, dict[str, str]]) -> list[PublishedValue]:
     """The places of a table of updates found: rows are schemes, columns `environment t=steps`."""
     return [
-        Printed(row, f"{environment} t={t}", value)
+        PublishedValue(row, f"{environment} t={t}", value)
         for row, environments in table.items()
         for environment, values in environments.items()
         for t, value in zip(TIMES, values.split(), strict=True)
     ]
 
 
-def under_noise(table: dict[str, str]) -> list[Printed]:
+def under_noise(table: dict[str, str]) -> list[PublishedValue]:
     """The places of a table of updates found under noise: columns `σ=.. t=1000`."""
     return [
-        Printed(row, noise_column(sigma) + " t=1000", value)
+        PublishedValue(row, noise_column(sigma) + " t=1000", value)
         for row, values in table.items()
         for sigma, value in zip(SIGMAS, values.split(), strict=True)
     ]
@@ -139,6 +139,6 @@ def noise_column(sigma: float) -> str:
     return f"σ={sigma:.1f}"
 
 
-def variances(table: dict[str, str]) -> list[Printed]:
+def variances(table: dict[str, str]) -> list[PublishedValue]:
     """The places of a table of variances: one column, `variance`."""
-    return [Printed(row, "variance", value) for row, value in table.items()]
+    return [PublishedValue(row, "variance", value) for row, value in table.items()]

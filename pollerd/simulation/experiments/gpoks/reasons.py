@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pollerd.simulation.experiments.experiment import Printed
+from pollerd.simulation.experiments.experiment import PublishedValue
 from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, MATERIALS, VARIANT
 
 Reasons = tuple[tuple[tuple[str, str], str], ...]
@@ -68,13 +68,13 @@ _TRIED_EVENLY = ("gpoks-8.2", "gpoks-8.5", "gpoks-8.8", "gpoks-short-1")
 """Tables whose numbers gpoks-8.2-even-start tries with another first step."""
 
 
-def why(table: str, numbers: Sequence[Printed]) -> Reasons:
+def why(table: str, numbers: Sequence[PublishedValue]) -> Reasons:
     """(row, column) -> the reason, for the numbers of a table that have one."""
     found = (((number.row, number.column), _reason(table, number)) for number in numbers)
     return tuple((place, reason) for place, reason in found if reason)
 
 
-def _reason(table: str, number: Printed) -> str:
+def _reason(table: str, number: PublishedValue) -> str:
     if table == "gpoks-8.5-product":
         return _READING
     if table == "gpoks-8.2-even-start":
@@ -96,7 +96,7 @@ def _reason(table: str, number: Printed) -> str:
     return ""
 
 
-def _of_gpoks(table: str, number: Printed) -> str:
+def _of_gpoks(table: str, number: PublishedValue) -> str:
     if number.row == "GPOKS:GPR":
         return _TIE
     if number.row.startswith("GPOKS:IPS") or table == "gpoks-8.5-21-points":

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.core.knapsack import det_ks
-from pollerd.allocation.gpoks.belief import Belief, believe
+from pollerd.allocation.gpoks.belief import GaussianBelief, believe
 from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
 from pollerd.allocation.gpoks.regression import regress
 from pollerd.allocation.gpoks.sampling import value_functions
 from pollerd.simulation.environments.knapsack import Knapsack
-from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, Outcome, Printed, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.simulation.experiments.gpoks.play import POINTS
 from pollerd.simulation.experiments.gpoks.printed import MIDDLE, PAIRS, SECONDS
 from pollerd.simulation.experiments.gpoks.tables import THESIS
@@ -49,7 +49,7 @@ class Material:
             self._at.append(float(self._index.points[point]))
             self._seen.append(float(found))
             mean, covariance = regress(self._kernel, self._index.points, np.array(self._at), np.array(self._seen))
-            self.belief = Belief(mean[None], _root(covariance)[None])
+            self.belief = GaussianBelief(mean[None], _root(covariance)[None])
 
 
 def _root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -98,11 +98,13 @@ class RunningTime(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell(row, f"t={steps}", steps=steps) for row, all_of in _STEPS[size].items() for steps in all_of]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
-        return Outcome({"": seconds(cell.row == FAST, cell["steps"], np.random.default_rng(seed))})
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
+        return RunOutcome({"": seconds(cell.row == FAST, cell["steps"], np.random.default_rng(seed))})
 
-    def printed(self) -> Sequence[Printed]:
-        return [Printed(row, f"t={steps}", value) for row, times in SECONDS.items() for steps, value in times.items()]
+    def printed(self) -> Sequence[PublishedValue]:
+        return [
+            PublishedValue(row, f"t={steps}", value) for row, times in SECONDS.items() for steps, value in times.items()
+        ]
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
         return {(number.row, number.column): _MACHINE for number in self.printed()}

@@ -12,8 +12,8 @@ from pollerd.simulation.experiments.experiment import (
     Cell,
     Claim,
     Experiment,
-    Outcome,
-    Printed,
+    PublishedValue,
+    RunOutcome,
     Size,
     Statistic,
     cell,
@@ -38,7 +38,7 @@ REMARKS = (
 
 
 @dataclass(frozen=True)
-class Environment:
+class MaterialSet:
     """A column: materials by their change probabilities, and the white noise on their feedback ([B] (2.3))."""
 
     column: str
@@ -46,9 +46,9 @@ class Environment:
     noise: float = 0.0
 
 
-def zipf(column: str, alpha: float, beta: float, pages: int) -> Environment:
+def zipf(column: str, alpha: float, beta: float, pages: int) -> MaterialSet:
     """Pages with `p_k = α / k^β` ([B] (7.2))."""
-    return Environment(column, tuple((alpha / np.arange(1, pages + 1) ** beta).tolist()))
+    return MaterialSet(column, tuple((alpha / np.arange(1, pages + 1) ** beta).tolist()))
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class Table(Experiment):
     title: str
     source: str
     rows: tuple[str, ...]
-    environments: tuple[Environment, ...]
-    numbers: tuple[Printed, ...] = ()
+    environments: tuple[MaterialSet, ...]
+    numbers: tuple[PublishedValue, ...] = ()
     why: tuple[tuple[tuple[str, str], str], ...] = ()
     times: tuple[int, ...] = TIMES
     varies: bool = False
@@ -86,7 +86,7 @@ class Table(Experiment):
             for environment in self.environments
         ]
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         knapsack = Knapsack(np.array(cell["probabilities"]))
         steps = STEPS if self.varies else max(self.times)
         found = scores(
@@ -97,13 +97,13 @@ class Table(Experiment):
             even_start=self.even_start,
         ).cumsum(1)
         if self.varies:
-            return [Outcome({VARIANCE: float(total)}) for total in found[:, -1]]
-        return [Outcome({f"t={t}": float(of_run[t - 1]) for t in self.times}) for of_run in found]
+            return [RunOutcome({VARIANCE: float(total)}) for total in found[:, -1]]
+        return [RunOutcome({f"t={t}": float(of_run[t - 1]) for t in self.times}) for of_run in found]
 
     def statistic(self, row: str, column: str) -> Statistic:
         return "variance" if self.varies else "mean"
 
-    def printed(self) -> Sequence[Printed]:
+    def printed(self) -> Sequence[PublishedValue]:
         return self.numbers
 
     def claims(self, results: Results) -> Sequence[Claim]:

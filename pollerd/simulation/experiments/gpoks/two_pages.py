@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pollerd.simulation.experiments.experiment import Printed
+from pollerd.simulation.experiments.experiment import PublishedValue
 from pollerd.simulation.experiments.gpoks import printed as p
 from pollerd.simulation.experiments.gpoks.reasons import why
 from pollerd.simulation.experiments.gpoks.schemes import VARIANT
-from pollerd.simulation.experiments.gpoks.tables import REMARKS, STEPS, THESIS, Environment, Table
+from pollerd.simulation.experiments.gpoks.tables import REMARKS, STEPS, THESIS, MaterialSet, Table
 
-_PAIRS = tuple(Environment(column, pair) for column, pair in p.PAIRS.items())
-_MIDDLE = (Environment("", p.PAIRS[p.MIDDLE]),)
-_NOISES = tuple(Environment(p.noise_column(sigma), p.PAIRS[p.MIDDLE], sigma) for sigma in p.SIGMAS)
+_PAIRS = tuple(MaterialSet(column, pair) for column, pair in p.PAIRS.items())
+_MIDDLE = (MaterialSet("", p.PAIRS[p.MIDDLE]),)
+_NOISES = tuple(MaterialSet(p.noise_column(sigma), p.PAIRS[p.MIDDLE], sigma) for sigma in p.SIGMAS)
 _SHORT_PAPER = "[B] appendix B, Glimsdal and Granmo, short paper on GPOKS"
 _SHORT_NOISE = 0.1
 
@@ -21,8 +21,8 @@ _SHORT_NOISE = 0.1
 def _table(
     name: str,
     title: str,
-    environments: tuple[Environment, ...],
-    numbers: list[Printed],
+    environments: tuple[MaterialSet, ...],
+    numbers: list[PublishedValue],
     source: str = THESIS,
     **parameters: Any,
 ) -> Table:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pollerd.simulation.environments.knapsack import Knapsack
 from pollerd.simulation.environments.zipf import Zipf
-from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Printed, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.simulation.experiments.htraa.schemes import PAPER
 
 SUM, BEST, FOUND = "Σp", "best share of polls that find a change", "chance that a poll finds a change"
@@ -30,16 +30,16 @@ class UpdatesAStep(Experiment):
         environments = [cell(_row(*each), alpha=each[0], beta=each[1]) for each in PRINTED]
         return [*environments, *(cell(_example(steps), steps=steps) for steps in EXAMPLE)]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         if "steps" in dict(cell.parameters):
             knapsack = Knapsack(np.array([0.5]))
-            return Outcome({FOUND: float(knapsack.detection(np.array([1 / cell["steps"]]))[0])})
+            return RunOutcome({FOUND: float(knapsack.detection(np.array([1 / cell["steps"]]))[0])})
         zipf = Zipf(512, cell["alpha"], cell["beta"])
-        return Outcome({SUM: float(zipf.by_rank.sum()), BEST: zipf.optimum})
+        return RunOutcome({SUM: float(zipf.by_rank.sum()), BEST: zipf.optimum})
 
-    def printed(self) -> Sequence[Printed]:
-        environments = [Printed(_row(*each), SUM, value) for each, value in PRINTED.items()]
-        return [*environments, *(Printed(_example(steps), FOUND, value) for steps, value in EXAMPLE.items())]
+    def printed(self) -> Sequence[PublishedValue]:
+        environments = [PublishedValue(_row(*each), SUM, value) for each, value in PRINTED.items()]
+        return [*environments, *(PublishedValue(_example(steps), FOUND, value) for steps, value in EXAMPLE.items())]
 
 
 def _row(alpha: float, beta: float) -> str:

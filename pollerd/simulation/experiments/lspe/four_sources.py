@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.lspe.learner import Learner
-from pollerd.allocation.lspe.observation import Scene, Step
+from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import LspeSettings
 from pollerd.allocation.lspe.sources import Sources
-from pollerd.simulation.environments.interest import Limit, drive_sources
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell
+from pollerd.simulation.environments.interest import PollConstraint, drive_sources
+from pollerd.simulation.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.simulation.experiments.ephemeral.example import POLICIES, four_sources
 from pollerd.simulation.experiments.results import Results
 
@@ -66,10 +66,10 @@ class FourSources(Experiment):
         ]
         return [*learners, other, *shared, *(cell(row) for row in KNOWN)]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         sources, epochs = four_sources(), EPOCHS[size]
         if cell.row in KNOWN:
-            diary = drive_sources(sources, POLICIES[cell.row](sources), Limit(1), epochs)
+            diary = drive_sources(sources, POLICIES[cell.row](sources), PollConstraint(1), epochs)
             return _told(diary.collected[:, 0], diary.polled[:, 0])
         parameters = {"inverse": "tikhonov", "law": "independent", **dict(cell.parameters)}
         polls = parameters.pop("polls")
@@ -77,11 +77,11 @@ class FourSources(Experiment):
             parameters["law"] = "shared"
         return _told(*_learned(sources, LspeSettings(**parameters), polls, epochs, np.random.default_rng(seed)))
 
-    def printed(self) -> Sequence[Printed]:
+    def printed(self) -> Sequence[PublishedValue]:
         return (
-            Printed(AS_PRINTED, "collected", "160", note='"around 160"'),
-            Printed(AS_PRINTED, "polls", "1", note='"on average one arm"'),
-            Printed("whittle", "collected", "283", note="with one arm, quoted from [E], which prints 254.66"),
+            PublishedValue(AS_PRINTED, "collected", "160", note='"around 160"'),
+            PublishedValue(AS_PRINTED, "polls", "1", note='"on average one arm"'),
+            PublishedValue("whittle", "collected", "283", note="with one arm, quoted from [E], which prints 254.66"),
         )
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
@@ -140,7 +140,7 @@ def _learned(
     n, learner, low = len(sources), Learner(len(sources), settings), 1.0 - sources.retained
     collected, polled, draws = np.empty(epochs), np.zeros((epochs, n), np.bool_), rng.random((epochs, n))
     state = sources.gain
-    scene = Scene(state / sources.ceiling, sources.ceiling, low)
+    scene = Observation(state / sources.ceiling, sources.ceiling, low)
     for epoch in range(epochs):
         if polls == "drawn":
             polled[epoch] = draws[epoch] < learner.chances(scene)
@@ -151,18 +151,18 @@ def _learned(
             polled[epoch, (state - learner.thresholds(scene)).argmax()] = True
         collected[epoch] = state[polled[epoch]].sum()
         state = sources.next_states(state, polled[epoch], sources.gain)
-        after = Scene(state / sources.ceiling, sources.ceiling, low)
-        learner.learn(Step(scene, polled[epoch], float(collected[epoch])), after)
+        after = Observation(state / sources.ceiling, sources.ceiling, low)
+        learner.learn(Transition(scene, polled[epoch], float(collected[epoch])), after)
         scene = after
     return collected, polled
 
 
-def _told(collected: NDArray[np.float64], polled: NDArray[np.bool_]) -> Outcome:
+def _told(collected: NDArray[np.float64], polled: NDArray[np.bool_]) -> RunOutcome:
     number, late = polled.sum(axis=1), slice(len(collected) // 2, None)
     scores = {"collected": collected.mean(), "late": collected[late].mean(), "polls": number.mean()}
     shares = {f"source {i + 1}": share for i, share in enumerate(polled[late].mean(axis=0))}
     curves = {"collected": collected, "polls": number}
-    return Outcome(
+    return RunOutcome(
         {name: float(score) for name, score in {**scores, "polls, late": number[late].mean(), **shares}.items()},
         {name: curve.reshape(-1, STRETCH).mean(axis=1).tolist() for name, curve in curves.items()},
     )

@@ -12,7 +12,7 @@ import numpy as np
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
-from pollerd.simulation.experiments.experiment import Cell, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.shares import draw_web
 
@@ -71,7 +71,7 @@ class Objectives(Experiment):
             if pages <= MADE_FOR.get(allocator, pages)
         ]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         setting, pages = self._settings[cell["web"]], cell["pages"]
         zipf = Zipf(
             pages, setting.alpha, setting.beta, "shuffled", switch_every=SWITCH_EVERY[pages] if setting.switching else 0
@@ -82,7 +82,7 @@ class Objectives(Experiment):
         ends = [end for end in STRETCHES if end <= LAST[size]]
         shares = world.shares(policy, [pages * end for end in ends], seed)
         names = [f"{begin}-{end}" for begin, end in itertools.pairwise([0, *ends])]
-        return Outcome(dict(zip(names, shares.tolist(), strict=True)))
+        return RunOutcome(dict(zip(names, shares.tolist(), strict=True)))
 
     def figures(self) -> Sequence[str]:
         return [f"{self.name}-{number}" for number in range(1, len(self._settings) + 1)]

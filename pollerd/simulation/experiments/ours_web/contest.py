@@ -10,9 +10,9 @@ import numpy as np
 
 from pollerd.simulation.environments.web import run_web
 from pollerd.simulation.environments.web_together import can_go_together, found_together
-from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.learning_curves import means
-from pollerd.simulation.experiments.ours_web.entrants import ENVIRONMENTS, WHITTLE, Environment
+from pollerd.simulation.experiments.ours_web.competitors import ENVIRONMENTS, WHITTLE, WebEnvironment
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.shares import draw_web
 
@@ -51,12 +51,12 @@ class OursWeb(Experiment):
             )
             for environment in ENVIRONMENTS
             if environment.polls_a_page(size)
-            for name, policy in environment.entrants.items()
+            for name, policy in environment.competitors.items()
         ]
 
-    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[Outcome]:
+    def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         environment = _BY_NAME[cell["environment"]]
-        zipf, policy = environment.zipf, environment.entrants[cell["entrant"]]
+        zipf, policy = environment.zipf, environment.competitors[cell["entrant"]]
         ends = [end for end in ENDS if end <= cell["polls"]]
         edges = [end * zipf.pages for end in ends]
         if can_go_together(policy, zipf.pages):
@@ -64,7 +64,7 @@ class OursWeb(Experiment):
         else:
             found = [run_web(zipf, policy, edges[-1], seed).found for seed in seeds]
         shares = [means(of_run, edges) / zipf.optimum for of_run in found]
-        return [Outcome(dict(zip(_columns(ends), share.tolist(), strict=True))) for share in shares]
+        return [RunOutcome(dict(zip(_columns(ends), share.tolist(), strict=True))) for share in shares]
 
     def claims(self, results: Results) -> Sequence[Claim]:
         """No paper says so: whether `whittle` is ahead of every other learner, which it is meant to be."""
@@ -85,7 +85,7 @@ def _columns(ends: Sequence[int]) -> list[str]:
     return [f"{begin}-{end}" for begin, end in itertools.pairwise((0, *ends))]
 
 
-def _ahead(environment: Environment, results: Results) -> Claim:
+def _ahead(environment: WebEnvironment, results: Results) -> Claim:
     """Whether no other learner is ahead of `whittle` by more than two standard errors in any stretch."""
     own = f"{environment.name}: {WHITTLE}"
     behind = []
@@ -101,7 +101,7 @@ def _ahead(environment: Environment, results: Results) -> Claim:
     return Claim(text, not behind, "; ".join(behind) or "in no stretch")
 
 
-def _error_at_least(environment: Environment, column: str, runs: int) -> float:
+def _error_at_least(environment: WebEnvironment, column: str, runs: int) -> float:
     """Standard error of a share if each poll were a coin: two runs that agree by chance know no better."""
     begin, end = map(int, column.split("-"))
     polls = (end - begin) * environment.zipf.pages * runs

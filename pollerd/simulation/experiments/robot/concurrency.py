@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from pollerd.crawling.control.concurrency import QUEUE_COST, Aimd, FetcherController, Fixed, Learned
-from pollerd.simulation.environments.response_queue import Phase, ResponseQueue, Tally
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
+from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import PAPER
 
@@ -48,8 +48,8 @@ class Concurrency(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell(row, stream="servers") for row in CONTROLLERS]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
-        phases = [Phase(PHASE_S[size], [latency] * SERVERS) for latency in LATENCIES_S]
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
+        phases = [LatencyPhase(PHASE_S[size], [latency] * SERVERS) for latency in LATENCIES_S]
         tallies = _run(cell.row, phases, seed)
         shares = {
             "cost": float(np.mean([_cost(tally) for tally in tallies])),
@@ -58,8 +58,8 @@ class Concurrency(Experiment):
             "responses per s": sum(tally.processed for tally in tallies) / sum(tally.duration for tally in tallies),
         }
         slow = [LATENCIES_S[0] * (SLOWER if server % 10 == 0 else 1.0) for server in range(SERVERS)]
-        before, after = _run(cell.row, [phases[0], Phase(PHASE_S[size], slow)], seed)
-        return Outcome(
+        before, after = _run(cell.row, [phases[0], LatencyPhase(PHASE_S[size], slow)], seed)
+        return RunOutcome(
             {
                 **shares,
                 "slow servers, before": _load_of_slow(before),
@@ -93,7 +93,7 @@ class Concurrency(Experiment):
         )
 
 
-def _run(row: str, phases: Sequence[Phase], seed: np.random.SeedSequence) -> list[Tally]:
+def _run(row: str, phases: Sequence[LatencyPhase], seed: np.random.SeedSequence) -> list[PhaseTotals]:
     world, own = (np.random.default_rng([*_words(seed), child]) for child in range(2))
     return ResponseQueue(phases, PROCESSING_S, INTERVAL_S, world).run(CONTROLLERS[row](own))
 
@@ -102,10 +102,10 @@ def _words(seed: np.random.SeedSequence) -> list[int]:
     return [int(word) for word in seed.generate_state(4)]
 
 
-def _cost(tally: Tally) -> float:
+def _cost(tally: PhaseTotals) -> float:
     return (tally.idle + QUEUE_COST * tally.waited) / tally.duration
 
 
-def _load_of_slow(tally: Tally) -> float:
+def _load_of_slow(tally: PhaseTotals) -> float:
     """Requests per second to each tenth server."""
     return float(np.mean(tally.starts[::10])) / tally.duration

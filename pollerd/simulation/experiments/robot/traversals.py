@@ -10,7 +10,7 @@ import numpy as np
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments.topical_web import traversals as by
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Printed, Size, cell
+from pollerd.simulation.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import (
     GATED_WEB,
@@ -61,7 +61,7 @@ class Traversals(Experiment):
         rows = (*FIXED, *ROBOTS, RANDOM)
         return [cell(row, kind, stream=f"{kind}, {row}") for kind in KINDS for row in rows]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         graph = numbered_graph(cell.column, PAGES[size], run_number(seed))
         upper, rng = by.score(graph, by.unconstrained(graph)), np.random.default_rng(seed)
         if cell.row in ROBOTS:
@@ -69,18 +69,18 @@ class Traversals(Experiment):
         if cell.row == RANDOM:
             schedules = -(-RANDOM_SCHEDULES // self.runs[size])
             drawn = [by.score(graph, schedule) for schedule in by.at_random(graph, schedules, rng)]
-            return Outcome({LAST: float(np.mean(drawn)) / upper})
+            return RunOutcome({LAST: float(np.mean(drawn)) / upper})
         schedule = FIXED[cell.row](graph)
-        return Outcome({LAST: by.score(graph, schedule) / upper}, _first_requests(graph, schedule))
+        return RunOutcome({LAST: by.score(graph, schedule) / upper}, _first_requests(graph, schedule))
 
-    def printed(self) -> Sequence[Printed]:
+    def printed(self) -> Sequence[PublishedValue]:
         words = "on [C]'s graph, which is not published"
         return tuple(
             place
             for kind in KINDS
             for place in (
-                Printed(ROBOT, f"{kind} {LAST}", "0.96", words),
-                Printed(ROBOT, f"{kind} {PASSED}", "7", words),
+                PublishedValue(ROBOT, f"{kind} {LAST}", "0.96", words),
+                PublishedValue(ROBOT, f"{kind} {PASSED}", "7", words),
             )
         )
 
@@ -121,7 +121,7 @@ class Traversals(Experiment):
         axes.legend(fontsize="x-small")
 
 
-def _robot(graph: TopicalGraph, settings: RequestSettings, upper: float, rng: np.random.Generator) -> Outcome:
+def _robot(graph: TopicalGraph, settings: RequestSettings, upper: float, rng: np.random.Generator) -> RunOutcome:
     greedy = by.score(graph, by.fringe_greedy(graph)) / upper
     shares, schedule = np.empty(TRAVERSALS), np.empty(0, np.int64)
     for number, schedule in enumerate(by.learned(graph, settings, TRAVERSALS, rng)):
@@ -129,7 +129,7 @@ def _robot(graph: TopicalGraph, settings: RequestSettings, upper: float, rng: np
     above = np.flatnonzero(shares > greedy)
     passed = float(above[0]) + 1.0 if len(above) else np.nan
     scores = {LAST: float(shares[-1]), FIRST: float(shares[0]), PASSED: passed}
-    return Outcome(scores, {"by traversal": shares.tolist(), **_first_requests(graph, schedule)})
+    return RunOutcome(scores, {"by traversal": shares.tolist(), **_first_requests(graph, schedule)})
 
 
 def _first_requests(graph: TopicalGraph, schedule: by.Schedule) -> dict[str, list[float]]:

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from pollerd.crawling.control.feature_controller import Judgement
+from pollerd.crawling.control.feature_controller import LearnedQ
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments.topical_web import traversals as by
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph, generate
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import KINDS, PAPER, WORDS, numbered_graph, run_number
 
@@ -53,18 +53,18 @@ class Unseen(Experiment):
         rows = (TRAINED, OTHER_KIND, UNTRAINED, *OTHERS)
         return [cell(row, kind, stream=kind) for kind in KINDS for row in rows]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         graph = numbered_graph(cell.column, PAGES[size], run_number(seed))
         upper = by.score(graph, by.unconstrained(graph))
         if cell.row in OTHERS:
-            return Outcome({"": by.score(graph, OTHERS[cell.row](graph)) / upper})
+            return RunOutcome({"": by.score(graph, OTHERS[cell.row](graph)) / upper})
         kind = cell.column
         if cell.row == OTHER_KIND:
             (kind,) = (other for other in KINDS if other != cell.column)
-        judgement = Judgement() if cell.row == UNTRAINED else _trained(kind, size)
+        judgement = LearnedQ() if cell.row == UNTRAINED else _trained(kind, size)
         settings = RequestSettings(exploration=0.05 if cell.row == UNTRAINED else 0.0)
         schedule = by.by_features(graph, judgement, settings, np.random.default_rng(seed))
-        return Outcome({"": by.score(graph, schedule) / upper})
+        return RunOutcome({"": by.score(graph, schedule) / upper})
 
     def claims(self, results: Results) -> Sequence[Claim]:
         return [
@@ -78,14 +78,14 @@ class Unseen(Experiment):
         ]
 
 
-def _trained(kind: str, size: Size) -> Judgement:
+def _trained(kind: str, size: Size) -> LearnedQ:
     """What was learned on other webs of a kind, in a copy that may learn on."""
     return deepcopy(_training(kind, size))
 
 
 @lru_cache(maxsize=4)
-def _training(kind: str, size: Size) -> Judgement:
-    judgement = Judgement()
+def _training(kind: str, size: Size) -> LearnedQ:
+    judgement = LearnedQ()
     for number in range(TRAINED_ON[size]):
         seed = np.random.SeedSequence((TRAINING_SEED, number))
         graph = generate(TRAINING_PAGES[size], seed, KINDS[kind])

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
+from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
 from pollerd.crawling.control.requests import Passive, RequestSettings
-from pollerd.crawling.control.rewards import Finding
+from pollerd.crawling.control.rewards import RequestOutcome
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph, generate
 from pollerd.simulation.environments.topical_web.life import LivingWeb
 from pollerd.simulation.environments.topical_web.traversals import by_features, shown
-from pollerd.simulation.experiments import Cell, Claim, Experiment, Outcome, Size, cell
+from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
 from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.robot.webs import KINDS, OPEN_WEB, PAPER, numbered_graph, run_number
 
@@ -48,7 +48,7 @@ class Upkeep(Experiment):
     def cells(self, size: Size) -> Sequence[Cell]:
         return [cell(row, stream="webs") for row in (*PASSIVE, BY_WORTH, *FRINGE_SHARES)]
 
-    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> Outcome:
+    def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         graph = numbered_graph(OPEN_WEB, PAGES[size], run_number(seed))
         life, own = (np.random.default_rng([*map(int, seed.generate_state(4)), child]) for child in range(2))
         web = LivingWeb(graph, REQUESTS_A_PAGE * len(graph), life)
@@ -62,7 +62,7 @@ class Upkeep(Experiment):
             keep_in_turn(web, FRINGE_SHARES[cell.row])
         quality = web.quality
         curve = [float(part.mean()) for part in np.array_split(quality, POINTS)]
-        return Outcome(
+        return RunOutcome(
             {"all": web.performance, "last quarter": float(quality[-len(quality) // 4 :].mean())}, {"M": curve}
         )
 
@@ -95,7 +95,7 @@ class Upkeep(Experiment):
         axes.legend(fontsize="x-small")
 
 
-def keep_by_features(web: LivingWeb, judgement: Judgement, settings: RequestSettings, rng: np.random.Generator) -> None:
+def keep_by_features(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
     """The robot that weighs fringe and collection by one index."""
     controller = FeaturedController(len(web.graph), judgement, settings, rng, refresh=True)
     controller.start(0)
@@ -108,14 +108,14 @@ def keep_by_features(web: LivingWeb, judgement: Judgement, settings: RequestSett
         if not web.alive[page]:
             controller.gone(page)
         else:
-            finding = Finding.SAME if web.held(page) else Finding.FIRST
+            finding = RequestOutcome.SAME if web.held(page) else RequestOutcome.FIRST
             if web.held(page) and web.changed(page):
-                finding = Finding.MODIFIED
+                finding = RequestOutcome.MODIFIED
             controller.retrieved(page, shown(web.graph, page, float(web.relevance[page])), finding)
         web.retrieve(page)
 
 
-def keep_by_worth(web: LivingWeb, judgement: Judgement, settings: RequestSettings, rng: np.random.Generator) -> None:
+def keep_by_worth(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
     """The fringe by features, what is held by the freshness index, both as relevance times the time that it is current.
 
     A page of the fringe is worth Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with
@@ -138,7 +138,7 @@ def keep_by_worth(web: LivingWeb, judgement: Judgement, settings: RequestSetting
             assert chosen is not None
             page = chosen
             if web.alive[page]:
-                controller.retrieved(page, shown(web.graph, page, float(web.relevance[page])), Finding.FIRST)
+                controller.retrieved(page, shown(web.graph, page, float(web.relevance[page])), RequestOutcome.FIRST)
             else:
                 controller.gone(page)
         else:
@@ -173,8 +173,8 @@ def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
         web.retrieve(page)
 
 
-def _trained_to_build(pages: int) -> Judgement:
-    judgement = Judgement()
+def _trained_to_build(pages: int) -> LearnedQ:
+    judgement = LearnedQ()
     for number in range(TRAINED_ON):
         seed = np.random.SeedSequence((TRAINING_SEED, number))
         graph = generate(pages, seed, KINDS[OPEN_WEB])
@@ -182,8 +182,8 @@ def _trained_to_build(pages: int) -> Judgement:
     return judgement
 
 
-def _trained(settings: RequestSettings, pages: int) -> Judgement:
-    judgement = Judgement()
+def _trained(settings: RequestSettings, pages: int) -> LearnedQ:
+    judgement = LearnedQ()
     exploring = RequestSettings(passive=settings.passive)
     for number in range(TRAINED_ON):
         rng = np.random.default_rng((TRAINING_SEED, number))

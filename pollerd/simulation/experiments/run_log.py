@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.experiments.experiment import Outcome
+from pollerd.simulation.experiments.experiment import RunOutcome
 from pollerd.simulation.experiments.refusals import naming
 
 
@@ -24,7 +24,7 @@ class _Line(msgspec.Struct):
     curves: dict[str, list[float]]
 
 
-class Ledger:
+class RunLog:
     """A file of finished runs of one experiment; a context manager.
 
     Runs of other versions and sizes stay in it and are not used. A last line that was torn by a kill is dropped; for
@@ -34,7 +34,7 @@ class Ledger:
 
     def __init__(self, path: Path, version: int, size: str) -> None:
         self._path, self._version, self._size = path, version, size
-        self._done: dict[tuple[str, int], Outcome] = {}
+        self._done: dict[tuple[str, int], RunOutcome] = {}
 
     def __enter__(self) -> Self:
         with naming(self._path):
@@ -47,11 +47,11 @@ class Ledger:
         with naming(self._path):
             self._file.close()
 
-    def get(self, key: str, run: int) -> Outcome | None:
+    def get(self, key: str, run: int) -> RunOutcome | None:
         """The outcome of a run of the cell with that key, if it was done."""
         return self._done.get((key, run))
 
-    def add(self, key: str, run: int, outcome: Outcome) -> None:
+    def add(self, key: str, run: int, outcome: RunOutcome) -> None:
         """Notes a finished run; it is in the file when this returns."""
         scores = {name: float(value) for name, value in outcome.scores.items()}
         curves = {name: [float(value) for value in curve] for name, curve in outcome.curves.items()}
@@ -78,4 +78,4 @@ class Ledger:
 
     def _take(self, line: _Line) -> None:
         if (line.version, line.size) == (self._version, self._size):
-            self._done[line.cell, line.run] = Outcome(line.scores, line.curves)
+            self._done[line.cell, line.run] = RunOutcome(line.scores, line.curves)

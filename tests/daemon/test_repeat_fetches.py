@@ -54,7 +54,7 @@ async def test_noise_is_masked_and_news_beside_it_is_found(start: Start, origin:
     async with start(budget=40.0) as running:
         site = await start_with_noise(running, origin, news)
         assert running.metric("pollerd_masks_learned_total") == 1
-        sites = running.control._fleet.sites
+        sites = running.control._scheduler.sites
         assert sites.trusted[sites.slot_of(site)] == 0
         (hidden,) = (await running.control.explain(site)).mask
         assert "Request" in hidden

@@ -7,7 +7,7 @@ import pytest
 
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.common_rate import DOUBT, MOST_BEHIND, AllAlike
+from pollerd.allocation.whittle.rate_model.common_rate import LOG_PRIOR_ODDS, MOST_BEHIND, CommonRate
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
@@ -17,7 +17,7 @@ CYCLE = 1000.0
 LATTICE = grid.Lattice(float(np.log(2e-6)), 0.6)
 
 
-def learned(rates: np.ndarray, rng: np.random.Generator, cycles: int) -> AllAlike:
+def learned(rates: np.ndarray, rng: np.random.Generator, cycles: int) -> CommonRate:
     """One poll a second, by the allocator's own choice; rates float64[SITES] in 1/s."""
     allocator = create("whittle", budget=1.0, rng=rng)
     allocator.add(np.arange(SITES), np.ones(SITES), np.ones(SITES))
@@ -55,7 +55,7 @@ def test_pages_that_are_alike_are_polled_in_turn(seed: int) -> None:
 
 def test_the_rate_of_all_is_found() -> None:
     """From 2,000 polls the rate is known to 4 %; the test allows 20 %: five standard errors."""
-    rng, alike, rate = np.random.default_rng(1), AllAlike(LATTICE, CYCLE), 2e-3
+    rng, alike, rate = np.random.default_rng(1), CommonRate(LATTICE, CYCLE), 2e-3
     gap = rng.exponential(1000.0, 2000)
     changed = rng.random(2000) < -np.expm1(-rate * gap)
     alike.observe(LATTICE, gap, changed, np.full(2000, 0.5), np.zeros(2000, np.bool_), 1)
@@ -67,7 +67,7 @@ def test_the_rate_of_all_is_found() -> None:
 
 @pytest.mark.parametrize("sites", [SITES, 3000])
 def test_polls_one_by_one_teach_like_a_batch(sites: int) -> None:
-    rng, one, all_at_once = np.random.default_rng(2), AllAlike(LATTICE, CYCLE), AllAlike(LATTICE, CYCLE)
+    rng, one, all_at_once = np.random.default_rng(2), CommonRate(LATTICE, CYCLE), CommonRate(LATTICE, CYCLE)
     gap, changed = rng.exponential(800.0, 50), rng.random(50) < 0.5
     unchanged, known = rng.uniform(0.05, 0.95, 50), rng.random(50) < 0.7
     all_at_once.observe(LATTICE, gap, changed, unchanged, known, sites)
@@ -80,11 +80,11 @@ def test_polls_one_by_one_teach_like_a_batch(sites: int) -> None:
 
 
 def test_however_far_behind_beliefs_can_catch_up() -> None:
-    alike, gap = AllAlike(LATTICE, CYCLE), np.full(200, 1000.0)
+    alike, gap = CommonRate(LATTICE, CYCLE), np.full(200, 1000.0)
     everyone = np.ones(200, np.bool_)
     wrong = np.full(200, 0.999)
     alike.observe(LATTICE, gap, everyone, wrong, everyone, SITES)
-    assert alike.lead == DOUBT - MOST_BEHIND
+    assert alike.lead == LOG_PRIOR_ODDS - MOST_BEHIND
     half = np.arange(200) % 2 == 0
     alike.observe(LATTICE, gap, half, np.where(half, 0.1, 0.9), everyone, SITES)
     assert alike.weight == 1.0
@@ -92,18 +92,18 @@ def test_however_far_behind_beliefs_can_catch_up() -> None:
 
 def test_the_fewer_sites_the_less_doubt() -> None:
     def weight_with(sites: int) -> float:
-        alike = AllAlike(LATTICE, CYCLE)
+        alike = CommonRate(LATTICE, CYCLE)
         nothing = np.zeros(0, np.bool_)
         alike.observe(LATTICE, np.zeros(0), nothing, np.zeros(0), nothing, sites)
         return alike.weight
 
     assert [weight_with(sites) for sites in (10, SITES, 10_000)] == pytest.approx(
-        [1 / (1 + np.exp(0.1 * DOUBT)), 1 / (1 + np.exp(DOUBT)), 1 / (1 + np.exp(DOUBT))]
+        [1 / (1 + np.exp(0.1 * LOG_PRIOR_ODDS)), 1 / (1 + np.exp(LOG_PRIOR_ODDS)), 1 / (1 + np.exp(LOG_PRIOR_ODDS))]
     )
 
 
 def test_the_window_slides_under_it() -> None:
-    alike, gap = AllAlike(LATTICE, CYCLE), np.full(500, 1000.0)
+    alike, gap = CommonRate(LATTICE, CYCLE), np.full(500, 1000.0)
     changed = np.arange(500) % 3 == 0
     alike.observe(LATTICE, gap, changed, np.full(500, 0.6), changed, 1)
     alike.renew()

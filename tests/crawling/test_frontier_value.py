@@ -5,39 +5,46 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pollerd.crawling.control.frontier_value import Appraiser, FringeRows, discovered, like_hub, path_depth
-from pollerd.crawling.control.link_features import LocalStates, Page
+from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue, discovered, like_hub, path_depth
+from pollerd.crawling.control.link_features import LinkFeatures, RetrievedPage
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
 SETTINGS = RequestSettings()
 
 
-def rows(**columns: float) -> FringeRows:
+def rows(**columns: float) -> FrontierRows:
     """One page on the fringe; the rest is 0."""
     names = ("parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "brood", "brood_asked", "brood_sum")
     given = {name: np.array([columns.get(name, 0.0)]) for name in names}
-    return FringeRows(urls=["http://a/x/y.html"], same_host=np.array([True]), **given)
+    return FrontierRows(urls=["http://a/x/y.html"], same_host=np.array([True]), **given)
 
 
 def test_columns_give_the_features_of_local_states() -> None:
     """Page 0 discovers 1, 2 and 3; page 1 was retrieved and links to 2 and 0."""
-    known = LocalStates(4, patience=10.0)
+    known = LinkFeatures(4, patience=10.0)
     known.start(0)
     ends = {"like_hub": np.zeros(3, np.bool_), "same_host": np.ones(3, np.bool_), "depth": np.full(3, 2)}
-    known.take_in(0, Page(0.6, np.array([1, 2, 3]), np.array([0.0, 0.4, 0.2]), **ends), 0, changed=True)
+    known.take_in(0, RetrievedPage(0.6, np.array([1, 2, 3]), np.array([0.0, 0.4, 0.2]), **ends), 0, changed=True)
     second = {name: column[:2] for name, column in ends.items()}
-    known.take_in(1, Page(0.2, np.array([2, 0]), np.array([0.1, 0.0]), **second), 1, changed=True)
+    known.take_in(1, RetrievedPage(0.2, np.array([2, 0]), np.array([0.1, 0.0]), **second), 1, changed=True)
     columns = rows(
-        parents=2, parents_sum=0.8, parents_best=0.6, anchors=2, anchor_sum=0.5, brood=3, brood_asked=1, brood_sum=0.2
+        parents=2,
+        parents_sum=0.8,
+        parents_best=0.6,
+        anchors=2,
+        anchor_sum=0.5,
+        child_count=3,
+        brood_asked=1,
+        brood_sum=0.2,
     )
     np.testing.assert_allclose(columns.states(), known.fringe(np.array([2])))
 
 
 def test_a_page_is_discovered_as_local_states_have_it() -> None:
-    known = LocalStates(2, patience=10.0)
+    known = LinkFeatures(2, patience=10.0)
     known.start(0)
-    page = Page(0.6, np.array([1]), np.array([0.4]), np.array([False]), np.array([True]), np.array([2]))
+    page = RetrievedPage(0.6, np.array([1]), np.array([0.4]), np.array([False]), np.array([True]), np.array([2]))
     known.take_in(0, page, 0, changed=True)
     found = discovered(["http://a/x/y.html"], 0.6, np.array([0.4]), np.array([True]))
     np.testing.assert_allclose(found.states(), known.fringe(np.array([1])))
@@ -51,57 +58,57 @@ def test_nothing_known_is_no_error() -> None:
 
 def test_before_its_first_lesson_it_goes_by_siblings_and_anchors() -> None:
     states = np.concatenate(
-        [rows(parents=1, parents_sum=s, parents_best=s, anchors=1, anchor_sum=a, brood=2).states() for s, a in
+        [rows(parents=1, parents_sum=s, parents_best=s, anchors=1, anchor_sum=a, child_count=2).states() for s, a in
          [(0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9)]]
     )  # fmt: skip
-    worth = Appraiser(SETTINGS).worth(states)
+    worth = FrontierValue(SETTINGS).worth(states)
     np.testing.assert_allclose(worth, [0.1, 0.5, 0.5, 0.9])
 
 
 def test_pages_that_bring_nothing_keep_their_order() -> None:
     """What is believed of siblings and texts is never unlearned so far that all are worth 0."""
-    appraiser, none = Appraiser(SETTINGS), np.empty((0, 10))
+    frontier_value, none = FrontierValue(SETTINGS), np.empty((0, 10))
     states = np.linspace(0.1, 0.9, 9)[:, None] * np.ones(10)
     for state in np.tile(states, (50, 1)):
-        appraiser.learn(state, 0.0, none, 0.0)
-    worth = appraiser.worth(states)
+        frontier_value.learn(state, 0.0, none, 0.0)
+    worth = frontier_value.worth(states)
     assert worth.min() > 0
     assert (np.diff(worth) > 0).all()
 
 
 def test_it_learns_what_requests_bring() -> None:
     """Here pages with telling anchors bring nothing, and hubs much: the opposite of what it begins with."""
-    appraiser, rng = Appraiser(SETTINGS), np.random.default_rng(1)
+    frontier_value, rng = FrontierValue(SETTINGS), np.random.default_rng(1)
     none = np.empty((0, 10))
     for _ in range(2_000):
         state = rng.uniform(size=10)
-        appraiser.learn(state, float(state[6] * (1.0 - state[4])), none, 0.0)
+        frontier_value.learn(state, float(state[6] * (1.0 - state[4])), none, 0.0)
     low, high = np.full((1, 10), 0.5), np.full((1, 10), 0.5)
     low[0, [4, 6]], high[0, [4, 6]] = (0.9, 0.1), (0.1, 0.9)
-    assert appraiser.worth(high)[0] > 0.5 > 0.2 > appraiser.worth(low)[0]
+    assert frontier_value.worth(high)[0] > 0.5 > 0.2 > frontier_value.worth(low)[0]
 
 
 def test_a_page_is_worth_what_it_leads_to() -> None:
-    appraiser, rich = Appraiser(SETTINGS), np.full((3, 10), 0.9)
+    frontier_value, rich = FrontierValue(SETTINGS), np.full((3, 10), 0.9)
     state = np.full(10, 0.3)
-    before = appraiser.worth(state[None])[0]
+    before = frontier_value.worth(state[None])[0]
     for _ in range(1_000):
-        appraiser.learn(state, 0.0, rich, 0.0)
-    assert appraiser.worth(state[None])[0] > 2 * before
-    assert appraiser.worth(state[None])[0] <= 1.0 / (1.0 - SETTINGS.discount)
+        frontier_value.learn(state, 0.0, rich, 0.0)
+    assert frontier_value.worth(state[None])[0] > 2 * before
+    assert frontier_value.worth(state[None])[0] <= 1.0 / (1.0 - SETTINGS.discount)
 
 
 def test_what_was_learned_comes_back() -> None:
-    first, rng = Appraiser(SETTINGS), np.random.default_rng(2)
+    first, rng = FrontierValue(SETTINGS), np.random.default_rng(2)
     states = rng.uniform(size=(300, 10))
     for state in states:
         first.learn(state, float(state[0]), states[:2], 0.1)
         first.learn_waiting(state, state, 3)
-    second = Appraiser(SETTINGS)
+    second = FrontierValue(SETTINGS)
     second.restore(first.pack())
-    for appraiser in (first, second):
+    for frontier_value in (first, second):
         for state in states:
-            appraiser.learn(state, 0.5, states[:2], 0.1)
+            frontier_value.learn(state, 0.5, states[:2], 0.1)
     np.testing.assert_array_equal(first.worth(states), second.worth(states))
     assert first.pack() == second.pack()
 
@@ -111,7 +118,11 @@ def test_what_was_learned_comes_back() -> None:
     [lambda b: b"", lambda b: b[:-8], lambda b: b"x" + b, lambda b: b[:-8] + b"\xff" * 8, lambda b: b + bytes(8)],
 )
 def test_other_bytes_are_refused(spoil: object) -> None:
-    learned, fresh, states = Appraiser(SETTINGS), Appraiser(SETTINGS), np.random.default_rng(3).uniform(size=(64, 10))
+    learned, fresh, states = (
+        FrontierValue(SETTINGS),
+        FrontierValue(SETTINGS),
+        np.random.default_rng(3).uniform(size=(64, 10)),
+    )
     for state in states:
         learned.learn(state, 1.0, states[:2], 0.1)
     assert (learned.worth(states) != fresh.worth(states)).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pollerd.crawling.pages.traps import ShapeLimits, is_calendar, shape, trap
-from pollerd.crawling.pages.url_canonical import without_visitor
+from pollerd.crawling.pages.url_canonical import strip_session_params
 from pollerd.errors import InvalidValueError
 
 HOST = "https://example.org"
@@ -25,7 +25,7 @@ HOST = "https://example.org"
     ],
 )
 def test_sessions_and_tracking_go_and_all_else_stays(given: str, left: str) -> None:
-    assert without_visitor(HOST + given) == HOST + left
+    assert strip_session_params(HOST + given) == HOST + left
 
 
 @pytest.mark.parametrize(

@@ -6,49 +6,51 @@ import numpy as np
 import pytest
 
 from pollerd.crawling.control.concurrency import Fixed, Learned
-from pollerd.crawling.pages.reading import Reading
+from pollerd.crawling.pages.reading import PageReading
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon.crawler.concurrency import Pace
-from pollerd.daemon.crawler.page_transition import MISSING, TRIES, PageStanding, Verdict, page_record, verdict
+from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
+from pollerd.daemon.crawler.page_transition import MISSING, TRIES, PageStatus, PageTransition, page_record, verdict
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import PollRecord, SiteMemory
+from pollerd.storage import PollRecord, SiteContext
 
 TOPIC = TopicSettings("t", keywords=("a",), relevance_min=0.4)
-ON_TRIAL = PageStanding(page_id=1, depth=2, on_trial=True, own=True)
-HELD = PageStanding(page_id=1, depth=2, on_trial=False, own=True)
-THEIRS = PageStanding(page_id=1, depth=2, on_trial=False, own=False)
+ON_TRIAL = PageStatus(page_id=1, depth=2, on_trial=True, own=True)
+HELD = PageStatus(page_id=1, depth=2, on_trial=False, own=True)
+THEIRS = PageStatus(page_id=1, depth=2, on_trial=False, own=False)
 
 
 def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollRecord:
     target = "http://b/" if moved else None
-    memory = SiteMemory(7, "http://a/", redirect_url=target, redirect_count=moved)
+    memory = SiteContext(7, "http://a/", redirect_url=target, redirect_count=moved)
     poll = Poll(7, 0.0, None, kind, None, 0.1, 0, changed=False)
     return PollRecord(poll, memory, SiteState.ACTIVE, failures=failures)
 
 
-def state(before: PageStanding, record: PollRecord, reading: Reading | None = None) -> PageState | None:
+def state(before: PageStatus, record: PollRecord, reading: PageReading | None = None) -> PageState | None:
     found = verdict(before, record, reading, TOPIC)
     return None if found is None else found.state
 
 
 def test_relevance_decides_with_room_to_waver() -> None:
-    assert state(ON_TRIAL, polled(), Reading(0.4)) is PageState.COLLECTED
-    assert state(ON_TRIAL, polled(), Reading(0.39)) is PageState.REJECTED
-    assert state(HELD, polled(), Reading(0.31)) is PageState.COLLECTED
-    assert state(HELD, polled(), Reading(0.29)) is PageState.REJECTED
-    assert state(THEIRS, polled(), Reading(0.0)) is PageState.COLLECTED
+    assert state(ON_TRIAL, polled(), PageReading(0.4)) is PageState.COLLECTED
+    assert state(ON_TRIAL, polled(), PageReading(0.39)) is PageState.REJECTED
+    assert state(HELD, polled(), PageReading(0.31)) is PageState.COLLECTED
+    assert state(HELD, polled(), PageReading(0.29)) is PageState.REJECTED
+    assert state(THEIRS, polled(), PageReading(0.0)) is PageState.COLLECTED
 
 
-@pytest.mark.parametrize("reading", [Reading(0.9, noindex=True), Reading(0.9, listing=True)])
-def test_what_is_not_to_be_held_is_not(reading: Reading) -> None:
+@pytest.mark.parametrize("reading", [PageReading(0.9, noindex=True), PageReading(0.9, listing=True)])
+def test_what_is_not_to_be_held_is_not(reading: PageReading) -> None:
     assert state(ON_TRIAL, polled(), reading) is state(HELD, polled(), reading) is PageState.REJECTED
 
 
 def test_a_page_known_by_another_url_leads_there() -> None:
-    assert verdict(ON_TRIAL, polled(moved=1), Reading(0.9), TOPIC) == Verdict(PageState.REJECTED, "moved", "http://b/")
-    assert state(HELD, polled(moved=1), Reading(0.9)) is PageState.COLLECTED
-    assert state(HELD, polled(moved=3), Reading(0.9)) is PageState.REJECTED
-    copy = verdict(ON_TRIAL, polled(), Reading(0.9, canonical="http://c/"), TOPIC)
+    assert verdict(ON_TRIAL, polled(moved=1), PageReading(0.9), TOPIC) == PageTransition(
+        PageState.REJECTED, "moved", "http://b/"
+    )
+    assert state(HELD, polled(moved=1), PageReading(0.9)) is PageState.COLLECTED
+    assert state(HELD, polled(moved=3), PageReading(0.9)) is PageState.REJECTED
+    copy = verdict(ON_TRIAL, polled(), PageReading(0.9, canonical="http://c/"), TOPIC)
     assert copy is not None
     assert copy.instead == "http://c/"
 
@@ -73,12 +75,12 @@ def test_what_is_held_is_gone_when_it_says_so_or_is_missing_for_long() -> None:
 
 
 def test_weights_follow_relevance_on_the_robots_own_sites_only() -> None:
-    kept = Verdict(PageState.COLLECTED)
-    assert page_record(HELD, kept, Reading(0.7)).weight == 0.7
-    assert page_record(THEIRS, kept, Reading(0.7)).weight is None
+    kept = PageTransition(PageState.COLLECTED)
+    assert page_record(HELD, kept, PageReading(0.7)).weight == 0.7
+    assert page_record(THEIRS, kept, PageReading(0.7)).weight is None
     assert page_record(HELD, kept, None).weight is None
-    assert page_record(HELD, Verdict(PageState.GONE, "gone"), None).ended
-    assert not page_record(HELD, kept, Reading(0.7)).ended
+    assert page_record(HELD, PageTransition(PageState.GONE, "gone"), None).ended
+    assert not page_record(HELD, kept, PageReading(0.7)).ended
 
 
 class Time:
@@ -91,7 +93,7 @@ class Time:
 
 
 def test_one_request_may_always_start_where_none_is_under_way() -> None:
-    pace = Pace(Fixed(1), Time())
+    pace = ConcurrencyLimiter(Fixed(1), Time())
     assert pace.may_start
     pace.started()
     assert not pace.may_start
@@ -100,7 +102,7 @@ def test_one_request_may_always_start_where_none_is_under_way() -> None:
     assert pace.may_start
 
 
-def rounds(pace: Pace, clock: Time, latency: float, processing: float, seconds: float) -> float:
+def rounds(pace: ConcurrencyLimiter, clock: Time, latency: float, processing: float, seconds: float) -> float:
     """Mean number of requests under way where every request takes `latency`, and reading an answer `processing`."""
     ends, ready, busy_until, total, step = list[float](), 0, 0.0, 0.0, 0.001
     steps = int(seconds / step)
@@ -127,7 +129,7 @@ def rounds(pace: Pace, clock: Time, latency: float, processing: float, seconds: 
 def test_as_many_are_under_way_as_keep_the_processor_busy() -> None:
     """Latency of 0.2 s and 10 ms of reading: about 20 keep it busy. A fixed 4 stay 4."""
     clock = Time()
-    learned = rounds(Pace(Learned(np.random.default_rng(1)), clock), clock, 0.2, 0.01, 30.0)
+    learned = rounds(ConcurrencyLimiter(Learned(np.random.default_rng(1)), clock), clock, 0.2, 0.01, 30.0)
     assert 8 < learned < 40
     clock = Time()
-    assert rounds(Pace(Fixed(4), clock), clock, 0.2, 0.01, 5.0) <= 5.0
+    assert rounds(ConcurrencyLimiter(Fixed(4), clock), clock, 0.2, 0.01, 5.0) <= 5.0

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.results.transition import Judgement, Standing, judge
-from pollerd.daemon.state.poll_result import Finding
+from pollerd.daemon.results.transition import PollEffect, SiteStatus, judge
+from pollerd.daemon.state.poll_result import PollResult
 from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect
 from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteMemory
+from pollerd.storage import SiteContext
 
 SETTINGS = SchedulingSettings(backoff_base_seconds=60.0, backoff_cap_seconds=86_400.0)
 
 
-def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> Judgement:
+def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> PollEffect:
     """`in_a_row`: refusals of the host and failures of the site before this one."""
-    standing = Standing(failures=in_a_row, last_seen_at=None, host_throttles=in_a_row)
-    finding = Finding(0, SiteMemory(1, "http://a.example/", baseline=Baseline()), outcome)
+    standing = SiteStatus(failures=in_a_row, last_seen_at=None, host_throttles=in_a_row)
+    finding = PollResult(0, SiteContext(1, "http://a.example/", baseline=Baseline()), outcome)
     return judge(finding, standing, "", SETTINGS, np.random.default_rng(seed))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pollerd.crawling.control.quality import freshness, performance, quality, recall, recall_by_request
-from pollerd.crawling.control.rewards import Finding, reward
+from pollerd.crawling.control.rewards import RequestOutcome, reward
 from pollerd.errors import InvalidValueError
 
 
@@ -33,8 +33,8 @@ def test_performance_is_the_mean_recall_of_a_web_that_stands_still() -> None:
 
 
 def test_rewards_are_those_of_equation_11() -> None:
-    assert reward(Finding.FIRST, 0.0, 0.4) == 0.4
-    assert reward(Finding.MODIFIED, 0.4, 0.1) == 0.4
-    assert reward(Finding.MODIFIED, 0.1, 0.4) == 0.4
-    assert reward(Finding.DELETED, 0.4, 0.0) == 0.4
-    assert reward(Finding.SAME, 0.4, 0.4) == 0.0
+    assert reward(RequestOutcome.FIRST, 0.0, 0.4) == 0.4
+    assert reward(RequestOutcome.MODIFIED, 0.4, 0.1) == 0.4
+    assert reward(RequestOutcome.MODIFIED, 0.1, 0.4) == 0.4
+    assert reward(RequestOutcome.DELETED, 0.4, 0.0) == 0.4
+    assert reward(RequestOutcome.SAME, 0.4, 0.4) == 0.0

@@ -12,8 +12,8 @@ from pollerd.allocation.slots.state_bytes import unpack
 from pollerd.allocation.whittle.rate_model import grid, groups
 from pollerd.allocation.whittle.rate_model.belief import VERSION
 from pollerd.allocation.whittle.rate_model.drift import START_ODDS
-from pollerd.allocation.whittle.rate_model.group_priors import DOUBT, NEIGHBOURS, Relatives
 from pollerd.allocation.whittle.rate_model.group_priors import HOSTS as OF_HOSTS
+from pollerd.allocation.whittle.rate_model.group_priors import LOG_PRIOR_ODDS, NEIGHBOURS, GroupPriors
 from pollerd.allocation.whittle.rate_model.groups import NONE, Groups
 from pollerd.errors import InvalidValueError
 
@@ -191,14 +191,14 @@ def test_who_predicts_better_has_the_larger_share(kind: int) -> None:
     unchanged = np.tile(np.linspace(1.0, 0.0, grid.CELLS), (len(fresh), 1))
     shares = []
     for changed in (fast[fresh], ~fast[fresh]):
-        relatives = Relatives()
+        relatives = GroupPriors()
         if kind == OF_HOSTS:
             relatives.place(slots, np.asarray(fast, np.int64), len(slots))
         relatives.learn(teachers, rows, START_ODDS, prior)
         relatives.observe(fresh, unchanged, changed, prior)
         relatives.learn(teachers, rows, START_ODDS, prior)
         shares.append(relatives.share[kind])
-        assert DOUBT[kind] - 6.0 <= relatives.score[kind] <= DOUBT[kind] + 30.0
+        assert LOG_PRIOR_ODDS[kind] - 6.0 <= relatives.score[kind] <= LOG_PRIOR_ODDS[kind] + 30.0
     right, wrong = shares
     assert right > 0.4
     assert wrong < right / 4
@@ -209,7 +209,7 @@ def test_groups_that_are_alike_say_nothing() -> None:
     prior, slots = np.full(grid.CELLS, 1 / grid.CELLS), np.arange(64)
     rows = np.full((32, len(START_ODDS), grid.CELLS), 1e-3, np.float32)
     rows[:, :, :2] = 1.0
-    relatives = Relatives()
+    relatives = GroupPriors()
     relatives.learn(slots[::2], rows, START_ODDS, prior)
     unchanged = np.tile(np.linspace(1.0, 0.0, grid.CELLS), (32, 1))
     for _ in range(20):
@@ -218,7 +218,7 @@ def test_groups_that_are_alike_say_nothing() -> None:
 
 
 def test_of_very_many_sites_neighbourhoods_are_larger() -> None:
-    relatives, prior = Relatives(), np.full(grid.CELLS, 1 / grid.CELLS)
+    relatives, prior = GroupPriors(), np.full(grid.CELLS, 1 / grid.CELLS)
     slots = np.arange(0, 1_000_000, 100)
     relatives.learn(slots, np.ones((len(slots), len(START_ODDS), grid.CELLS), np.float32), START_ODDS, prior)
     assert relatives.state()["relatives_width"] == 256

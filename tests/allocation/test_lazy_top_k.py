@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.slots.ranking import top
-from pollerd.allocation.whittle.lazy_top_k import Shortlist
+from pollerd.allocation.whittle.lazy_top_k import LazyTopK
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 
 OBJECTIVES = ("changes", "freshness", "interest")
@@ -100,7 +100,7 @@ def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.Mon
     world = World(allocator, 2_000, 3)
     for _ in range(500):
         world.turn(4)
-    monkeypatch.setattr(allocator._belief, "_lesson_at", 10**9)
+    monkeypatch.setattr(allocator._belief, "_update_at", 10**9)
     monkeypatch.setattr(allocator._belief.alike, "observe", lambda *_: False)
     for _ in range(200):
         world.turn(4)
@@ -110,7 +110,7 @@ def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.Mon
 
 
 def test_a_cleared_list_looks_at_all() -> None:
-    shortlist = Shortlist()
+    shortlist = LazyTopK()
     shortlist.grow(1_000)
     slots, gap = np.arange(1_000), np.linspace(1.0, 100.0, 1_000)
     shortlist.note(slots, gap, gap, gap**2, 50.0, 1, 1_000)
@@ -150,7 +150,7 @@ class Watched:
         monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._AT_ONCE", 2_000)
         whittle = world.allocator
         assert isinstance(whittle, Whittle)
-        monkeypatch.setattr(whittle._belief, "_lesson_at", 10**9)
+        monkeypatch.setattr(whittle._belief, "_update_at", 10**9)
         monkeypatch.setattr(whittle._belief.alike, "observe", lambda *_: False)
         self.world, self.whittle = world, whittle
         self.share: list[float] = []

@@ -15,18 +15,18 @@ from pollerd.crawling.control.concurrency import (
     pause_s,
 )
 from pollerd.errors import InvalidValueError
-from pollerd.simulation.environments.response_queue import Phase, ResponseQueue, Tally
+from pollerd.simulation.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
 
 PROCESSING_S, INTERVAL_S, SERVERS = 0.02, 0.5, 60
 
 
-def run(controller: FetcherController, *latencies: float, seconds: float = 60.0, seed: int = 0) -> list[Tally]:
+def run(controller: FetcherController, *latencies: float, seconds: float = 60.0, seed: int = 0) -> list[PhaseTotals]:
     """A phase for each latency, in s."""
-    phases = [Phase(seconds, [latency] * SERVERS) for latency in latencies]
+    phases = [LatencyPhase(seconds, [latency] * SERVERS) for latency in latencies]
     return ResponseQueue(phases, PROCESSING_S, INTERVAL_S, np.random.default_rng(seed)).run(controller)
 
 
-def cost(tallies: list[Tally]) -> float:
+def cost(tallies: list[PhaseTotals]) -> float:
     """Mean cost per second."""
     return float(np.mean([(t.idle + QUEUE_COST * t.waited) / t.duration for t in tallies]))
 
@@ -49,7 +49,7 @@ def test_time_and_responses_add_up() -> None:
 @pytest.mark.parametrize("make", [lambda: Fixed(20), Aimd, lambda: Learned(np.random.default_rng(1))])
 def test_no_server_is_asked_twice_at_once_and_a_slower_one_less_often(make: type[Aimd]) -> None:
     slower = [1.0 if server < 10 else 0.1 for server in range(SERVERS)]
-    phases = [Phase(100.0, [0.1] * SERVERS), Phase(100.0, slower)]
+    phases = [LatencyPhase(100.0, [0.1] * SERVERS), LatencyPhase(100.0, slower)]
     before, after = ResponseQueue(phases, PROCESSING_S, INTERVAL_S, np.random.default_rng(3)).run(make())
     assert max(before.most_at_once + after.most_at_once) == 1
     # Hundreds of starts in each sum; the pauses make the second at most half of what servers could be asked before.

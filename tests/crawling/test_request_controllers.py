@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pollerd.crawling.control.feature_controller import FeaturedController, Judgement
+from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
 from pollerd.crawling.control.linear_q import Approximation
-from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LocalStates, Page
+from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LinkFeatures, RetrievedPage
 from pollerd.crawling.control.requests import RequestSettings
-from pollerd.crawling.control.rewards import Finding
+from pollerd.crawling.control.rewards import RequestOutcome
 from pollerd.crawling.control.tabular_controller import TabularController
 from pollerd.errors import InvalidValueError
 
@@ -81,19 +81,19 @@ def test_settings_are_checked() -> None:
     with pytest.raises(InvalidValueError, match="documents"):
         TabularController(0, RequestSettings(), np.random.default_rng(0))
     with pytest.raises(InvalidValueError, match="memory"):
-        Judgement(memory=0.0)
+        LearnedQ(memory=0.0)
     with pytest.raises(InvalidValueError, match="documents"):
-        FeaturedController(0, Judgement(), RequestSettings(), np.random.default_rng(0))
+        FeaturedController(0, LearnedQ(), RequestSettings(), np.random.default_rng(0))
     controller = TabularController(2, RequestSettings(), np.random.default_rng(0))
     with pytest.raises(KeyError):
         controller.retrieved(0, 1.0, [])
 
 
-def random_page(rng: np.random.Generator, documents: int, page: int) -> Page:
+def random_page(rng: np.random.Generator, documents: int, page: int) -> RetrievedPage:
     """A page with up to six links."""
     links = np.setdiff1d(rng.integers(0, documents, rng.integers(0, 7)), [page])
     k = len(links)
-    return Page(
+    return RetrievedPage(
         float(rng.random()),
         links,
         rng.random(k) * (rng.random(k) < 0.7),
@@ -106,7 +106,7 @@ def random_page(rng: np.random.Generator, documents: int, page: int) -> Page:
 def test_local_states_are_what_they_are_defined_to_be() -> None:
     rng = np.random.default_rng(7)
     documents = 40
-    states, shown = LocalStates(documents, patience=10.0), dict[int, Page]()
+    states, shown = LinkFeatures(documents, patience=10.0), dict[int, RetrievedPage]()
     states.start(0)
     for step in range(300):
         page = int(rng.choice(np.flatnonzero(states.known)))
@@ -121,7 +121,7 @@ def test_local_states_are_what_they_are_defined_to_be() -> None:
         expect_states(states, shown)
 
 
-def expect_states(states: LocalStates, shown: dict[int, Page]) -> None:
+def expect_states(states: LinkFeatures, shown: dict[int, RetrievedPage]) -> None:
     """Means over parents and over children, from the definition."""
     fringe = np.array([i for i in np.flatnonzero(states.known) if i not in shown], np.int64)
     parents = [[p.relevance for p in shown.values() if i in p.links] for i in fringe]
@@ -168,17 +168,17 @@ def test_a_linear_approximation_finds_a_plane_and_of_a_product_no_more_than_that
     assert len(plane.pack()) == plane.packed_bytes < Approximation(3, memory=1e6).packed_bytes
 
 
-def leaf(relevance: float) -> Page:
+def leaf(relevance: float) -> RetrievedPage:
     """A page without links."""
     none = np.empty(0, np.int64)
-    return Page(relevance, none, np.empty(0), np.empty(0, np.bool_), np.empty(0, np.bool_), none)
+    return RetrievedPage(relevance, none, np.empty(0), np.empty(0, np.bool_), np.empty(0, np.bool_), none)
 
 
 def test_the_robot_with_features_asks_for_each_page_once_or_keeps_on() -> None:
     links = np.arange(1, 6)
-    start = Page(0.0, links, np.linspace(0.1, 0.9, 5), np.zeros(5, np.bool_), np.ones(5, np.bool_), links)
+    start = RetrievedPage(0.0, links, np.linspace(0.1, 0.9, 5), np.zeros(5, np.bool_), np.ones(5, np.bool_), links)
     for refresh in (False, True):
-        controller = FeaturedController(6, Judgement(), RequestSettings(), np.random.default_rng(0), refresh=refresh)
+        controller = FeaturedController(6, LearnedQ(), RequestSettings(), np.random.default_rng(0), refresh=refresh)
         controller.start(0)
         seen = dict[int, int]()
         # All are alike for the first 64 lessons: a page of the six is never drawn in one of 16,000 seeds.
@@ -186,17 +186,17 @@ def test_the_robot_with_features_asks_for_each_page_once_or_keeps_on() -> None:
             if (page := controller.choose()) is None:
                 break
             seen[page] = seen.get(page, 0) + 1
-            first = Finding.FIRST if seen[page] == 1 else Finding.SAME
+            first = RequestOutcome.FIRST if seen[page] == 1 else RequestOutcome.SAME
             controller.retrieved(page, leaf(0.5) if page else start, first)
         assert sorted(seen) == list(range(6))
         assert sum(seen.values()) == (100 if refresh else 6)
 
 
 def test_a_page_that_is_gone_is_asked_for_no_more() -> None:
-    controller = FeaturedController(2, Judgement(), RequestSettings(), np.random.default_rng(0), refresh=True)
+    controller = FeaturedController(2, LearnedQ(), RequestSettings(), np.random.default_rng(0), refresh=True)
     controller.start(0)
     assert controller.choose() == 0
-    controller.retrieved(0, leaf(0.5), Finding.FIRST)
+    controller.retrieved(0, leaf(0.5), RequestOutcome.FIRST)
     assert controller.choose() == 0
     controller.gone(0)
     assert controller.choose() is None

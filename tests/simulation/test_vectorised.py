@@ -10,7 +10,7 @@ from pollerd.allocation.automata.traa import UPDATING, TraaSettings
 from pollerd.allocation.core.edf import EarliestDeadlineFirst
 from pollerd.allocation.slots.elapsed import credit_after
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack
-from pollerd.simulation.environments.side_by_side import Periods, Trees
+from pollerd.simulation.environments.vectorised import BatchedHtraa, BatchedPeriodic
 from pollerd.simulation.environments.web import Policy, run_web, streams
 from pollerd.simulation.environments.web_together import can_go_together, found_together, values_together
 from pollerd.simulation.environments.zipf import Zipf
@@ -46,7 +46,7 @@ def test_in_the_web_each_poll_is_the_allocators(name: str, any_seed: np.random.S
 def test_many_unreleased_pages_before_the_first_released_change_nothing(any_seed: np.random.SeedSequence) -> None:
     """Periods far longer than their pages' share of the polls: all polls but the first of each page come too early."""
     period, rng = 1e4 * np.random.default_rng(any_seed).random((2, 60)), np.random.default_rng(any_seed)
-    players, edf = Periods(period, 10.0), EarliestDeadlineFirst()
+    players, edf = BatchedPeriodic(period, 10.0), EarliestDeadlineFirst()
     edf.grow(period.size)
     last = np.zeros(period.shape)
     for now in 10.0 * np.arange(1, 400):
@@ -76,7 +76,7 @@ def test_in_the_knapsack_each_value_is_the_allocators(name: str, any_seed: np.ra
 def test_trees_move_as_the_hierarchy_and_poll_whose_turn_it_is(updating: str, any_seed: np.random.SeedSequence) -> None:
     settings, runs, pages, step = TraaSettings(resolution=7, updating=updating, exponent=1.5, growth=1.5), 3, 16, 10.0
     own = seeds(any_seed, runs)
-    players = Trees(pages, step, settings, [np.random.default_rng(seed) for seed in own])
+    players = BatchedHtraa(pages, step, settings, [np.random.default_rng(seed) for seed in own])
     trees, draws = [Hierarchy(settings) for _ in own], [np.random.default_rng(seed) for seed in own]
     for tree in trees:
         tree.add(pages, None)

@@ -7,8 +7,8 @@ import pytest
 from pollerd.detection import (
     detect,
     learn_from_twins,
+    mask_is_stale,
     noise_of,
-    outgrown,
     summarise,
     under_known_noise,
     without_noise,
@@ -94,8 +94,8 @@ def test_a_mask_serves_other_pages_with_the_same_noise_only() -> None:
 
 def test_a_rebuilt_page_outgrows_its_mask() -> None:
     mask = learned().mask
-    assert not outgrown(page("f" * 16), mask)
-    assert outgrown(b"A new start\nNothing as it was\n", mask)
+    assert not mask_is_stale(page("f" * 16), mask)
+    assert mask_is_stale(b"A new start\nNothing as it was\n", mask)
 
 
 def test_what_the_mask_hides_is_not_in_the_summary() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONG = 65_536
 """With more sites it is kept, and figures are as old as the last look at all; fewer are gone through in no time."""
 PAUSED, EMPTY = len(STATES), len(STATES) + 1
-"""Codes of `Standing.code` beside those of `STATE_CODE`: of a site that is paused, and of a row without one."""
+"""Codes of `EligibilityIndex.code` beside those of `STATE_CODE`: of a site that is paused, and of a row without one."""
 _GONE = STATE_CODE[SiteState.GONE]
 SUSPECT_AFTER = 2
 """Informative polls, all of which found a change, after which a site may be asked twice."""
@@ -28,7 +28,7 @@ _WIDTHS = ((8_192.0, 4_096), (128.0, 64), (-np.inf, 1))
 """(wait, width), s: a site that waits longer than the first is looked at again at a multiple of the second."""
 
 
-class Standing(Columns):
+class EligibilityIndex(Columns):
     """What `SiteTable` says of each row, as of the last `update`, and how many sites stand where.
 
     Columns, each [capacity], meaningful up to the table's size:

@@ -20,7 +20,7 @@ from pollerd.allocation.automata.traa import UPDATING, TraaSettings, shares
 from pollerd.allocation.baselines.rate_based import in_proportion
 from pollerd.allocation.core.edf import LONGEST_PERIOD_S, EarliestDeadlineFirst
 from pollerd.allocation.slots.elapsed import SAME_S, credit_after
-from pollerd.allocation.slots.poll_counts import Tally, rate_without_polls
+from pollerd.allocation.slots.poll_counts import PollCounts, rate_without_polls
 
 _DRAWS_AHEAD = 512
 """Polls for which the random numbers of a run are drawn at once."""
@@ -28,7 +28,7 @@ _PUT_BACK_AT_MOST = 16
 """So many unreleased pages of a run are put back one by one before all are compared."""
 
 
-class Players(ABC):
+class BatchedPolicy(ABC):
     """R runs of one scheme over n pages of equal weight and cost, one poll per step of `step` s in each."""
 
     def __init__(self, runs: int, pages: int, step: float) -> None:
@@ -52,7 +52,7 @@ class Players(ABC):
         """Frequencies by which pages are polled, float64[R, n]; each run's add up to 1."""
 
 
-class RoundRobin(Players):
+class BatchedUniform(BatchedPolicy):
     """`uniform`: whoever was polled longest ago; the lower page of equals."""
 
     def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -65,7 +65,7 @@ class RoundRobin(Players):
         return np.full((self.runs, self.pages), 1.0 / self.pages)
 
 
-class Periods(Players):
+class BatchedPeriodic(BatchedPolicy):
     """Schemes that give each page a period, earliest deadline first: those whose periods, float64[R, n] s, stay."""
 
     def __init__(self, period: NDArray[np.float64], step: float) -> None:
@@ -109,12 +109,12 @@ class Periods(Players):
         return np.asarray(amounts / amounts.sum(1, keepdims=True))
 
 
-class Estimators(Periods):
+class BatchedEstimator(BatchedPeriodic):
     """`estimator`: even periods for `phase` polls, then by `1 - e^(-λ step)` for the λ that these polls tell."""
 
     def __init__(self, runs: int, pages: int, step: float, phase: int) -> None:
         super().__init__(np.full((runs, pages), pages * step), step)
-        self._tally, self._phase, self._polls = Tally(np.inf), phase, 0
+        self._tally, self._phase, self._polls = PollCounts(np.inf), phase, 0
         self._tally.grow(runs * pages)
         self._since = np.zeros(runs, np.int64)
 
@@ -137,7 +137,7 @@ class Estimators(Periods):
             self.period[run] = in_proportion(-np.expm1(-rates[run] * self.step), 1.0 / self.step)
 
 
-class Games(Periods):
+class BatchedLakg(BatchedPeriodic):
     """`lakg`: a state a page, one up after a change unless the knapsack is full, one down without if it is."""
 
     def __init__(self, runs: int, pages: int, step: float, settings: LakgSettings) -> None:
@@ -163,7 +163,7 @@ class Games(Periods):
         np.multiply(self._need, self._filled[:, None] / (1.0 / self.step), out=self.period)
 
 
-class Trees(Players):
+class BatchedHtraa(BatchedPolicy):
     """`htraa` as in [A]: leaves in the order of the pages, a power of two of them, every automaton above is told.
 
     rngs: whose numbers each run's automata draw.

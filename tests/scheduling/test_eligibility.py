@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pollerd.model import STATE_CODE, STATES, SiteState
-from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, standing
+from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, eligibility
 from pollerd.scheduling.choice import Chooser
-from pollerd.scheduling.standing import EMPTY, PAUSED
+from pollerd.scheduling.eligibility import EMPTY, PAUSED
 
 START = 1.7e9
 HOSTS = 40
@@ -16,7 +16,7 @@ HOSTS = 40
 
 @pytest.fixture(autouse=True)
 def short_lists_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "LONG", 50)
+    monkeypatch.setattr(eligibility, "LONG", 50)
 
 
 class Oldest:
@@ -157,11 +157,11 @@ def test_the_same_sites_are_chosen_as_by_a_look_at_all(monkeypatch: pytest.Monke
         hosts.robots_at[: hosts.size] = world.now
         found = []
         for chooser, long in zip(choosers, (50, 10**9), strict=True):
-            monkeypatch.setattr(standing, "LONG", long)
+            monkeypatch.setattr(eligibility, "LONG", long)
             twin_at = world.sites.twin_at.copy()
             found.append(chooser.choose(Oldest(), world.now, 9, 600.0, 5))
             world.sites.twin_at[:] = twin_at
-        monkeypatch.setattr(standing, "LONG", 50)
+        monkeypatch.setattr(eligibility, "LONG", 50)
         assert found[0] == found[1]
         chosen += len(found[0].polls)
     assert chosen > 300

@@ -13,13 +13,13 @@ from concurrent.futures import BrokenExecutor
 import pytest
 
 from pollerd.daemon.process import workers
-from pollerd.daemon.process.workers import Workshop
+from pollerd.daemon.process.workers import WorkerPool
 from tests.support.origin import until
 
 
 @pytest.fixture
-def workshop() -> Iterator[Workshop]:
-    shop = Workshop(workers=1)
+def worker_pool() -> Iterator[WorkerPool]:
+    shop = WorkerPool(workers=1)
     yield shop
     shop.close()
 
@@ -42,37 +42,37 @@ def stuck(seconds: float) -> float:
     return seconds
 
 
-async def test_one_process_serves_many(workshop: Workshop) -> None:
-    pids = {await workshop.do(process, n) for n in range(3)}
+async def test_one_process_serves_many(worker_pool: WorkerPool) -> None:
+    pids = {await worker_pool.do(process, n) for n in range(3)}
     assert len(pids) == 1
     assert os.getpid() not in pids
 
 
-async def test_what_work_raises_comes_back(workshop: Workshop) -> None:
+async def test_what_work_raises_comes_back(worker_pool: WorkerPool) -> None:
     with pytest.raises(ValueError, match="not 3"):
-        await workshop.do(refuse, 3)
+        await worker_pool.do(refuse, 3)
 
 
-async def test_a_page_that_kills_its_process_harms_no_other(workshop: Workshop) -> None:
+async def test_a_page_that_kills_its_process_harms_no_other(worker_pool: WorkerPool) -> None:
     with pytest.raises(BrokenExecutor):
-        await workshop.do(crash, 1)
-    assert await workshop.do(process, 1) != os.getpid()
+        await worker_pool.do(crash, 1)
+    assert await worker_pool.do(process, 1) != os.getpid()
 
 
-async def test_work_without_an_end_is_broken_off(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    await workshop.do(process, 1)
+async def test_work_without_an_end_is_broken_off(worker_pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    await worker_pool.do(process, 1)
     monkeypatch.setattr(workers, "_PATIENCE_SECONDS", 0.2)
     with pytest.raises(TimeoutError):
-        await workshop.do(stuck, 3_600.0)
+        await worker_pool.do(stuck, 3_600.0)
     monkeypatch.undo()
-    assert await workshop.do(process, 1) != os.getpid()
+    assert await worker_pool.do(process, 1) != os.getpid()
 
 
-async def test_signals_to_the_group_are_not_the_workers(workshop: Workshop) -> None:
-    pid = await workshop.do(process, 1)
+async def test_signals_to_the_group_are_not_the_workers(worker_pool: WorkerPool) -> None:
+    pid = await worker_pool.do(process, 1)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(pid, number)
-    assert await workshop.do(process, 1) == pid
+    assert await worker_pool.do(process, 1) == pid
 
 
 def alive(pid: int) -> bool:
@@ -85,7 +85,7 @@ def alive(pid: int) -> bool:
 
 
 async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
-    shop = Workshop(workers=1)
+    shop = WorkerPool(workers=1)
     pid = await shop.do(process, 1)
     work = asyncio.create_task(shop.do(stuck, 3_600.0))
     await asyncio.sleep(0.1)
@@ -98,11 +98,11 @@ async def test_closing_ends_the_processes_whatever_they_are_at() -> None:
 
 _DAEMON = """
 import asyncio, os, sys
-from pollerd.daemon.process.workers import Workshop
-from tests.hostile.test_workshop import process
+from pollerd.daemon.process.workers import WorkerPool
+from tests.hostile.test_worker_pool import process
 
 async def main():
-    print(await Workshop(workers=1).do(process, 1), flush=True)
+    print(await WorkerPool(workers=1).do(process, 1), flush=True)
     await asyncio.sleep(3600)
 
 if __name__ == "__main__":

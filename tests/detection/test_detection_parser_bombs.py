@@ -1,7 +1,7 @@
 import pytest
 
 from pollerd.detection.html import visible_text
-from pollerd.detection.parser_bombs import plain_text, tangled
+from pollerd.detection.parser_bombs import is_tag_bomb, plain_text
 
 DEEP = b"<div>" * 20_000
 COPIES = b"<p>" + b"".join(b"<b id=%d>" % i for i in range(2_000)) + b"<p>x" * 2_000
@@ -10,7 +10,7 @@ HIDDEN_DEPTH = b"<div></x>" * 20_000
 
 @pytest.mark.parametrize("html", [DEEP, COPIES, HIDDEN_DEPTH, b"<font color=1><p>x" * 5_000])
 def test_pages_that_would_choke_a_parser_are_told(html: bytes) -> None:
-    assert tangled(html)
+    assert is_tag_bomb(html)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_pages_that_would_choke_a_parser_are_told(html: bytes) -> None:
     ],
 )
 def test_long_pages_of_the_usual_kind_are_not(html: bytes) -> None:
-    assert not tangled(html)
+    assert not is_tag_bomb(html)
 
 
 def test_tangled_pages_still_show_their_text() -> None:

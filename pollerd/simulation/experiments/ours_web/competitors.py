@@ -44,7 +44,7 @@ PAIRS = ((0.55, 0.45), (0.75, 0.25), (0.90, 0.10))
 
 
 @dataclass(frozen=True)
-class Environment:
+class WebEnvironment:
     """A web. web: α/β or p/p, as papers name it; quick: whether the quick size has it, too."""
 
     name: str
@@ -77,19 +77,19 @@ class Environment:
         return found | TWO_PAGES if zipf.pages == 2 else found
 
     @property
-    def entrants(self) -> dict[str, Policy]:
+    def competitors(self) -> dict[str, Policy]:
         """All, those who know the rates first."""
         return {**KNOWING, **self.learners}
 
 
-def _environment(zipf: Zipf, web: str, told: str) -> Environment:
+def _environment(zipf: Zipf, web: str, told: str) -> WebEnvironment:
     """told: `web` as it stands in the name."""
     how = f"switching every {zipf.switch_every:,} polls" if zipf.switch_every else "static"
     quick = zipf.alpha == 0.9 and zipf.order == "shuffled" and not (zipf.switch_every and zipf.pages == 512)
-    return Environment(f"{zipf.pages} {zipf.order} pages, {told}, {how}", web, zipf, quick)
+    return WebEnvironment(f"{zipf.pages} {zipf.order} pages, {told}, {how}", web, zipf, quick)
 
 
-def _environments() -> Iterator[Environment]:
+def _environments() -> Iterator[WebEnvironment]:
     """512 pages in all of [A]'s environments, shuffled and sorted; 30, 8 and 2 pages shuffled; [B]'s pairs."""
     orders: dict[int, tuple[Order, ...]] = {512: ("shuffled", "sorted")}
     for pages in POLLS_A_PAGE:

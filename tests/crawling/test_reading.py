@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pollerd.crawling.pages.reading import MOST_LISTED, Lead, Reading, read, recipe_of, topic_of, words_of
+from pollerd.crawling.pages.reading import MOST_LISTED, OutLink, PageReading, read, recipe_of, topic_of, words_of
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Media, Outcome, OutcomeKind
@@ -14,7 +14,7 @@ RECIPE = recipe_of(TOPIC)
 URL = "http://a/page"
 
 
-def reading(body: str, media: Media = Media.HTML, text: str = "a felt hat", tags: tuple[str, ...] = ()) -> Reading:
+def reading(body: str, media: Media = Media.HTML, text: str = "a felt hat", tags: tuple[str, ...] = ()) -> PageReading:
     outcome = Outcome(OutcomeKind.BODY, 0.0, 0.1, 200, body=body.encode(), robots_tags=tags)
     return read(RECIPE, URL, outcome, media, text.encode())
 
@@ -52,13 +52,13 @@ def test_a_feed_leads_to_its_entries() -> None:
         "<rss version='2.0'><channel><title>t</title><item><title>hat</title><link>http://a/1</link>"
         "<pubDate>Sun, 22 Nov 2026 00:00:00 GMT</pubDate></item></channel></rss>"
     )
-    assert reading(feed, Media.FEED).leads == (Lead("http://a/1", 0.0, 1795305600.0),)
+    assert reading(feed, Media.FEED).leads == (OutLink("http://a/1", 0.0, 1795305600.0),)
 
 
 def test_a_sitemap_is_a_list_of_pages() -> None:
     site_map = "<urlset><url><loc>http://a/1</loc><lastmod>2026-11-22</lastmod></url><url><loc>http://a/page</loc></url></urlset>"
     found = reading(site_map, Media.TEXT)
-    assert found == Reading(0.0, (Lead("http://a/1", 0.0, 1795305600.0),), listing=True)
+    assert found == PageReading(0.0, (OutLink("http://a/1", 0.0, 1795305600.0),), listing=True)
 
 
 def test_long_sitemaps_are_not_read_to_their_end() -> None:

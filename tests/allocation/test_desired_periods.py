@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create
-from pollerd.allocation.core.desired_periods import wished_periods
+from pollerd.allocation.core.desired_periods import desired_periods
 
 NOW, PAGES, BUDGET = 1.75e9, 60, 0.2
 
@@ -26,7 +26,7 @@ def taught(name: str) -> Allocator:
 
 def wished(allocator: Allocator, floor: float = 0.0) -> NDArray[np.float64]:
     slots = np.arange(PAGES)
-    return wished_periods(allocator, slots, np.ones(PAGES), np.full(PAGES, floor), BUDGET, NOW + 100)
+    return desired_periods(allocator, slots, np.ones(PAGES), np.full(PAGES, floor), BUDGET, NOW + 100)
 
 
 @pytest.mark.parametrize("name", ["whittle", "uniform"])
