@@ -171,7 +171,8 @@ def _start(
     budget = max(rate, FIRST_PASS_RATE) if passes else rate
     arguments = ["--budget", str(budget), "--listen", f"127.0.0.1:{listen}", "--allow-private"]
     arguments += ["--min-interval", str(min(10.0, 0.5 * sites / rate)), "--host-interval", "0"]
-    if "min_yield" in (code / "pollerd" / "app/config.py").read_text():  # nothing changes, and all is to be polled
+    configs = (code / "pollerd").rglob("config.py")
+    if any(b"min_yield" in config.read_bytes() for config in configs):  # nothing changes, and all is to be polled
         arguments += ["--min-yield", "0"]
     with open(folder / "log", "wb") as log:
         for command in (["db", "upgrade"], ["run", str(urls), *arguments]):

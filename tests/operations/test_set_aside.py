@@ -174,7 +174,9 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
 
-@pytest.mark.parametrize("part", ["pollerd.daemon.polling.poller.RedirectPolicy", "pollerd.daemon.polling.robots_txt.robots_url"])
+@pytest.mark.parametrize(
+    "part", ["pollerd.daemon.polling.poller.RedirectPolicy", "pollerd.daemon.polling.robots_txt.robots_url"]
+)
 async def test_a_poll_that_raises(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, said: CapturingLogger, part: str
 ) -> None:
