@@ -42,7 +42,7 @@ def _names(value: object) -> object:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Seconds = Annotated[float, _written(quantities.seconds), Field(allow_inf_nan=False)]
-ConcurrencyLimiter = Annotated[float, _written(quantities.per_second), Field(allow_inf_nan=False)]
+PollRate = Annotated[float, _written(quantities.per_second), Field(allow_inf_nan=False)]
 Share = Annotated[float, _written(quantities.share), Field(allow_inf_nan=False)]
 
 
@@ -54,7 +54,7 @@ class Options(BaseModel):
     urls: Path | None = None
     topic: Path | None = None
     seeds: Path | None = None
-    budget: ConcurrencyLimiter = DaemonSettings.budget
+    budget: PollRate = DaemonSettings.budget
     allocator: str = DaemonSettings.allocator
     objective: Literal["changes", "freshness", "interest"] = "changes"
     shadow: Names = ()
