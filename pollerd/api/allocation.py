@@ -14,7 +14,7 @@ router = APIRouter(prefix="/allocation", tags=["allocation"])
 @router.get("", summary="What the budget brings")
 async def get_allocation(daemon: Daemon) -> Allocation:
     """Expected detections under the present belief: as scheduled, uniform, at the best split, and of other budgets."""
-    return Allocation.model_validate(await daemon.control.allocation_over_budgets())
+    return Allocation.model_validate(await daemon.control.allocation.over_budgets())
 
 
 @router.put("", dependencies=[Depends(json_body)], summary="Change budget, objective or allocator")
@@ -23,7 +23,7 @@ async def set_allocation(daemon: Daemon, patch: AllocationPatch) -> Allocation:
 
     A shadow never sees polls it would have made itself: what it has not learned for that reason counts against it.
     """
-    view = await daemon.control.set_allocation(
+    view = await daemon.control.allocation.set(
         allocator=patch.allocator, objective=patch.objective, budget=patch.budget, shadows=patch.shadows
     )
     return Allocation.model_validate(view)

@@ -22,7 +22,7 @@ _BUILD_INFO = "pollerd_build_info"
 @router.get("/healthz", summary="Is the daemon alive?")
 async def healthz(daemon: Daemon, response: Response) -> Health:
     """200 while the scheduler's loop turns, 503 where it does not."""
-    if daemon.control.alive():
+    if daemon.control.health.alive():
         return Health(status="ok")
     response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
     return Health(status="stalled")
@@ -32,7 +32,7 @@ async def healthz(daemon: Daemon, response: Response) -> Health:
 async def readyz(daemon: Daemon, response: Response) -> Readiness:
     """200 while the database is there and takes commits; 503 with the reason where it does not."""
     try:
-        reason = await daemon.control.not_ready()
+        reason = await daemon.control.health.not_ready()
     except SchemaError as error:
         reason = str(error)
     if reason is None:

@@ -98,7 +98,7 @@ class Reload:
             if "shadow" in changed:
                 allocation["shadows"] = config.options.shadow
             if allocation:
-                await self._daemon.control.set_allocation(**allocation)
+                await self._daemon.control.allocation.set(**allocation)
             take_over()
         self._tokens.put_in_force(config.api)
         self._daemon.adopt(config.scheduling, full_get_every=config.daemon.full_get_every)

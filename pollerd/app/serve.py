@@ -19,15 +19,16 @@ from prometheus_client import CollectorRegistry
 import pollerd
 from pollerd.api import ApiServer, ApiSettings, create_api, create_waiting_api
 from pollerd.app import gc_tuning
+from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
 from pollerd.app.reload import Reload
 from pollerd.app.startup import begun, served
 from pollerd.app.topic_file import read_mission
 from pollerd.app.url_list import read_list
-from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock, StorageHealth
+from pollerd.daemon import Control, Daemon, DaemonSettings, StorageHealth
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
-from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.fetching import FetchSettings
 from pollerd.storage import Store, check_place
 from pollerd.telemetry import Instruments
 
@@ -68,7 +69,6 @@ class _Begun:
     """What needed the database to begin."""
 
     store: Store
-    fetcher: Fetcher
     daemon: Daemon
     resources: contextlib.AsyncExitStack
     """Closes them."""
@@ -103,19 +103,15 @@ async def _begin(
     config: Config, instruments: Instruments, health: StorageHealth, resources: contextlib.AsyncExitStack
 ) -> _Begun:
     """One attempt; where it fails the caller's `resources` close what it opened."""
-    clock = SteadyClock()
     store = await _open_store(config)
     resources.push_async_callback(store.close)
     settings = await _with_kept_allocation(config, store)
     settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
     topic, seeds = read_mission(config.options.topic, config.options.seeds)
-    fetcher = await resources.enter_async_context(Fetcher(fetching, clock=clock))
+    live = LiveSettings(daemon=settings, scheduling=config.scheduling, fetching=fetching, topic=topic, seeds=seeds)
     rng = np.random.default_rng()
-    daemon = await Daemon.create(
-        store, fetcher, settings, config.scheduling, instruments, rng, clock, topic, seeds, health=health
-    )
-    clock.on_set = daemon.clock_set
-    return _Begun(store, fetcher, daemon, resources.pop_all())
+    daemon = await resources.enter_async_context(live_daemon(store, live, instruments, rng, health=health))
+    return _Begun(store, daemon, resources.pop_all())
 
 
 async def _serve(
@@ -134,7 +130,7 @@ async def _serve(
     reload = None
     if again is not None:
         tokens = api.state.tokens
-        reload = Reload(config, again, daemon=daemon, fetcher=parts.fetcher, store=store, tokens=tokens)
+        reload = Reload(config, again, daemon=daemon, fetcher=daemon.parts.fetcher, store=store, tokens=tokens)
     await _run_all(config, daemon, server, listener, watch, reload)
 
 
@@ -163,7 +159,7 @@ async def _run_all(
     async def reading() -> None:
         if config.options.urls is not None:
             await read_list(config.options.urls, daemon.control, sync=config.options.sync)
-        if not daemon.control.status().sites and config.options.topic is None:  # the robot finds its own
+        if not daemon.control.health.status().sites and config.options.topic is None:  # the robot finds its own
             _say_how_to_add(listener)
         if reload is not None:
             await reload.run()
@@ -187,7 +183,7 @@ async def _run_all(
 def _say_started(daemon: Daemon, listener: socket.socket) -> None:
     """From now on a signal ends it in order."""
     host, port = listener.getsockname()[:2]
-    log, budget = structlog.get_logger("pollerd"), daemon.control.status().budget
+    log, budget = structlog.get_logger("pollerd"), daemon.control.health.status().budget
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
 
 

@@ -138,7 +138,7 @@ class _Reading:
         elif self.rejected and not self.listed:
             self._log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
         else:
-            missing = partial(self.control.delete_missing, self.listed)
+            missing = partial(self.control.sites.delete_missing, self.listed)
             self.counts["removed"] = await _patiently(missing, self._log)
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
@@ -165,11 +165,11 @@ class _Reading:
             self._log.warning("line_rejected", line=line, reason=reason)
 
     async def _take(self, specs: Sequence[SiteSpec]) -> None:
-        adding = partial(self.control.add_sites, specs, respect_deleted=not self.sync)
+        adding = partial(self.control.sites.add, specs, respect_deleted=not self.sync)
         result = await _patiently(adding, self._log)
         refused = [error for _, error in result.refused]
         if self.sync and result.existing:
-            settling = partial(self.control.bring_in_line, [specs[i] for _, i in result.existing])
+            settling = partial(self.control.sites.put_settings, [specs[i] for _, i in result.existing])
             settled = await _patiently(settling, self._log)
             self.counts["changed"] += len(settled.changed)
             refused += [error for _, error in settled.refused]

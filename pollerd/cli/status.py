@@ -16,7 +16,7 @@ async def watch_status(control: Control, terminal: StatusTerminal) -> None:
     """Keeps the line up to date until cancelled."""
     try:
         while True:
-            terminal.show(status_parts(control.status(), control.binding()))
+            terminal.show(status_parts(control.health.status(), control.explainer.binding.now().in_short()))
             await asyncio.sleep(_EVERY_SECONDS)
     finally:
         terminal.show(())

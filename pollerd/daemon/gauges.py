@@ -9,8 +9,7 @@ import time
 from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.allocation.forecast import Forecast
 from pollerd.daemon.crawler.report import CollectionReporter
-from pollerd.daemon.polling.budget_gate import BudgetGate
-from pollerd.daemon.polling.budget_meter import BudgetMeter
+from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
@@ -27,15 +26,15 @@ class Gauges:
 
     def __init__(
         self,
+        *,
         scheduler: SchedulerState,
-        gate: BudgetGate,
-        meter: BudgetMeter,
+        budget: Budget,
         forecast: Forecast,
         explainer: ScheduleExplainer,
         collection: CollectionReporter,
         instruments: Instruments,
     ) -> None:
-        self._scheduler, self._gate, self._meter = scheduler, gate, meter
+        self._scheduler, self._budget = scheduler, budget
         self._forecast, self._explainer, self._collection = forecast, explainer, collection
         self._instruments = instruments
         instruments.before_shown(self._look)
@@ -56,10 +55,10 @@ class Gauges:
 
     def _look(self) -> None:
         instruments, sites = self._instruments, self._scheduler.sites
-        budget = self._gate.budget
+        budget = self._budget.rate
         instruments.budget.set(budget)
-        instruments.utilization.set(self._meter.rate() / budget)
-        instruments.dispatch_age.set(self._meter.dispatch_age())
+        instruments.utilization.set(self._budget.meter.rate() / budget)
+        instruments.dispatch_age.set(self._budget.meter.dispatch_age())
         for state, count in zip((*STATES, SiteState.PAUSED), sites.counts(), strict=True):
             instruments.sites[state].set(count)
 

@@ -1,6 +1,7 @@
 """What other packages use of `pollerd.daemon`; they import it from there."""
 
-from pollerd.daemon.control import OBJECTIVES, Control
+from pollerd.daemon.control.allocation import OBJECTIVES
+from pollerd.daemon.control.control import Control
 from pollerd.daemon.crawler.report import CollectionView
 from pollerd.daemon.daemon import Daemon
 from pollerd.daemon.polling.budget_gate import BudgetGate

@@ -81,19 +81,26 @@ class FetchState:
 class Fetcher:
     """The daemon's way to the web; an asynchronous context manager, used inside one event loop.
 
-    `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header. `on_sent` is told of
-    each request, of pages, robots.txt and redirects alike; `before_repeat` is waited for before a request is written
-    again because the server dropped the kept connection that it went over.
+    `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header. `on_sent` is called with
+    the host of each request, of pages, robots.txt and redirects alike; `before_repeat` is awaited before a request is
+    written again because the server dropped the kept connection that it went over.
     """
 
-    def __init__(self, settings: FetchSettings, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: FetchSettings,
+        *,
+        clock: Callable[[], float] = time.time,
+        on_sent: Sent | None = None,
+        before_repeat: Repeat | None = None,
+    ) -> None:
         self._settings = settings
         self._clock = clock
+        self._on_sent: Sent = on_sent or _count_nothing
+        self._before_repeat: Repeat = before_repeat or _wait_for_nothing
         self._egress: Router
         self._retired: set[Router] = set()
         self._mono: Callable[[], float]
-        self.on_sent: Sent = _nobody_counts
-        self.before_repeat: Repeat = _nobody_waits
 
     async def __aenter__(self) -> Self:
         """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
@@ -197,7 +204,7 @@ class Fetcher:
     async def _repeat(self, journey: FetchState, host: str) -> None:
         if not journey.redirects:
             journey.sent = False  # the one that is answered counts as the poll's start
-        await self._waited(journey, self.before_repeat(host))
+        await self._waited(journey, self._before_repeat(host))
 
     async def _waited(self, journey: FetchState, turn: Awaitable[T]) -> T:
         """Waiting for our own budget, or for a host's interval, is no time of the server's."""
@@ -213,7 +220,7 @@ class Fetcher:
             deadline.reschedule(ends + waited)
 
     def _sent(self, journey: FetchState, host: str) -> None:
-        self.on_sent(host)
+        self._on_sent(host)
         if not journey.sent:
             journey.sent, journey.started_at = True, self._clock()
 
@@ -386,11 +393,11 @@ class Fetcher:
         )
 
 
-def _nobody_counts(_: str) -> None:
+def _count_nothing(_: str) -> None:
     """Before the daemon is there, nobody spaces requests."""
 
 
-async def _nobody_waits(_: str) -> None:
+async def _wait_for_nothing(_: str) -> None:
     """Nor repeats them apart."""
 
 

@@ -22,9 +22,8 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.api import ApiServer, ApiSettings, Tokens, create_api
 from pollerd.api.changes.events import Streams
-from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
-from pollerd.fetching import Fetcher, FetchSettings
-from pollerd.scheduling import SchedulingSettings
+from pollerd.app.build import LiveSettings, live_daemon
+from pollerd.daemon import Control
 from pollerd.storage import StorageSettings, Store
 from pollerd.telemetry import Instruments
 
@@ -116,16 +115,8 @@ async def new_api(store: Store) -> AsyncIterator[NewApi]:
     """`await new_api(settings)` serves the API over a daemon that is built but does not run."""
     async with AsyncExitStack() as stack:
         registry = CollectorRegistry()
-        fetcher = await stack.enter_async_context(Fetcher(FetchSettings()))
-        daemon = await Daemon.create(
-            store,
-            fetcher,
-            DaemonSettings(),
-            SchedulingSettings(),
-            Instruments(registry, "1.2.3"),
-            np.random.default_rng(1),
-            SteadyClock(),
-        )
+        instruments, rng = Instruments(registry, "1.2.3"), np.random.default_rng(1)
+        daemon = await stack.enter_async_context(live_daemon(store, LiveSettings(), instruments, rng))
 
         async def start(settings: ApiSettings | None = None) -> Api:
             app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")

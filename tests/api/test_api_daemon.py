@@ -86,7 +86,7 @@ async def test_readiness_tells_why_not(api: Api, tmp_path: Path) -> None:
 
 async def test_health_follows_the_loop(api: Api) -> None:
     reply = await api("GET", "//healthz")
-    alive = api.control.alive()
+    alive = api.control.health.alive()
     assert (reply.status, reply.json) == ((200, {"status": "ok"}) if alive else (503, {"status": "stalled"}))
 
 

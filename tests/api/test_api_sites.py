@@ -26,7 +26,7 @@ async def test_a_site_is_added_and_found_at_its_location(api: Api) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", site["created_at"])
     again = await api("GET", reply.headers["Location"].removeprefix("/api/v1"))
     assert (again.status, again.json["id"]) == (200, site["id"])
-    assert list(api.control.live([site["id"]])) == [site["id"]]
+    assert list(api.control.sites.live([site["id"]])) == [site["id"]]
 
 
 async def test_a_url_in_use_is_a_conflict_that_names_its_site(api: Api) -> None:
@@ -247,7 +247,7 @@ async def test_a_deleted_site_is_gone_at_once(api: Api) -> None:
     assert (reply.status, reply.body) == (204, b"")
     assert (await api("GET", f"/sites/{site_id}")).status == 404
     assert (await api("DELETE", f"/sites/{site_id}")).status == 404
-    assert api.control.live([site_id]) == {}
+    assert api.control.sites.live([site_id]) == {}
     assert await api.add(URL) != site_id
 
 

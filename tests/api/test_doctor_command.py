@@ -27,9 +27,9 @@ def verdicts(result: Result) -> dict[str, str]:
 
 async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.control, "alive", lambda: True)
-    await api.control.set_allocation(shadows=["uniform"])
+    await api.control.allocation.set(shadows=["uniform"])
     await api.add("https://example.org/")
-    await api.control.set_allocation(budget=5.0)
+    await api.control.allocation.set(budget=5.0)
     result = await examined("--url", api.root)
     assert result.exit_code == 0, result.output
     found = verdicts(result)

@@ -26,10 +26,8 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from pollerd.api import ApiSettings, create_api
-from pollerd.daemon import Daemon, DaemonSettings, SteadyClock
-from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.model import SiteSpec
-from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 from tests.support.collections import fill
@@ -81,11 +79,10 @@ class Background:
             store = await Store.open(self._database)
             stack.push_async_callback(store.close)
             await fill(store)
-            registry, clock = CollectorRegistry(), SteadyClock()
-            fetcher = await stack.enter_async_context(Fetcher(FetchSettings()))
+            registry = CollectorRegistry()
             rng, telemetry = np.random.default_rng(1), Instruments(registry, "1")
-            daemon = await Daemon.create(store, fetcher, DaemonSettings(), SchedulingSettings(), telemetry, rng, clock)
-            await daemon.control.add_sites([SiteSpec(f"https://example.org/{i}") for i in range(SITES)])
+            daemon = await stack.enter_async_context(live_daemon(store, LiveSettings(), telemetry, rng))
+            await daemon.control.sites.add([SiteSpec(f"https://example.org/{i}") for i in range(SITES)])
             settings = ApiSettings.listening("127.0.0.1:0", token=TOKEN)
             app = create_api(daemon.control, store, registry, settings, "1")
             self.root = await stack.enter_async_context(served(app))

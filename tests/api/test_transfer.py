@@ -22,11 +22,9 @@ from typer.testing import CliRunner
 
 from pollerd.api import ApiSettings, create_api
 from pollerd.api.transfer.vault import Vault
+from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.cli.transfer import export, import_
-from pollerd.daemon import Daemon, DaemonSettings, SteadyClock
-from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.model import SiteSpec
-from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import StorageSettings, Store, new_key
 from pollerd.telemetry import Instruments
 from tests.support.collections import fill
@@ -50,11 +48,8 @@ async def daemon_at(database: str, settings: ApiSettings | None = None) -> Async
         store = await Store.open(database, settings=StorageSettings(secret_key=new_key()))
         stack.push_async_callback(store.close)
         registry = CollectorRegistry()
-        fetcher = await stack.enter_async_context(Fetcher(FetchSettings()))
         instruments, rng = Instruments(registry, "1.2.3"), np.random.default_rng(1)
-        daemon = await Daemon.create(
-            store, fetcher, DaemonSettings(), SchedulingSettings(), instruments, rng, SteadyClock()
-        )
+        daemon = await stack.enter_async_context(live_daemon(store, LiveSettings(), instruments, rng))
         app = create_api(daemon.control, store, registry, settings or ApiSettings(), "1.2.3")
         root = await stack.enter_async_context(served(app))
         session = await stack.enter_async_context(aiohttp.ClientSession())
@@ -145,7 +140,7 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         view = (await two("GET", "/allocation")).json
         assert (view["allocator"], view["objective"], view["budget"], view["sites"]) == ("whittle", "freshness", 7.5, 4)
         # What was deleted stays so: a list leaves it out.
-        result = await two.control.add_sites([SiteSpec(D)], respect_deleted=True)  # type: ignore[call-arg]
+        result = await two.control.sites.add([SiteSpec(D)], respect_deleted=True)  # type: ignore[call-arg]
         assert (len(result.added), result.deleted) == (0, [0])
 
 
@@ -174,7 +169,7 @@ async def test_many_sites_are_taken_into_the_running_daemon(api: Api) -> None:
         "section": "sites", "status": "applied", "added": 2500, "changed": 1, "unchanged": 0, "reason": 0,
     }  # fmt: skip
     sites = [site async for site in api.store.iter_sites()]
-    live = api.control.live([site.id for site in sites])
+    live = api.control.sites.live([site.id for site in sites])
     assert len(live) == 2_501
     assert next(site for site in sites if site.spec.url == A).spec == SiteSpec(A, paused=True)
     assert live[sites[0].id].next_poll_at is None

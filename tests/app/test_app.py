@@ -56,7 +56,7 @@ def listed(tmp_path: Path, *urls: str) -> Path:
 
 
 async def read_through(control: Control, sites: int) -> None:
-    await until(lambda: control.status().sites == sites)
+    await until(lambda: control.health.status().sites == sites)
     await asyncio.sleep(0.2)
 
 
@@ -79,7 +79,7 @@ async def test_what_a_user_deleted_stays_deleted_unless_the_list_is_the_truth(
         await read_through(control, 2)
         site_ids = [1, 2]
         (second,) = [i for i in site_ids if (await _url(control, i)) == b]
-        await control.delete_site(second)
+        await control.sites.delete(second)
 
     await serving(delete_b, urls=file)
     await serving(lambda control: read_through(control, 1), urls=file)
@@ -118,7 +118,7 @@ async def test_a_long_list_may_have_many_bad_lines(
 
 
 async def _url(control: Control, site_id: int) -> str:
-    return (await control.update_site(site_id, {})).spec.url
+    return (await control.sites.update(site_id, {})).spec.url
 
 
 async def seen(serving: Serving, **options: Any) -> AllocationView:
@@ -126,7 +126,7 @@ async def seen(serving: Serving, **options: Any) -> AllocationView:
     views: list[AllocationView] = []
 
     async def look(control: Control) -> None:
-        views.append(control.allocation())
+        views.append(control.allocation.view())
 
     await serving(look, **options)
     return views[0]
@@ -134,7 +134,7 @@ async def seen(serving: Serving, **options: Any) -> AllocationView:
 
 async def test_what_was_set_while_running_outlives_the_restart(serving: Serving) -> None:
     async def change(control: Control) -> None:
-        await control.set_allocation(allocator="uniform", objective="freshness", budget=33.0)
+        await control.allocation.set(allocator="uniform", objective="freshness", budget=33.0)
 
     await serving(change)
     kept = await seen(serving)
@@ -144,7 +144,7 @@ async def test_what_was_set_while_running_outlives_the_restart(serving: Serving)
 @pytest.mark.parametrize("how", ["flag", "environment"])
 async def test_what_is_said_explicitly_wins(serving: Serving, how: str) -> None:
     async def change(control: Control) -> None:
-        await control.set_allocation(allocator="uniform", budget=33.0)
+        await control.allocation.set(allocator="uniform", budget=33.0)
 
     await serving(change)
     options: dict[str, Any] = {"budget": 44.0} if how == "flag" else {"environ": {"POLLERD_BUDGET": "44"}}

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
+from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
-from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.fetching import FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Order, StorageSettings, Store
@@ -39,7 +40,7 @@ class Running:
 
     async def add(self, *urls: str, **fields: float) -> list[int]:
         specs = [SiteSpec(url=normalise_url(url), **fields) for url in urls]  # type: ignore[arg-type]
-        return [site_id for site_id, _, _ in (await self.control.add_sites(specs)).added]
+        return [site_id for site_id, _, _ in (await self.control.sites.add(specs)).added]
 
     async def site(self, site_id: int) -> Site:
         return await self.store.get_site(site_id)
@@ -66,6 +67,11 @@ class Running:
 
 
 Start = Callable[..., contextlib.AbstractAsyncContextManager[Running]]
+
+
+def steady_clock(on_set: Callable[[float], None]) -> SteadyClock:
+    """The clock of the daemons that `start` starts."""
+    return SteadyClock(on_set=on_set)
 
 
 @pytest.fixture
@@ -107,12 +113,12 @@ def start(database: str, tmp_path: Path) -> Start:
         soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
         chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", **soon, **settings})  # type: ignore[arg-type]
         store = await Store.open(url, settings=storage)
-        registry, clock = CollectorRegistry(), SteadyClock()
+        registry = CollectorRegistry()
         fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)
         try:
-            async with Fetcher(fetch_settings, clock=clock) as fetcher:
-                instruments, rng = Instruments(registry, "test"), np.random.default_rng(1)
-                daemon = await Daemon.create(store, fetcher, chosen, scheduling, instruments, rng, clock, topic, seeds)
+            instruments, rng = Instruments(registry, "test"), np.random.default_rng(1)
+            live = LiveSettings(daemon=chosen, scheduling=scheduling, fetching=fetch_settings, topic=topic, seeds=seeds)
+            async with live_daemon(store, live, instruments, rng, make_clock=steady_clock) as daemon:
                 task = asyncio.create_task(daemon.run())
                 running = Running(daemon, store, registry, task)
                 try:

@@ -30,7 +30,7 @@ async def test_they_are_sent_to_the_page_only(origin: Origin, start: Start, logg
     origin.pages["/a"] = Page(status=302, headers={"Location": origin.url("/b", host=2)})
     origin.pages["/b"] = Page()
     async with start() as running:
-        result = await running.control.add_sites([SiteSpec(origin.url("/a"), access=SECRET)])
+        result = await running.control.sites.add([SiteSpec(origin.url("/a"), access=SECRET)])
         site_id = result.added[0][0]
         polls = await running.polled(site_id, 2)
         assert {p.outcome for p in polls} <= {OutcomeKind.FIRST, OutcomeKind.UNCHANGED}
@@ -47,7 +47,7 @@ async def test_a_change_of_them_asks_for_the_whole_page(origin: Origin, start: S
     async with start() as running:
         [site_id] = await running.add(origin.url("/a"), min_interval=0.2)
         await running.polled(site_id, 2)
-        await running.control.update_site(site_id, {"access": SECRET})
+        await running.control.sites.update(site_id, {"access": SECRET})
         polls = await running.polled(site_id, 5)
     keyed = [hit for hit in origin.hits("/a") if "X-Key" in hit.headers]
     assert "If-None-Match" not in keyed[0].headers
@@ -57,12 +57,12 @@ async def test_a_change_of_them_asks_for_the_whole_page(origin: Origin, start: S
 
 async def test_a_redirect_that_is_accepted_takes_no_secrets_along(origin: Origin, start: Start) -> None:
     async with start() as running:
-        result = await running.control.add_sites([SiteSpec(origin.url("/a"), access=SECRET)])
-        site = await running.control.update_site(result.added[0][0], {"url": origin.url("/b", host=2)})
+        result = await running.control.sites.add([SiteSpec(origin.url("/a"), access=SECRET)])
+        site = await running.control.sites.update(result.added[0][0], {"url": origin.url("/b", host=2)})
         assert not site.spec.access
         [same] = await running.add(origin.url("/c"))
-        await running.control.update_site(same, {"access": SECRET})
-        assert (await running.control.update_site(same, {"url": origin.url("/d")})).spec.access == SECRET
+        await running.control.sites.update(same, {"access": SECRET})
+        assert (await running.control.sites.update(same, {"url": origin.url("/d")})).spec.access == SECRET
 
 
 async def test_robots_and_page_go_through_the_sites_own_proxy(origin: Origin, start: Start) -> None:
@@ -70,7 +70,7 @@ async def test_robots_and_page_go_through_the_sites_own_proxy(origin: Origin, st
     origin.robots = Page("User-agent: *\nDisallow: /private\n")
     async with proxied() as proxy, start() as running:
         access = Access((("X-Key", "k"),), None, proxy.url())
-        result = await running.control.add_sites([SiteSpec(origin.url("/a"), access=access)])
+        result = await running.control.sites.add([SiteSpec(origin.url("/a"), access=access)])
         await running.polled(result.added[0][0], 1)
         targets = [asked.target for asked in proxy.asked]
         assert targets[:2] == [origin.url("/robots.txt"), origin.url("/a")]

@@ -22,8 +22,8 @@ SECONDS = 2.0
 async def quiet_until(running: Running, site_id: int) -> float:
     """Waits until the site is believed unchanged for seconds to come, and nothing is under way; epoch s."""
     for _ in range(600):
-        found = (await running.control.explain(site_id)).believed_unchanged_until
-        if found is not None and found > time.time() + SECONDS and not running.control.status().in_flight:
+        found = (await running.control.sites.explain(site_id)).believed_unchanged_until
+        if found is not None and found > time.time() + SECONDS and not running.control.health.status().in_flight:
             return found
         await asyncio.sleep(0.03)
     raise AssertionError("never believed unchanged for long")
@@ -37,7 +37,7 @@ async def test_a_page_that_holds_still_is_left_alone(origin: Origin, start: Star
         asked = len(origin.hits("/a"))
         await asyncio.sleep(0.5)
         assert len(origin.hits("/a")) == asked
-        explanation = await running.control.explain(site_id)
+        explanation = await running.control.sites.explain(site_id)
         assert explanation.believed_unchanged_until == moment
         assert explanation.next_poll_at == pytest.approx(moment)
         assert re.fullmatch(
@@ -51,7 +51,7 @@ async def test_what_was_asked_for_is_polled_all_the_same(origin: Origin, start: 
         (site_id,) = await running.add(origin.url("/a"))
         moment = await quiet_until(running, site_id)
         polls = len(await running.polls(site_id))
-        await running.control.poll_now(site_id)
+        await running.control.sites.poll_now(site_id)
         await running.polled(site_id, polls + 1)
         assert time.time() < moment
 
@@ -61,9 +61,9 @@ async def test_a_site_has_its_own_min_yield(origin: Origin, start: Start) -> Non
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
         (site_id,) = await running.add(origin.url("/a"))
         await quiet_until(running, site_id)
-        site = await running.control.update_site(site_id, {"min_yield": 0.0})
+        site = await running.control.sites.update(site_id, {"min_yield": 0.0})
         assert site.spec.min_yield == 0.0
-        assert (await running.control.explain(site_id)).believed_unchanged_until is None
+        assert (await running.control.sites.explain(site_id)).believed_unchanged_until is None
         await running.polled(site_id, len(await running.polls(site_id)) + 5)
 
 
@@ -81,7 +81,7 @@ async def test_what_is_believed_of_a_page_holds_over_a_restart(origin: Origin, s
         (site_id,) = await running.add(origin.url("/a"))
         await quiet_until(running, site_id)
     async with start(allocator="whittle", scheduling=CHOOSY) as running:
-        assert (await running.control.explain(site_id)).believed_unchanged_until is not None
+        assert (await running.control.sites.explain(site_id)).believed_unchanged_until is not None
 
 
 async def test_a_page_that_failed_is_asked_when_its_backoff_is_over(origin: Origin, start: Start) -> None:
@@ -90,7 +90,7 @@ async def test_a_page_that_failed_is_asked_when_its_backoff_is_over(origin: Orig
         (site_id,) = await running.add(origin.url("/a"))
         moment = await quiet_until(running, site_id)
         origin.pages["/a"] = Page(status=500)
-        await running.control.poll_now(site_id)
+        await running.control.sites.poll_now(site_id)
         await until(lambda: running.metric("pollerd_polls_total", outcome=OutcomeKind.SERVER_ERROR.value) >= 1)
         failed = len(await running.polls(site_id))
         origin.pages["/a"] = Page()
@@ -103,10 +103,10 @@ async def test_who_believes_nothing_leaves_nothing_out(origin: Origin, start: St
     async with start(allocator="uniform", scheduling=replace(FAST, min_yield=0.99)) as running:
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 10)
-        assert (await running.control.explain(site_id)).believed_unchanged_until is None
-        await running.control.set_allocation(allocator="whittle")
+        assert (await running.control.sites.explain(site_id)).believed_unchanged_until is None
+        await running.control.allocation.set(allocator="whittle")
         await quiet_until(running, site_id)
-        await running.control.set_allocation(allocator="uniform")
+        await running.control.allocation.set(allocator="uniform")
         await running.polled(site_id, len(await running.polls(site_id)) + 5)
 
 
@@ -125,12 +125,15 @@ async def test_it_is_said_that_the_budget_does_not_bind(origin: Origin, start: S
         (site_id,) = await running.add(origin.url("/a"))
         await quiet_until(running, site_id)
         running.daemon.adopt(replace(CHOOSY, host_interval_seconds=0.02), full_get_every=20)
-        view = running.control.allocation()
+        view = running.control.allocation.view()
         assert view.binding == "min_yield"
         assert 0 < view.spendable < 1
         words = r"budget not binding: [\d.e+]+ of 50 polls/s used; a lower min-yield shortens delays"
         assert re.fullmatch(words, view.binding_in_words)
-        assert running.control.binding() == "budget not binding: a lower min-yield shortens delays"
+        assert (
+            running.control.explainer.binding.now().in_short()
+            == "budget not binding: a lower min-yield shortens delays"
+        )
 
 
 async def test_a_new_page_that_changes_is_found_at_once(origin: Origin, start: Start) -> None:

@@ -106,15 +106,15 @@ async def test_the_daemon_counts_its_informative_polls(origin: Origin, start: St
         (changing, failing) = await running.add(origin.url("/new"), origin.url("/gone", host=2))
         await running.polled(changing, 5)
         await running.polled(failing, 1)
-        await running.control.pause_site(changing, True)
+        await running.control.sites.pause(changing, True)
         for _ in range(500):  # a poll is learned from before it is committed
-            found = running.control.allocation().calibration
+            found = running.control.allocation.view().calibration
             first, *others = await running.polls(changing)
-            if not running.control.status().in_flight and found.polls == len(others):
+            if not running.control.health.status().in_flight and found.polls == len(others):
                 break
             await asyncio.sleep(0.03)
         assert first.elapsed is None
         assert found.polls == len(others), "neither first polls nor failures"
         assert sum(decile.polls for decile in found.deciles if decile.found == 1.0) == len(others)
-        await running.control.set_allocation(allocator="uniform")
-        assert running.control.allocation().calibration.polls == 0
+        await running.control.allocation.set(allocator="uniform")
+        assert running.control.allocation.view().calibration.polls == 0

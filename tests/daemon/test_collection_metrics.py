@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pollerd.daemon import Daemon, DaemonSettings, SteadyClock
+from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.fetching import Fetcher, FetchSettings
-from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 from tests.support.collections import fill
@@ -27,11 +25,10 @@ async def test_what_was_seen_last_stays_while_the_database_is_away(
 
     store = await Store.open(f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}")
     try:
-        async with Fetcher(FetchSettings()) as fetcher:
-            instruments, rng = Instruments(registry, "1"), np.random.default_rng(1)
-            settings = (DaemonSettings(), SchedulingSettings())
-            await fill(store)
-            gauges = (await Daemon.create(store, fetcher, *settings, instruments, rng, SteadyClock()))._gauges
+        await fill(store)
+        instruments, rng = Instruments(registry, "1"), np.random.default_rng(1)
+        async with live_daemon(store, LiveSettings(), instruments, rng) as daemon:
+            gauges = daemon.parts.gauges
             assert shown("pages", state="fringe") == 0
             await gauges._look_at_collection()
             seen = [shown("pages", state=state) for state in ("fringe", "asked", "collected", "rejected", "gone")]

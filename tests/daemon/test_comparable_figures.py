@@ -43,7 +43,7 @@ def binding(scheduler: SchedulerState) -> PollLimit:
 
 
 def figures(scheduler: SchedulerState) -> Figures:
-    return Forecast(scheduler, lambda: "changes", lambda: NOW).figures()
+    return Forecast(scheduler, lambda: NOW).figures()
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 50])

@@ -313,7 +313,7 @@ async def test_the_users_sites_and_words_stand(origin: Origin, start: Start) -> 
     async with start(topic=TOPIC, seeds=[small.seed]) as running:
         await page_in_state(running, small.url(3), PageState.COLLECTED)
         site = (await sites_of(running.store))[small.url(3)]
-        await running.control.delete_site(site.id)
+        await running.control.sites.delete(site.id)
         await explored(running)
         found = await pages_of(running.store)
         assert (await running.site(own)).spec.weight == 7.0

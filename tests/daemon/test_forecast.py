@@ -45,12 +45,13 @@ def scheduler() -> SchedulerState:
 def test_some_of_very_many_sites_tell_of_all(
     scheduler: SchedulerState, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Forecast(scheduler, lambda: objective, lambda: NOW)
+    scheduler.objective = objective
+    whole = Forecast(scheduler, lambda: NOW)
     exact = whole.figures()
     wanted = [whole.period(slot) for slot in range(50)]
     assert wanted[:9] == exact.benefit.periods[:9].tolist(), "the tenth is paused: it is not among them"
     monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 900)
-    partial = Forecast(scheduler, lambda: objective, lambda: NOW)
+    partial = Forecast(scheduler, lambda: NOW)
     some = partial.figures()
     assert len(some.benefit.periods) == pytest.approx(900, abs=10)
     assert some.benefit.price == pytest.approx(exact.benefit.price, rel=0.2)
@@ -63,7 +64,7 @@ def test_some_of_very_many_sites_tell_of_all(
 
 
 async def test_the_curve_goes_through_the_best_split_and_bends_down(scheduler: SchedulerState) -> None:
-    forecast = Forecast(scheduler, lambda: "changes", lambda: NOW)
+    forecast = Forecast(scheduler, lambda: NOW)
     curve = await forecast.curve()
     budgets, values = np.array(curve.points).T
     np.testing.assert_allclose(budgets, scheduler.budget * np.array([0.1, 0.25, 0.5, 1, 2, 4, 10]))
@@ -80,7 +81,7 @@ async def test_nobody_waits_for_the_next_curve_but_after_a_change(
 ) -> None:
     monkeypatch.setattr("pollerd.daemon.allocation.forecast._FRESH_SECONDS", 0.0)
     monkeypatch.setattr("pollerd.daemon.allocation.forecast._CURVE_SHARE", np.inf)
-    forecast = Forecast(scheduler, lambda: "changes", lambda: NOW)
+    forecast = Forecast(scheduler, lambda: NOW)
     first = await forecast.curve()
     assert await forecast.curve() is first
     scheduler.fit_budget(6.0)
@@ -91,21 +92,19 @@ async def test_nobody_waits_for_the_next_curve_but_after_a_change(
 async def test_what_cannot_be_spent_brings_nothing(scheduler: SchedulerState) -> None:
     reach = scheduler.spendable(np.inf)
     scheduler.fit_budget(reach / 2)
-    curve = await Forecast(scheduler, lambda: "changes", lambda: NOW).curve()
+    curve = await Forecast(scheduler, lambda: NOW).curve()
     values = [value for _, value in curve.points]
     assert values[3] < values[4] == values[5] == values[6]
 
 
 def test_a_site_that_is_not_polled_has_no_period(scheduler: SchedulerState) -> None:
-    forecast = Forecast(scheduler, lambda: "changes", lambda: NOW)
+    forecast = Forecast(scheduler, lambda: NOW)
     assert forecast.period(9) == np.inf
 
 
 def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch) -> None:
-    forecast, calibration = Forecast(scheduler, lambda: "changes", lambda: NOW), CalibrationSums(INSTRUMENTS)
-    explainer = ScheduleExplainer(
-        scheduler, BudgetMeter(), forecast, calibration, tuple, lambda: "changes", lambda: NOW
-    )
+    forecast, calibration = Forecast(scheduler, lambda: NOW), CalibrationSums(INSTRUMENTS)
+    explainer = ScheduleExplainer(scheduler, BudgetMeter(), forecast, calibration, tuple, lambda: NOW)
     urgency = scheduler.allocator.urgency(scheduler.sites.elapsed(NOW), NOW)
     order = np.argsort(-urgency[:SITES])
     shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]

@@ -178,7 +178,7 @@ async def test_polls_that_are_in_no_table_count_across_a_restart(origin: Origin,
     async with start(budget=budget) as running:
         (site_id,) = await running.add(origin.url("/a"))
         await until(lambda: len(origin.hits("/a")) >= 1)
-        await running.control.delete_site(site_id)
+        await running.control.sites.delete(site_id)
     async with start(budget=budget) as running:
         await running.add(origin.url("/b", host=1))
         await until(lambda: len(origin.hits("/b")) >= 1)

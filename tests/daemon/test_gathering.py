@@ -45,7 +45,7 @@ def commits(registry: CollectorRegistry) -> float:
 
 
 async def polled(running: Running, polls: int) -> None:
-    await until(lambda: running.control.status().polls >= polls)
+    await until(lambda: running.control.health.status().polls >= polls)
 
 
 async def test_polls_without_news_are_committed_together(origin: Origin, start: Start) -> None:

@@ -54,7 +54,7 @@ async def test_the_end_of_a_pause_after_429_polls_at_once_and_is_shown(origin: O
         ended = await running.control.hosts.override(name, paused=False, until=None, by=BY)
         assert (ended.paused, ended.refusals) == (False, 0)
         await running.polled(site_id, 2)
-        told = await running.control.explain(site_id)
+        told = await running.control.sites.explain(site_id)
         assert told.host_override is not None
         assert (told.host_override.paused, told.host_override.by) == (False, BY)
         assert (await running.site(site_id)).state is SiteState.ACTIVE
@@ -122,7 +122,7 @@ async def test_a_pause_by_hand_ends_by_itself(origin: Origin, start: Start) -> N
         ends = time.time() + 1.0
         await running.control.hosts.override(name_of(origin), paused=True, until=ends, by=BY)
         # What was under way then came to its end.
-        await until(lambda: running.control.status().in_flight == 0)
+        await until(lambda: running.control.health.status().in_flight == 0)
         seen = len(origin.hits("/a"))
         moment = time.monotonic() + ends - time.time()
         await until(lambda: len(origin.hits("/a")) > seen)
@@ -137,7 +137,7 @@ async def test_nothing_is_asked_of_a_held_host_by_way_of_another(origin: Origin,
         (there,) = await running.add(origin.url("/other", host=2))
         await running.polled(there, 1)
         await running.control.hosts.override(name_of(origin, 2), paused=True, until=None, by=BY)
-        await until(lambda: running.control.status().in_flight == 0)
+        await until(lambda: running.control.health.status().in_flight == 0)
         origin.robots = Page(status=302, headers={"Location": origin.url("/robots.txt", host=2)})
         asked = len([hit for hit in origin.log if hit.host == name_of(origin, 2)])
         (here,) = await running.add(origin.url("/here", host=1))
@@ -154,12 +154,12 @@ async def test_sites_paused_many_at_a_time_stay_so(origin: Origin, start: Start,
         sites = await running.add(*(origin.url(f"/{n}", host=n) for n in range(6)))
         for site_id in sites:
             await running.polled(site_id, 1)
-        assert await running.control.pause_sites(None, True, by=BY) == 6
+        assert await running.control.sites.pause_all(None, True, by=BY) == 6
     seen = len(origin.hits())
     async with start(url=any_database) as running:
         await asyncio.sleep(0.3)
         assert len(origin.hits()) == seen
-        assert await running.control.pause_sites(None, False, by=BY) == 6
+        assert await running.control.sites.pause_all(None, False, by=BY) == 6
         await until(lambda: len(origin.hits()) >= seen + 6)
 
 
@@ -170,7 +170,7 @@ async def test_a_resumed_site_goes_on_where_it_stood(origin: Origin, start: Star
         gone, broken = await running.add(origin.url("/gone", host=1), origin.url("/broken", host=2))
         await running.polled(gone, 1)
         await running.polled(broken, 1)
-        await running.control.pause_sites(None, True, by=BY)
-        assert await running.control.pause_sites(None, False, by=BY) == 2
+        await running.control.sites.pause_all(None, True, by=BY)
+        assert await running.control.sites.pause_all(None, False, by=BY) == 2
         assert (await running.site(gone)).state is SiteState.GONE
         assert (await running.site(broken)).state is SiteState.BACKING_OFF

@@ -25,7 +25,7 @@ async def test_a_site_moved_while_its_poll_waits_is_not_asked_at_its_old_address
         polled = origin.hits()[0].path
         moved = ids[1] if polled == "/a" else ids[0]
         await asyncio.sleep(0.5)
-        await running.control.update_site(moved, {"url": origin.url("/new")})
+        await running.control.sites.update(moved, {"url": origin.url("/new")})
         await until(lambda: bool(origin.hits("/new")))
         assert {hit.path for hit in origin.hits()} == {polled, "/new"}
         (poll,) = await running.polled(moved, 1)
@@ -42,7 +42,7 @@ async def test_a_site_moved_while_its_poll_is_being_committed_starts_afresh(
         async def moved_meanwhile(batch: Batch) -> CommitResult:
             if batch.records:
                 monkeypatch.undo()
-                await running.control.update_site(batch.records[0].poll.site_id, {"url": origin.url("/new")})
+                await running.control.sites.update(batch.records[0].poll.site_id, {"url": origin.url("/new")})
             return await commit(batch)
 
         monkeypatch.setattr(running.store, "commit", moved_meanwhile)
@@ -55,7 +55,7 @@ async def test_a_site_moved_while_its_poll_is_being_committed_starts_afresh(
 async def test_a_dead_host_counts_at_once_where_no_other_is_polled(origin: Origin, start: Start) -> None:
     async with start() as running:
         (other,) = await running.add(origin.url("/a", host=1))
-        await running.control.pause_site(other, True)
+        await running.control.sites.pause(other, True)
         (dead,) = await running.add("http://127.0.0.9:9/")
         (first, *_) = await running.polled(dead, 1)
         assert first.outcome is OutcomeKind.CONNECT_ERROR
@@ -80,7 +80,7 @@ async def test_a_probe_asks_for_robots_txt_before_the_page(origin: Origin, start
     await origin.stop()
     async with start() as running:
         await running.add(*(origin.url("/a", host=n) for n in range(4)))
-        await until(lambda: running.control.status().offline)
+        await until(lambda: running.control.health.status().offline)
         await origin.start()
         await until(lambda: running.metric("pollerd_polls_total", outcome="denied") == 4, 30)
         assert origin.log

@@ -38,7 +38,7 @@ async def some_pages(running: Running, origin: Origin, polls: int = 60) -> list[
         else:
             origin.pages[f"/{n}"] = Page("<p>calm</p>")
     ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(PAGES)))
-    await until(lambda: running.control.status().polls >= polls)
+    await until(lambda: running.control.health.status().polls >= polls)
     return ids
 
 
@@ -63,8 +63,8 @@ def prior_rate() -> float:
 async def quiet(running: Running, ids: list[int]) -> None:
     """Pauses all, and waits until the last poll is committed."""
     for site_id in ids:
-        await running.control.pause_site(site_id, True)
-    await until(lambda: running.control.status().in_flight == 0)
+        await running.control.sites.pause(site_id, True)
+    await until(lambda: running.control.health.status().in_flight == 0)
     await asyncio.sleep(0.3)
 
 
@@ -93,13 +93,13 @@ async def test_what_was_learned_in_common_outlives_its_sites(origin: Origin, sta
     async with start(allocator="whittle") as running:
         ids = await some_pages(running, origin)
         for site_id in ids:
-            await running.control.delete_site(site_id)
+            await running.control.sites.delete(site_id)
     for _ in range(2):
         async with start(allocator="whittle") as running:
             new = await running.add(origin.url("/new"))
             learned = rates(running, new)[0]
             assert not np.isclose(learned, prior_rate(), rtol=1e-3)
-            await running.control.delete_site(new[0])
+            await running.control.sites.delete(new[0])
 
 
 async def test_a_new_site_is_believed_to_be_like_the_others_of_its_host(origin: Origin, start: Start) -> None:
@@ -111,12 +111,12 @@ async def test_a_new_site_is_believed_to_be_like_the_others_of_its_host(origin: 
             origin.pages[f"/{n}"] = Page("<p>calm</p>")
     async with start(allocator="whittle") as running:
         await running.add(*(origin.url(f"/{n}", host=n % 2) for n in range(PAGES)))
-        await until(lambda: running.control.status().polls >= 120)
+        await until(lambda: running.control.health.status().polls >= 120)
         new = await running.add(*(origin.url("/new", host=n) for n in range(2)), paused=True)
         calm, lively = least_rates(running, new)
         assert calm < lively
         assert "its host's" in running.control.explainer.explain(new[1]).notes["prior_source"]
-        await running.control.set_allocation(allocator="uniform")
+        await running.control.allocation.set(allocator="uniform")
     async with start(allocator="whittle") as running:
         calm, lively = least_rates(running, new)
         assert calm < lively
@@ -126,7 +126,7 @@ async def test_another_allocator_learns_from_the_stored_polls(origin: Origin, st
     async with start(allocator="uniform") as running:
         ids = await some_pages(running, origin)
         assert np.isnan(rates(running, ids)).all()
-        view = await running.control.set_allocation(allocator="whittle")
+        view = await running.control.allocation.set(allocator="whittle")
         assert (view.allocator, view.budget) == ("whittle", 50.0)
         await quiet(running, ids)
         learned = rates(running, ids)
@@ -149,7 +149,7 @@ async def test_no_poll_is_lost_while_the_allocator_is_switched(origin: Origin, s
     async with start(allocator="uniform", flush_seconds=0.01) as running:
         ids = await some_pages(running, origin)
         for name in ("whittle", "uniform", "whittle"):
-            await running.control.set_allocation(allocator=name)
+            await running.control.allocation.set(allocator=name)
             await asyncio.sleep(0.1)
         await quiet(running, ids)
         before = rates(running, ids)
@@ -164,8 +164,8 @@ async def test_new_settings_keep_what_was_learned(origin: Origin, start: Start) 
         ids = await some_pages(running, origin)
         await quiet(running, ids)
         before = rates(running, ids)
-        await running.control.update_site(ids[1], {"weight": 7.0})
-        await running.control.update_site(ids[2], {"cost": 3.0, "half_life": 60.0})
+        await running.control.sites.update(ids[1], {"weight": 7.0})
+        await running.control.sites.update(ids[2], {"cost": 3.0, "half_life": 60.0})
         assert np.allclose(rates(running, ids), before, rtol=1e-6)
         assert (await running.site(ids[1])).changes > 0
     async with start(allocator="whittle") as running:
@@ -179,18 +179,21 @@ async def test_a_new_url_starts_afresh(origin: Origin, start: Start) -> None:
     async with start(allocator="whittle") as running:
         ids = await some_pages(running, origin)
         await quiet(running, ids)
-        before, status = rates(running, ids), running.control.status()
-        moved = await running.control.update_site(ids[1], {"url": normalise_url(origin.url("/moved", host=30))})
+        before, status = rates(running, ids), running.control.health.status()
+        moved = await running.control.sites.update(ids[1], {"url": normalise_url(origin.url("/moved", host=30))})
         assert moved.host == origin.url("", host=30).removeprefix("http://")
         after = rates(running, ids)
         assert np.allclose(np.delete(after, 1), np.delete(before, 1))
         assert not np.isclose(after[1], before[1], rtol=1e-3)
         new = await running.add(origin.url("/new", host=31))
         assert np.isclose(after[1], rates(running, new)[0]), "nothing is known of it but what pages are like in general"
-        await running.control.delete_site(new[0])
+        await running.control.sites.delete(new[0])
         assert running.control.explainer.explain(ids[1]).elapsed is None
-        assert (running.control.status().polls, running.control.status().changes) == (status.polls, status.changes)
-        await running.control.pause_site(ids[1], False)
+        assert (running.control.health.status().polls, running.control.health.status().changes) == (
+            status.polls,
+            status.changes,
+        )
+        await running.control.sites.pause(ids[1], False)
         seen = len(origin.hits("/1"))
         polls = await running.polled(ids[1], moved.polls + 2)
         assert [poll.outcome for poll in polls[moved.polls :][:2]] == [OutcomeKind.FIRST, OutcomeKind.UNCHANGED]
@@ -210,11 +213,11 @@ async def test_a_new_url_in_the_middle_of_a_poll(origin: Origin, start: Start) -
         await running.polled(site_id, 1)
         for wait in (0.1, 0.5):  # while it is asked for, and while its answer waits for the commit
             await asyncio.sleep(wait)
-            await running.control.update_site(site_id, {"url": normalise_url(origin.url("/new"))})
+            await running.control.sites.update(site_id, {"url": normalise_url(origin.url("/new"))})
             seen = len(origin.hits("/new"))
             await until(lambda seen=seen: len(origin.hits("/new")) >= seen + 2)  # type: ignore[misc]
-            await running.control.update_site(site_id, {"url": normalise_url(origin.url("/old"))})
-        await until(lambda: running.control.status().in_flight == 1)
+            await running.control.sites.update(site_id, {"url": normalise_url(origin.url("/old"))})
+        await until(lambda: running.control.health.status().in_flight == 1)
         changed = [change.id for change in await running.changes()]
         assert not changed, "two pages are no change"
 
@@ -224,12 +227,12 @@ async def test_a_paused_site_stays_paused_under_a_new_url(origin: Origin, start:
     async with start() as running:
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 1)
-        await running.control.pause_site(site_id, True)
-        site = await running.control.update_site(site_id, {"url": normalise_url(origin.url("/b"))})
+        await running.control.sites.pause(site_id, True)
+        site = await running.control.sites.update(site_id, {"url": normalise_url(origin.url("/b"))})
         assert site.state is SiteState.PAUSED
         await asyncio.sleep(0.5)
         assert not origin.hits("/b")
-        await running.control.pause_site(site_id, False)
+        await running.control.sites.pause(site_id, False)
         await until(lambda: len(origin.hits("/b")) >= 2)
 
 
@@ -244,8 +247,8 @@ async def test_settings_changed_in_the_middle_of_a_poll_ask_for_the_whole_page(o
     async with start(full_get_every=10_000) as running:
         (site_id,) = await running.add(origin.url("/a"))
         polls = await running.polled(site_id, 2)
-        await until(lambda: running.control.status().in_flight == 1)
-        await running.control.update_site(site_id, {"weight": 2.0})
+        await until(lambda: running.control.health.status().in_flight == 1)
+        await running.control.sites.update(site_id, {"weight": 2.0})
         polls = await running.polled(site_id, len(polls) + 3)
         assert [poll.outcome for poll in polls[1:]].count(OutcomeKind.UNCHANGED) == 1
 
@@ -254,7 +257,7 @@ async def test_settings_changed_in_the_middle_of_a_poll_ask_for_the_whole_page(o
 async def test_another_objective_keeps_what_was_learned(origin: Origin, start: Start, objective: str) -> None:
     async with start(allocator="whittle") as running:
         ids = await some_pages(running, origin)
-        view = await running.control.set_allocation(objective=objective)
+        view = await running.control.allocation.set(objective=objective)
         assert (view.allocator, view.objective) == ("whittle", objective)
         learned = rates(running, ids)
         assert learned[1::2].min() > learned[::2].max()

@@ -30,7 +30,7 @@ async def test_finds_a_change_between_two_contents(origin: Origin, start: Start)
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 2)
         origin.pages["/a"] = Page(html("two"))
-        await until(lambda: running.control.status().changes == 1)
+        await until(lambda: running.control.health.status().changes == 1)
         (change,) = await running.changes()
         assert change.before_content_id is not None
         assert change.after_content_id is not None
@@ -52,7 +52,7 @@ async def test_there_and_back_again_is_two_changes(origin: Origin, start: Start)
         await running.polled(site_id, 1)
         for n, text in enumerate("BA", 1):
             origin.pages["/a"] = Page(html(text))
-            await until(lambda n=n: running.control.status().changes == n)  # type: ignore[misc]
+            await until(lambda n=n: running.control.health.status().changes == n)  # type: ignore[misc]
         first, second = await running.changes()
         assert first.before_content_id == second.after_content_id
         assert first.after_content_id == second.before_content_id
@@ -79,7 +79,7 @@ async def test_an_etag_that_stays_while_the_body_changes_is_found_out(origin: Or
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 2)
         origin.pages["/a"] = Page(html("two"), etag='"same"')
-        await until(lambda: running.control.status().changes == 1)
+        await until(lambda: running.control.health.status().changes == 1)
 
 
 async def test_an_etag_that_changes_while_the_body_stays_is_no_change(origin: Origin, start: Start) -> None:
@@ -103,7 +103,7 @@ async def test_a_settings_change_asks_for_the_whole_page(origin: Origin, start: 
         (site_id,) = await running.add(origin.url("/a"))
         await running.polled(site_id, 3)
         seen = len(origin.hits("/a"))
-        await running.control.update_site(site_id, {"weight": 2.0})
+        await running.control.sites.update(site_id, {"weight": 2.0})
         await until(lambda: len(origin.hits("/a")) >= seen + 4)
         after = [h.headers.get("If-None-Match") for h in origin.hits("/a")[seen:]]
         assert after.count(None) == 1
@@ -132,7 +132,7 @@ async def test_410_retires_a_site_until_it_is_resumed(origin: Origin, start: Sta
         assert len(origin.hits("/a")) == 1
         assert (await running.site(site_id)).state is SiteState.GONE
         origin.pages["/a"] = Page(html("back"))
-        await running.control.pause_site(site_id, False)
+        await running.control.sites.pause(site_id, False)
         await running.polled(site_id, 2)
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
@@ -165,9 +165,9 @@ async def test_no_rate_is_shown_before_a_gap_was_seen(origin: Origin, start: Sta
     origin.pages["/a"] = Page(html("x"))
     async with start(allocator="whittle") as running:
         (site_id,) = await running.add(origin.url("/a"))
-        assert running.control.live([site_id])[site_id].rate_per_day is None
+        assert running.control.sites.live([site_id])[site_id].rate_per_day is None
         await running.polled(site_id, 2)
-        await until(lambda: running.control.live([site_id])[site_id].rate_per_day is not None)
+        await until(lambda: running.control.sites.live([site_id])[site_id].rate_per_day is not None)
 
 
 async def test_a_temporary_redirect_proposes_nothing(origin: Origin, start: Start) -> None:
@@ -243,7 +243,7 @@ async def test_503_leaves_the_url_alone_first_and_the_host_when_it_keeps_coming(
         origin.pages[f"/d{n}"] = Page(status=503, headers={"Retry-After": "500"})
     origin.pages.pop("/fine")
     async with start() as running:
-        await running.control.delete_site(fine)
+        await running.control.sites.delete(fine)
         await running.add(*(origin.url(f"/d{n}") for n in range(3)))
         await until(lambda: running.metric("pollerd_polls_total", outcome="throttled") == 3)
         (late,) = await running.add(origin.url("/late"))
@@ -275,7 +275,7 @@ async def test_a_feed_tells_how_many_entries_are_new(origin: Origin, start: Star
         (site_id,) = await running.add(origin.url("/feed"))
         await running.polled(site_id, 1)
         origin.pages["/feed"] = Page(feed(8), headers={"Content-Type": "application/rss+xml"})
-        await until(lambda: running.control.status().changes == 1)
+        await until(lambda: running.control.health.status().changes == 1)
         (poll,) = [p for p in await running.polls(site_id) if p.changed]
         assert poll.count == 3
         (change,) = await running.changes()
@@ -302,7 +302,7 @@ async def test_a_site_that_always_changes_is_held_and_reported(origin: Origin, s
         period = 41 / 40
         allowed = (time.monotonic() - began) / period + 2
         assert len(origin.hits("/noisy")) - polls <= allowed
-        assert running.control.allocation().noisy_sites == 1
+        assert running.control.allocation.view().noisy_sites == 1
 
 
 async def test_deleting_stops_at_once_and_keeps_nothing_in_flight(origin: Origin, start: Start) -> None:
@@ -313,11 +313,11 @@ async def test_deleting_stops_at_once_and_keeps_nothing_in_flight(origin: Origin
     origin.pages["/slow"] = Page(handler=slow)
     async with start() as running:
         (site_id,) = await running.add(origin.url("/slow"))
-        await until(lambda: running.control.status().in_flight == 1 and bool(origin.hits("/robots.txt")))
+        await until(lambda: running.control.health.status().in_flight == 1 and bool(origin.hits("/robots.txt")))
         await asyncio.sleep(0.3)
-        await running.control.delete_site(site_id)
-        await until(lambda: running.control.status().in_flight == 0, 1.0)
-        assert running.control.status().sites == 0
+        await running.control.sites.delete(site_id)
+        await until(lambda: running.control.health.status().in_flight == 0, 1.0)
+        assert running.control.health.status().sites == 0
         (again,) = await running.add(origin.url("/slow"))
         assert again != site_id
 
@@ -330,14 +330,14 @@ async def test_pausing_and_polling_by_hand(origin: Origin, start: Start) -> None
         await running.polled(site_id, 1)
         await asyncio.sleep(0.3)
         assert len(origin.hits("/a")) == 1
-        await running.control.poll_now(site_id)
+        await running.control.sites.poll_now(site_id)
         await running.polled(site_id, 2)
-        site = await running.control.pause_site(site_id, True)
+        site = await running.control.sites.pause(site_id, True)
         assert site.state is SiteState.PAUSED
-        await running.control.poll_now(site_id)
+        await running.control.sites.poll_now(site_id)
         await asyncio.sleep(0.3)
         assert len(origin.hits("/a")) == 2
-        await running.control.pause_site(site_id, False)
+        await running.control.sites.pause(site_id, False)
         await running.polled(site_id, 3)
 
 
@@ -362,14 +362,14 @@ async def test_when_we_are_offline_no_site_is_blamed(origin: Origin, start: Star
         ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(6)))
         await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 6)
         await origin.stop()
-        await until(lambda: running.control.status().offline)
+        await until(lambda: running.control.health.status().offline)
         await asyncio.sleep(0.5)  # what had answered before is committed
-        polls = running.control.status().polls
+        polls = running.control.health.status().polls
         await asyncio.sleep(2.5)
-        assert running.control.status().polls == polls
+        assert running.control.health.status().polls == polls
         await origin.start()
-        await until(lambda: not running.control.status().offline)
-        await until(lambda: running.control.status().polls > polls + 12)
+        await until(lambda: not running.control.health.status().offline)
+        await until(lambda: running.control.health.status().polls > polls + 12)
         for site_id in ids:
             assert (await running.site(site_id)).failures == 0
             assert all(p.outcome.informative for p in await running.polls(site_id))
@@ -386,7 +386,7 @@ async def test_after_an_outage_polling_goes_on_at_the_full_rate_within_two_secon
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(sites)))
         await until(lambda: running.metric("pollerd_polls_total", outcome="first") == sites)
         await origin.stop()
-        await until(lambda: running.control.status().offline)
+        await until(lambda: running.control.health.status().offline)
         await asyncio.sleep(outage)
         await origin.start()
         back = time.monotonic()
@@ -405,7 +405,7 @@ async def test_one_dead_site_among_live_ones_is_blamed(origin: Origin, start: St
         assert polls[0].detail.startswith("robots.txt:")
         assert (await running.site(dead)).state is SiteState.BACKING_OFF
         await running.polled(alive, 2)
-        assert not running.control.status().offline
+        assert not running.control.health.status().offline
 
 
 async def test_a_poll_that_raises_takes_the_daemon_down_with_its_cause(

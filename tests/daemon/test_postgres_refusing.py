@@ -152,10 +152,10 @@ async def begun(running: Running, origin: Origin) -> list[int]:
 
 
 async def assert_paused(running: Running, origin: Origin, code: str) -> None:
-    await until(lambda: code in (running.control.status().storage_failure or "works"))
+    await until(lambda: code in (running.control.health.status().storage_failure or "works"))
     await until(lambda: running.metric("pollerd_storage_failing") == 1)
-    assert await running.control.not_ready() is not None
-    assert running.control.alive(), "pausing is no standstill of the loop"
+    assert await running.control.health.not_ready() is not None
+    assert running.control.health.alive(), "pausing is no standstill of the loop"
     assert not running.task.done()
     seen = -1
     while seen < len(origin.hits()):  # what was under way may still arrive; then nothing does
@@ -164,11 +164,11 @@ async def assert_paused(running: Running, origin: Origin, code: str) -> None:
 
 
 async def assert_goes_on(running: Running, origin: Origin) -> None:
-    await until(lambda: running.control.status().storage_failure is None, 20)
+    await until(lambda: running.control.health.status().storage_failure is None, 20)
     seen = len(origin.hits())
     await until(lambda: len(origin.hits()) >= seen + 2 * PAGES)
     assert running.metric("pollerd_storage_failing") == 0
-    assert await running.control.not_ready() is None
+    assert await running.control.health.not_ready() is None
 
 
 async def chain(running: Running, changes: list[Change]) -> list[int]:
@@ -184,8 +184,8 @@ async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, tr
     hits = {page: len(origin.hits(f"/{page}")) for page in truth.current}
     await until(lambda: all(len(origin.hits(f"/{page}")) > seen + 1 for page, seen in hits.items()))
     for site_id in ids:
-        await running.control.pause_site(site_id, True)
-    await until(lambda: running.control.status().in_flight == 0)
+        await running.control.sites.pause(site_id, True)
+    await until(lambda: running.control.health.status().in_flight == 0)
     changes = await running.changes()
     assert len(changes) < 1000
     for page, site_id in enumerate(ids):

@@ -54,9 +54,9 @@ async def test_noise_is_masked_and_news_beside_it_is_found(start: Start, origin:
     async with start(budget=40.0) as running:
         site = await start_with_noise(running, origin, news)
         assert running.metric("pollerd_masks_learned_total") == 1
-        sites = running.control._scheduler.sites
+        sites = running.daemon.parts.scheduler.sites
         assert sites.trusted[sites.slot_of(site)] == 0
-        (hidden,) = (await running.control.explain(site)).mask
+        (hidden,) = (await running.control.sites.explain(site)).mask
         assert "Request" in hidden
         before = len(await running.changes())
         polls = len(await running.polls(site))
@@ -82,10 +82,10 @@ async def test_a_mask_outlives_the_daemon(start: Start, origin: Origin, any_data
 async def test_what_noise_taught_is_forgotten_and_not_replayed(start: Start, origin: Origin) -> None:
     async with start(budget=40.0, allocator="whittle") as running:
         site = await start_with_noise(running, origin, ["one"])
-        rate = running.control.live([site])[site].rate_per_day
-        await running.control.set_allocation(allocator="uniform")
-        await running.control.set_allocation(allocator="whittle")
-        replayed = running.control.live([site])[site].rate_per_day
+        rate = running.control.sites.live([site])[site].rate_per_day
+        await running.control.allocation.set(allocator="uniform")
+        await running.control.allocation.set(allocator="whittle")
+        replayed = running.control.sites.live([site])[site].rate_per_day
         noise = sum(poll.changed for poll in await running.polls(site))
     assert noise >= 6
     assert rate is not None
@@ -97,7 +97,7 @@ async def test_another_url_begins_without_the_mask(start: Start, origin: Origin)
     async with start(budget=40.0) as running:
         site = await start_with_noise(running, origin, ["one"])
         noisy(origin, "/moved", ["one"], word="Answer number")
-        await running.control.update_site(site, {"url": origin.url("/moved")})
+        await running.control.sites.update(site, {"url": origin.url("/moved")})
         polls = len(await running.polls(site))
         later = (await running.polled(site, polls + 4))[polls + 1 :]
     assert all(poll.changed for poll in later[:2])

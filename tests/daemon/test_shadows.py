@@ -34,12 +34,12 @@ def pages(origin: Origin, number: int = 6) -> list[str]:
 
 
 async def more_polls(running: Running, number: int) -> None:
-    wanted = running.control.status().polls + number
-    await until(lambda: running.control.status().polls >= wanted, PATIENCE_SECONDS)
+    wanted = running.control.health.status().polls + number
+    await until(lambda: running.control.health.status().polls >= wanted, PATIENCE_SECONDS)
 
 
 def shown(running: Running) -> dict[str, ShadowView]:
-    return {view.allocator: view for view in running.control.allocation().shadows}
+    return {view.allocator: view for view in running.control.allocation.view().shadows}
 
 
 async def following(running: Running, *names: str) -> None:
@@ -50,28 +50,28 @@ async def test_shadows_learn_what_was_stored_and_what_comes(origin: Origin, star
     async with start(allocator="whittle") as running:
         ids = await running.add(*pages(origin))
         await more_polls(running, 40)
-        await running.control.set_allocation(shadows=["htraa", "uniform"])
+        await running.control.allocation.set(shadows=["htraa", "uniform"])
         await following(running, "htraa", "uniform")
-        await running.control.delete_site(ids.pop(0))
+        await running.control.sites.delete(ids.pop(0))
         ids += await running.add(origin.url("/1", host=17))
-        await running.control.update_site(ids[0], {"half_life": 50.0})
+        await running.control.sites.update(ids[0], {"half_life": 50.0})
         await more_polls(running, 40)
         for site_id in ids:
-            await running.control.pause_site(site_id, True)
-        await until(lambda: running.control.status().in_flight == 0)
-        await running.daemon._journal.flush()
-        held = {shadow.name: shadow for shadow in running.control.shadows._shadows}
-        await until(lambda: not any(shadow.events for shadow in held.values()), PATIENCE_SECONDS)
+            await running.control.sites.pause(site_id, True)
+        await until(lambda: running.control.health.status().in_flight == 0)
+        await running.daemon.parts.journal.flush()
+        held = {shadow.name: shadow for shadow in running.daemon.parts.shadows.allocators}
+        await until(lambda: not any(len(shadow.commands) for shadow in held.values()), PATIENCE_SECONDS)
         await asyncio.sleep(0.3)
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
-        tally = held["htraa"].allocator._tally.rows[running.control._scheduler.sites.slots_of(np.array(ids))]  # type: ignore[attr-defined]
+        tally = held["htraa"].allocator._tally.rows[running.daemon.parts.scheduler.sites.slots_of(np.array(ids))]  # type: ignore[attr-defined]
         assert tally[:, 0].sum() == len(
             [poll for poll in polls if poll.elapsed is not None and poll.outcome.informative]
         )
         assert {view.state for view in shown(running).values()} == {"following"}
-        await running.control.pause_site(ids[0], False)
+        await running.control.sites.pause(ids[0], False)
         await until(lambda: running.metric("pollerd_expected_detections_per_second", policy="shadow:htraa") > 0)
-        view = await running.control.set_allocation(shadows=[])
+        view = await running.control.allocation.set(shadows=[])
         assert view.shadows == ()
         policies = {s.labels.get("policy") for family in running.registry.collect() for s in family.samples}
         assert not any(str(policy).startswith("shadow") for policy in policies)
@@ -80,13 +80,13 @@ async def test_shadows_learn_what_was_stored_and_what_comes(origin: Origin, star
 async def test_a_shadow_that_cannot_hold_the_sites_is_refused(origin: Origin, start: Start) -> None:
     async with start(allocator="whittle") as running:
         ids = await running.add(*pages(origin))
-        await running.control.update_site(ids[3], {"weight": 2.0})
+        await running.control.sites.update(ids[3], {"weight": 2.0})
         with pytest.raises(InvalidValueError, match="weight"):
-            await running.control.set_allocation(shadows=["htraa"])
+            await running.control.allocation.set(shadows=["htraa"])
         for names in (["whittle"], ["uniform", "uniform"], ["guess"]):
             with pytest.raises(InvalidValueError, match="shadows"):
-                await running.control.set_allocation(shadows=names)
-        assert running.control.allocation().shadows == ()
+                await running.control.allocation.set(shadows=names)
+        assert running.control.allocation.view().shadows == ()
 
 
 class _Raising(Uniform):
@@ -105,7 +105,7 @@ async def test_a_shadow_that_raises_is_dropped_and_the_polling_goes_on(
             "pollerd.daemon.allocation.shadows.allocation.create",
             lambda name, *, budget, objective, rng: _Raising(budget),
         )
-        await running.control.set_allocation(shadows=["uniform"])
+        await running.control.allocation.set(shadows=["uniform"])
         await until(lambda: shown(running)["uniform"].state == "dropped", PATIENCE_SECONDS)
         assert shown(running)["uniform"].reason == "no more"
         await more_polls(running, 20)
@@ -115,7 +115,7 @@ async def test_who_takes_charge_leaves_the_shadows(origin: Origin, start: Start)
     async with start(allocator="whittle", shadows=("uniform", "htraa")) as running:
         await running.add(*pages(origin))
         await following(running, "uniform", "htraa")
-        await running.control.set_allocation(allocator="uniform")
+        await running.control.allocation.set(allocator="uniform")
         assert list(shown(running)) == ["htraa"]
         await following(running, "htraa")
         assert shown(running)["htraa"].expected_detections_per_hour is None, "uniform believes nothing of rates"
@@ -128,7 +128,7 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
     async with start(allocator="whittle") as running:
         ids = await running.add(*pages(origin))
         await more_polls(running, 40)
-        await running.control.pause_site(ids[0], True)
+        await running.control.sites.pause(ids[0], True)
         read, cut = running.store.recent_polls, []
 
         async def cut_off(*, through: int | None = None) -> AsyncIterator[PollColumns]:
@@ -139,17 +139,17 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
                     raise DatabaseUnavailableError("connection was closed in the middle of operation")
 
         monkeypatch.setattr(running.store, "recent_polls", cut_off)
-        await running.control.set_allocation(shadows=["htraa"])
+        await running.control.allocation.set(shadows=["htraa"])
         await until(lambda: shown(running)["htraa"].state == "following", PATIENCE_SECONDS)
         assert len(cut) == 2
         for site_id in ids:
-            await running.control.pause_site(site_id, True)
-        await until(lambda: running.control.status().in_flight == 0, PATIENCE_SECONDS)
-        await running.daemon._journal.flush()
-        (shadow,) = running.control.shadows._shadows
-        await until(lambda: not shadow.events, PATIENCE_SECONDS)
+            await running.control.sites.pause(site_id, True)
+        await until(lambda: running.control.health.status().in_flight == 0, PATIENCE_SECONDS)
+        await running.daemon.parts.journal.flush()
+        (shadow,) = running.daemon.parts.shadows.allocators
+        await until(lambda: not len(shadow.commands), PATIENCE_SECONDS)
         await asyncio.sleep(0.3)
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
-        slots = running.control._scheduler.sites.slots_of(np.array(ids))
+        slots = running.daemon.parts.scheduler.sites.slots_of(np.array(ids))
         counted = shadow.allocator._tally.rows[slots]  # type: ignore[attr-defined]
         assert counted[:, 0].sum() == len([p for p in polls if p.elapsed is not None and p.outcome.informative])

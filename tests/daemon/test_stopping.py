@@ -38,7 +38,7 @@ async def previous_clean(database: str) -> bool:
 async def under_way(running: Running) -> None:
     """Waits for a page request, past robots.txt."""
     await until(lambda: running.metric("pollerd_robots_fetches_total", result="absent") >= 1)
-    await until(lambda: running.control.status().in_flight == 1)
+    await until(lambda: running.control.health.status().in_flight == 1)
 
 
 async def test_stopped_before_it_started(start: Start, database: str) -> None:
@@ -80,7 +80,7 @@ async def test_a_poll_that_takes_too_long_is_called_off(origin: Origin, start: S
         await under_way(running)
         running.daemon.stop()
         await asyncio.wait_for(asyncio.shield(running.task), 3)
-        assert running.control.status().in_flight == 0
+        assert running.control.health.status().in_flight == 0
         assert not await running.polls(site_id), "it never happened"
     assert not await previous_clean(database), "a start that left no row: the next run paces itself as after a crash"
 
@@ -88,7 +88,7 @@ async def test_a_poll_that_takes_too_long_is_called_off(origin: Origin, start: S
 async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start: Start) -> None:
     async with start(budget=0.5) as running:
         await running.add(*(origin.url("/", host=n) for n in range(50)))
-        await until(lambda: running.control.status().in_flight > 10)
+        await until(lambda: running.control.health.status().in_flight > 10)
         asked = len(origin.log)
         running.daemon.stop()
         await asyncio.wait_for(asyncio.shield(running.task), 3)
@@ -119,7 +119,7 @@ async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
         with pytest.raises(ExceptionGroup) as caught:
             await asyncio.wait_for(asyncio.shield(running.task), 10)
         assert cause in caught.value.exceptions
-        assert running.control.status().in_flight == 0, "nothing is left behind"
+        assert running.control.health.status().in_flight == 0, "nothing is left behind"
         seen = len(origin.log)
         await asyncio.sleep(0.3)
         assert len(origin.log) == seen

@@ -41,9 +41,9 @@ async def locked(file: Path) -> AsyncIterator[None]:
 
 async def failing(running: Running) -> str:
     """Waits until the daemon says that it cannot commit: why."""
-    await until(lambda: running.control.status().storage_failure is not None)
+    await until(lambda: running.control.health.status().storage_failure is not None)
     assert running.metric("pollerd_storage_failing") == 1
-    why = await running.control.not_ready()
+    why = await running.control.health.not_ready()
     assert why is not None
     return why
 
@@ -57,10 +57,10 @@ async def assert_paused(origin: Origin) -> None:
 
 
 async def assert_resumes(running: Running, origin: Origin) -> None:
-    await until(lambda: running.control.status().storage_failure is None)
+    await until(lambda: running.control.health.status().storage_failure is None)
     seen = len(origin.hits())
     await until(lambda: len(origin.hits()) >= seen + 10)
-    assert await running.control.not_ready() is None
+    assert await running.control.health.not_ready() is None
     assert running.metric("pollerd_storage_failing") == 0
 
 
@@ -71,7 +71,7 @@ async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, si
     assert texts == [b"two", b"three"]
     before = [change.before_content_id for change in changes]
     assert before[1:] == [change.after_content_id for change in changes[:-1]]
-    await running.control.pause_site(site_id, True)
+    await running.control.sites.pause(site_id, True)
     await asyncio.sleep(0.5)  # what is under way is committed
     polls = await running.polls(site_id)
     assert (await running.site(site_id)).polls == len(polls) <= len(origin.hits(path))
@@ -85,7 +85,7 @@ async def watched(running: Running, origin: Origin) -> int:
     ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(10)))
     await until(lambda: running.metric("pollerd_polls_total", outcome="first") == 10)
     origin.pages["/0"] = Page("<p>two</p>")
-    await until(lambda: running.control.status().changes == 1)
+    await until(lambda: running.control.health.status().changes == 1)
     return ids[0]
 
 
@@ -96,9 +96,9 @@ async def test_a_database_locked_by_somebody_else(origin: Origin, start: Start, 
             origin.pages["/0"] = Page("<p>three</p>")
             assert "locked" in await failing(running)
             await assert_paused(origin)
-            assert running.control.alive(), "pausing is no standstill of the loop"
+            assert running.control.health.alive(), "pausing is no standstill of the loop"
         await assert_resumes(running, origin)
-        await until(lambda: running.control.status().changes == 2)
+        await until(lambda: running.control.health.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
 
 
@@ -113,7 +113,7 @@ async def test_stopped_while_the_database_is_locked(origin: Origin, start: Start
     origin.pages["/0"] = Page("<p>three</p>")
     async with start() as running:
         await until(lambda: len(origin.hits("/0")) > polls + 2)
-        await until(lambda: running.control.status().changes >= 2)
+        await until(lambda: running.control.health.status().changes >= 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
 
 
@@ -128,7 +128,7 @@ async def test_a_file_that_vanished_comes_back(origin: Origin, start: Start, fil
         assert not file.exists(), "never a silent fresh database"
         away.rename(file)
         await assert_resumes(running, origin)
-        await until(lambda: running.control.status().changes == 2)
+        await until(lambda: running.control.health.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
 
 
@@ -166,7 +166,7 @@ async def test_connections_that_the_server_ends(origin: Origin, start: Start, po
             await asyncio.sleep(0.2)
         origin.pages["/0"] = Page("<p>three</p>")
         await assert_resumes(running, origin)
-        await until(lambda: running.control.status().changes == 2)
+        await until(lambda: running.control.health.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
 
 
@@ -227,11 +227,11 @@ async def test_sites_that_cannot_be_read_are_told_of_once(
         await running.add(origin.url("/a"))
         assert await failing(running) == "permission denied for table site"
         await asyncio.sleep(1.5)
-        assert running.control.alive()
+        assert running.control.health.alive()
         assert origin.hits() == []
         monkeypatch.setattr(running.store, "load_memories", read)
         await until(lambda: len(origin.hits()) > 1)
-        assert running.control.status().storage_failure is None
+        assert running.control.health.status().storage_failure is None
     assert capsys.readouterr().out.count("storage_failing") == 1
 
 
@@ -251,9 +251,9 @@ async def test_whether_all_is_well_is_answered_though_the_database_never_answers
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with start() as running:
-        monkeypatch.setattr("pollerd.daemon.control._CHECK_SECONDS", 0.2)
+        monkeypatch.setattr("pollerd.daemon.control.health._CHECK_SECONDS", 0.2)
         monkeypatch.setattr(running.store, "check", asyncio.Event().wait)
-        assert await running.control.not_ready() == "the database does not answer within 0.2 s"
+        assert await running.control.health.not_ready() == "the database does not answer within 0.2 s"
 
 
 async def test_what_went_in_although_its_answer_was_lost_is_taken_in_when_it_is_repeated(
@@ -270,14 +270,14 @@ async def test_what_went_in_although_its_answer_was_lost_is_taken_in_when_it_is_
         monkeypatch.setattr(running.store, "delete_site", lost)
         spec = SiteSpec(origin.url("/a"))
         with pytest.raises(DatabaseUnavailableError):
-            await running.control.add_site(spec)
+            await running.control.sites.add_one(spec)
         monkeypatch.setattr(running.store, "add_sites", add)
         with pytest.raises(DuplicateError) as caught:
-            await running.control.add_site(spec)
+            await running.control.sites.add_one(spec)
         await running.polled(caught.value.existing_id, 2)
         with pytest.raises(DatabaseUnavailableError):
-            await running.control.delete_site(caught.value.existing_id)
+            await running.control.sites.delete(caught.value.existing_id)
         monkeypatch.setattr(running.store, "delete_site", delete)
         with pytest.raises(NotFoundError):
-            await running.control.delete_site(caught.value.existing_id)
-        assert running.control.status().sites == 0
+            await running.control.sites.delete(caught.value.existing_id)
+        assert running.control.health.status().sites == 0

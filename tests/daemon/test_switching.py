@@ -51,8 +51,8 @@ def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
 
 
 async def more_polls(running: Running, number: int) -> None:
-    wanted = running.control.status().polls + number
-    await until(lambda: running.control.status().polls >= wanted, PATIENCE_SECONDS)
+    wanted = running.control.health.status().polls + number
+    await until(lambda: running.control.health.status().polls >= wanted, PATIENCE_SECONDS)
 
 
 async def test_whittle_htraa_uniform_whittle_under_load(origin: Origin, start: Start, any_database: str) -> None:
@@ -60,7 +60,7 @@ async def test_whittle_htraa_uniform_whittle_under_load(origin: Origin, start: S
         ids = await running.add(*pages(origin))
         await more_polls(running, 80)
         for name in ("htraa", "uniform", "whittle"):
-            switch = asyncio.create_task(running.control.set_allocation(allocator=name))
+            switch = asyncio.create_task(running.control.allocation.set(allocator=name))
             await more_polls(running, 3)
             assert (await switch).allocator == name
             if name != "uniform":
@@ -77,11 +77,11 @@ async def test_sites_that_change_while_the_successor_learns(origin: Origin, star
         await more_polls(running, 80)
         calm, changing = ids[0], ids[5]
         for name in ("htraa", "whittle"):
-            switch = asyncio.create_task(running.control.set_allocation(allocator=name))
+            switch = asyncio.create_task(running.control.allocation.set(allocator=name))
             await asyncio.sleep(0)
-            await running.control.delete_site(ids.pop(1))
+            await running.control.sites.delete(ids.pop(1))
             for site_id in (calm, changing):
-                await running.control.update_site(site_id, {"half_life": 50.0 + ids[-1]})
+                await running.control.sites.update(site_id, {"half_life": 50.0 + ids[-1]})
             ids += await running.add(origin.url("/0", host=20 + len(ids)))
             await switch
             assert np.isfinite(rates(running, ids)).all()
@@ -94,11 +94,11 @@ async def test_sites_that_change_while_the_successor_learns(origin: Origin, star
 async def test_a_switch_that_cannot_be_changes_nothing(origin: Origin, start: Start) -> None:
     async with start(allocator="whittle") as running:
         ids = await running.add(*pages(origin))
-        await running.control.update_site(ids[3], {"weight": 2.0})
+        await running.control.sites.update(ids[3], {"weight": 2.0})
         await more_polls(running, 40)
         with pytest.raises(InvalidValueError, match="weight"):
-            await running.control.set_allocation(allocator="htraa")
-        assert running.control.allocation().allocator == "whittle"
+            await running.control.allocation.set(allocator="htraa")
+        assert running.control.allocation.view().allocator == "whittle"
         await more_polls(running, 20)
         site_ids, _ = await learned_of(running.store, "whittle")
         assert sorted(site_ids.tolist()) == ids
@@ -117,10 +117,10 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         assert first is not None
         assert later == first, "not with every commit"
         for site_id in ids:
-            await running.control.pause_site(site_id, True)
-        await until(lambda: running.control.status().in_flight == 0)
-        await running.daemon._journal.flush()
-        before, allocator = rates(running, ids), running.control._scheduler.allocator
+            await running.control.sites.pause(site_id, True)
+        await until(lambda: running.control.health.status().in_flight == 0)
+        await running.daemon.parts.journal.flush()
+        before, allocator = rates(running, ids), running.daemon.parts.scheduler.allocator
         taught = allocator._taught if isinstance(allocator, Htraa) else None
     async with start(url=any_database, allocator=name) as running:
         kept = await running.store.load_allocation()
@@ -130,7 +130,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         after = rates(running, ids)
         np.testing.assert_allclose(after, before, rtol=0.6 if name == "whittle" else 1e-12)
         assert after[1::2].min() > after[::2].max()
-        allocator = running.control._scheduler.allocator
+        allocator = running.daemon.parts.scheduler.allocator
         assert taught == (allocator._taught if isinstance(allocator, Htraa) else None)
 
 
@@ -197,14 +197,14 @@ async def test_more_sites_than_the_allocator_is_made_for_are_refused_one_by_one(
     urls = [origin.url(f"/{n}", host=n) for n in range(34)]
     async with start(allocator="lspe") as running:
         ids = await running.add(*urls[:3])
-        result = await running.control.add_sites([SiteSpec(url=normalise_url(url)) for url in urls])
+        result = await running.control.sites.add([SiteSpec(url=normalise_url(url)) for url in urls])
         assert sorted(site_id for site_id, _ in result.existing) == ids
         assert len(result.added) == 27
         assert [(place, error.field) for place, error in result.refused] == [
             (n, "number of sites") for n in range(30, 34)
         ]
-        assert running.control.status().sites == 30
-        await running.control.delete_site(ids[0])
+        assert running.control.health.status().sites == 30
+        await running.control.sites.delete(ids[0])
         assert await running.add(urls[33])
         with pytest.raises(InvalidValueError, match="at most 30 while lspe allocates; given: 31"):
-            await running.control.add_site(SiteSpec(url=normalise_url(urls[32])))
+            await running.control.sites.add_one(SiteSpec(url=normalise_url(urls[32])))

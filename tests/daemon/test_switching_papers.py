@@ -26,9 +26,9 @@ async def test_one_after_the_other_under_load(
     async with start(allocator="uniform") as running:
         ids = await running.add(*(origin.url(f"/{n}", host=n) for n in range(pages)))
         for name in (*names, "uniform"):
-            wanted = running.control.status().polls + polls
-            await until(lambda wanted=wanted: running.control.status().polls >= wanted, 60.0)  # type: ignore[misc]
-            assert (await running.control.set_allocation(allocator=name)).allocator == name
+            wanted = running.control.health.status().polls + polls
+            await until(lambda wanted=wanted: running.control.health.status().polls >= wanted, 60.0)  # type: ignore[misc]
+            assert (await running.control.allocation.set(allocator=name)).allocator == name
             site_ids, _ = await learned_of(running.store, name)
             assert sorted(site_ids.tolist()) == ids
 
@@ -39,7 +39,7 @@ async def test_a_bandit_of_two_takes_no_third_site(origin: Origin, start: Start)
     async with start(allocator="ucb1") as running:
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(2)))
         assert await running.add(origin.url("/2", host=2)) == []
-        await running.control.set_allocation(allocator="gpoks")
+        await running.control.allocation.set(allocator="gpoks")
         assert len(await running.add(origin.url("/2", host=2))) == 1
         with pytest.raises(InvalidValueError, match="at most 2 while ucb1 allocates"):
-            await running.control.set_allocation(allocator="ucb1")
+            await running.control.allocation.set(allocator="ucb1")

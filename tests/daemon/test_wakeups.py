@@ -55,8 +55,8 @@ async def turns_in(seconds: float) -> int:
 
 async def all_polled(running: Running, ids: list[int]) -> None:
     """Each once, and committed."""
-    await until(lambda: running.control.status().polls == len(ids))
-    await until(lambda: running.control.status().in_flight == 0)
+    await until(lambda: running.control.health.status().polls == len(ids))
+    await until(lambda: running.control.health.status().in_flight == 0)
 
 
 async def test_a_daemon_with_nothing_due_sleeps(origin: Origin, start: Start) -> None:
@@ -66,10 +66,10 @@ async def test_a_daemon_with_nothing_due_sleeps(origin: Origin, start: Start) ->
         await all_polled(running, ids)
         await asyncio.sleep(2.0)
         assert await turns_in(4.0) <= 10, "the forecast and old connections are looked at, now and then"
-        assert running.control.alive()
+        assert running.control.health.alive()
         assert running.metric("pollerd_dispatch_age_seconds") == 0
         before = len(origin.hits())
-        await running.control.poll_now(ids[0])
+        await running.control.sites.poll_now(ids[0])
         await until(lambda: len(origin.hits()) > before)
         (new,) = await running.add(origin.url("/7", host=9))
         await running.polled(new, 1)
@@ -103,7 +103,7 @@ async def test_slow_servers_do_not_keep_the_loop_awake(origin: Origin, start: St
         await asyncio.sleep(0.5)
         turns = await turns_in(2.0)
         assert turns <= 10
-        assert running.control.alive()
+        assert running.control.health.alive()
 
 
 @pytest.mark.parametrize("budget", [0.05, 0.5])
@@ -117,7 +117,7 @@ async def test_a_small_budget_waits_in_one_sleep(origin: Origin, start: Start, b
         before = len(origin.log)
         turns = await turns_in(3.0)
         assert turns <= 15 + 120 * (len(origin.log) - before)
-        assert running.control.alive()
+        assert running.control.health.alive()
 
 
 async def test_a_loop_that_stands_still_is_not_alive(origin: Origin, start: Start) -> None:
@@ -131,11 +131,11 @@ async def test_a_loop_that_stands_still_is_not_alive(origin: Origin, start: Star
             await stuck.wait()
             return False
 
-        running.daemon._dispatcher._round = hang  # type: ignore[method-assign]
-        assert running.control.alive()
-        running.daemon._dispatcher.wake()
+        running.daemon.parts.dispatcher._round = hang  # type: ignore[method-assign]
+        assert running.control.health.alive()
+        running.daemon.parts.scheduler.due.set()
         began = time.monotonic()
-        await until(lambda: not running.control.alive(), 10)
+        await until(lambda: not running.control.health.alive(), 10)
         assert time.monotonic() - began >= 0.9
         stuck.set()
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -39,17 +40,28 @@ async def new_fetcher() -> AsyncIterator[NewFetcher]:
     """`await new_fetcher(**settings)` opens a fetcher that may dial loopback, closed after the test."""
     async with AsyncExitStack() as stack:
 
-        async def start(clock: Callable[[], float] | None = None, **settings: object) -> Fetcher:
+        async def start(
+            clock: Callable[[], float] = time.time,
+            on_sent: Callable[[str], None] | None = None,
+            before_repeat: Callable[[str], Awaitable[None]] | None = None,
+            **settings: object,
+        ) -> Fetcher:
             chosen = FetchSettings(**{"allow_private": True, "total_timeout_seconds": 5.0} | settings)
-            fetcher = Fetcher(chosen) if clock is None else Fetcher(chosen, clock=clock)
+            fetcher = Fetcher(chosen, clock=clock, on_sent=on_sent, before_repeat=before_repeat)
             return await stack.enter_async_context(fetcher)
 
         yield start
 
 
 @pytest.fixture
-async def fetcher(new_fetcher: NewFetcher) -> Fetcher:
-    return await new_fetcher()
+def hosts() -> list[str]:
+    """The hosts that `fetcher` sent requests to, in order."""
+    return []
+
+
+@pytest.fixture
+async def fetcher(new_fetcher: NewFetcher, hosts: list[str]) -> Fetcher:
+    return await new_fetcher(on_sent=hosts.append)
 
 
 @dataclass(frozen=True)

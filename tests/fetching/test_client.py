@@ -93,7 +93,9 @@ async def test_a_new_connection_is_asked_once(serve: Serve, fetcher: Fetcher) ->
     assert (site.connections, [seen.path for seen in site.seen]) == (1, ["/bad"])
 
 
-async def test_all_kept_connections_may_have_been_closed_meanwhile(serve: Serve, fetcher: Fetcher) -> None:
+async def test_all_kept_connections_may_have_been_closed_meanwhile(
+    serve: Serve, fetcher: Fetcher, hosts: list[str]
+) -> None:
     """That is no fault of the site: the request goes over a new one."""
     closing = asyncio.Event()
 
@@ -108,8 +110,6 @@ async def test_all_kept_connections_may_have_been_closed_meanwhile(serve: Serve,
     await asyncio.gather(*(fetcher.fetch(Request(site.url())) for _ in range(3)))
     assert site.connections == 3
     closing.set()
-    hosts: list[str] = []
-    fetcher.on_sent = hosts.append
     outcome = await fetcher.fetch(Request(site.url("/last")))
     assert (outcome.kind, outcome.body, site.connections) == (OutcomeKind.BODY, b"page", 4)
     assert len(hosts) == len([seen for seen in site.seen if seen.path == "/last"]) > 1, "each attempt was sent"
@@ -126,7 +126,6 @@ async def test_a_request_waits_before_it_is_written_again(serve: Serve, new_fetc
             writer.write(PAGE)
 
     site = await serve(handler)
-    fetcher = await new_fetcher(total_timeout_seconds=0.5)
     waited: list[str] = []
     sent: list[float] = []
 
@@ -134,7 +133,9 @@ async def test_a_request_waits_before_it_is_written_again(serve: Serve, new_fetc
         waited.append(host)
         await asyncio.sleep(0.8)
 
-    fetcher.before_repeat, fetcher.on_sent = wait, lambda _: sent.append(time.time())
+    fetcher = await new_fetcher(
+        total_timeout_seconds=0.5, before_repeat=wait, on_sent=lambda _: sent.append(time.time())
+    )
     await fetcher.fetch(Request(site.url()))
     closing.set()
     outcome = await fetcher.fetch(Request(site.url("/last")))
@@ -212,8 +213,6 @@ async def test_what_a_site_says_unasked_is_no_answer(serve: Serve, fetcher: Fetc
         said.append(seen.path)
 
     site = await serve(handler)
-    hosts: list[str] = []
-    fetcher.on_sent = hosts.append
     for path in ("/a", "/b", "/c"):
         outcome = await fetcher.fetch(Request(site.url(path), Validators('"e"')))
         assert (outcome.validators.etag, outcome.body) == (f'"{path}"', b"" if head.startswith("200") else None)
@@ -273,28 +272,22 @@ async def test_a_deadline_that_connecting_swallows_holds(
     await _until(lambda: site.open_connections == 0)
 
 
-async def test_who_was_asked_is_told_of_each_request(serve: Serve, fetcher: Fetcher) -> None:
+async def test_who_was_asked_is_told_of_each_request(serve: Serve, fetcher: Fetcher, hosts: list[str]) -> None:
     there = await serve(says(PAGE))
     site = await serve(by_path({"/": message("302 Found", f"Location: {there.url()}"), "/robots.txt": PAGE}))
-    hosts: list[str] = []
-    fetcher.on_sent = hosts.append
     await fetcher.fetch(Request(site.url()))
     await fetcher.fetch_robots(site.url("/robots.txt"))
     own, other = f"127.0.0.1:{site.port}", f"127.0.0.1:{there.port}"
     assert hosts == [own, other, own]
 
 
-async def test_who_could_not_be_asked_is_not_told_of(fetcher: Fetcher) -> None:
-    hosts: list[str] = []
-    fetcher.on_sent = hosts.append
+async def test_who_could_not_be_asked_is_not_told_of(fetcher: Fetcher, hosts: list[str]) -> None:
     outcome = await fetcher.fetch(Request("http://127.0.0.1:1/"))
     assert (outcome.kind, hosts) == (OutcomeKind.CONNECT_ERROR, [])
 
 
-async def test_a_request_that_is_given_up_was_sent(serve: Serve, fetcher: Fetcher) -> None:
+async def test_a_request_that_is_given_up_was_sent(serve: Serve, fetcher: Fetcher, hosts: list[str]) -> None:
     site = await serve(says())
-    hosts: list[str] = []
-    fetcher.on_sent = hosts.append
     polling = asyncio.create_task(fetcher.fetch(Request(site.url())))
     async with asyncio.timeout(5):
         while not site.seen:
@@ -323,8 +316,7 @@ def test_what_is_told_of_as_sent_needs_no_turn_of_the_loop(certificate: Certific
     async def fetched(port: int) -> tuple[OutcomeKind, list[bool]]:
         there: list[bool] = []
         settings = FetchSettings(allow_private=True, ca_file=str(certificate.pem), total_timeout_seconds=30.0)
-        async with Fetcher(settings) as fetcher:
-            fetcher.on_sent = lambda _: there.append(arrived.wait(10))
+        async with Fetcher(settings, on_sent=lambda _: there.append(arrived.wait(10))) as fetcher:
             outcome = await fetcher.fetch(Request(f"{scheme}://127.0.0.1:{port}/"))
         return outcome.kind, there
 

@@ -200,7 +200,7 @@ async def test_as_many_silent_hosts_as_there_are_slots(origin: Origin, start: St
             assert poll.outcome is OutcomeKind.TIMEOUT, poll.detail
         assert site.connections >= slots
         await assert_good_go_on(origin, running)
-        assert running.control.alive()
+        assert running.control.health.alive()
 
 
 async def test_tls_that_stalls_after_the_handshake(origin: Origin, start: Start, certificate: Certificate) -> None:
@@ -252,7 +252,7 @@ async def test_pages_that_are_hard_to_read(origin: Origin, start: Start, case: s
         polls = await running.polled(site_id, 2, 60)
         assert [poll.outcome for poll in polls[:2]] == [OutcomeKind.FIRST, OutcomeKind.UNCHANGED]
         answer[0] = b"<html><p>something else</p></html>"
-        await until(lambda: running.control.status().changes == 1)
+        await until(lambda: running.control.health.status().changes == 1)
         (change,) = await running.changes()
         assert change.before_content_id is not None
         before = (await running.store.get_content(change.before_content_id)).body

@@ -90,7 +90,7 @@ async def test_sync_makes_the_file_the_whole_truth(
     secret = Access((("Cookie", "id=7"),), Credentials("reader", "hush"), "http://proxy.invalid:3128")
     async with start(url=any_database, storage=StorageSettings(secret_key=new_key())) as running:
         drifted = SiteSpec(A, 9.0, 2.0, ("hand",), 5.0, 50.0, 500.0, secret, True)
-        await running.control.add_sites([drifted, SiteSpec(B, tags=("x",)), SiteSpec(C)])
+        await running.control.sites.add([drifted, SiteSpec(B, tags=("x",)), SiteSpec(C)])
         gone = (await running.store.find_site(C)).id  # type: ignore[union-attr]
         file = tmp_path / "sites.yaml"
         text = f"defaults: {{weight: 3}}\nsites:\n- {{url: '{A}', max_interval: 1h, tags: [file]}}\n- {B}\n- {A}\n"
@@ -98,7 +98,7 @@ async def test_sync_makes_the_file_the_whole_truth(
         assert found.keys() == {A, B}
         assert found[A].spec == SiteSpec(A, 3.0, tags=("file",), max_interval=3600.0)
         assert found[B].spec == SiteSpec(B, 3.0)
-        table = running.daemon._scheduler.sites
+        table = running.daemon.parts.scheduler.sites
         slot = table.slot_of(found[A].id)
         assert (table.weight[slot], table.max_interval[slot], bool(table.paused[slot])) == (3.0, 3600.0, False)
         assert table.slot_of(gone) is None
@@ -114,7 +114,7 @@ async def test_without_sync_what_is_there_stays_as_it_is(start: Start, tmp_path:
     file = tmp_path / "sites.csv"
     file.write_text(f"url,weight\n{A},7\n{B},7\n")
     async with start() as running:
-        await running.control.add_sites([SiteSpec(A, 2.0), SiteSpec(C)])
+        await running.control.sites.add([SiteSpec(A, 2.0), SiteSpec(C)])
         await read_list(file, running.control, sync=False)
         assert {url: site.spec.weight for url, site in (await sites_of(running.store)).items()} == {A: 2, B: 7, C: 1}
 
@@ -123,7 +123,7 @@ async def test_a_slip_of_the_pen_removes_no_site(start: Start, tmp_path: Path, s
     """A site whose line cannot be used is not gone from the list; what is no URL was never a site."""
     file = tmp_path / "sites.jsonl"
     async with start() as running:
-        await running.control.add_sites([SiteSpec(A), SiteSpec(B), SiteSpec(C)])
+        await running.control.sites.add([SiteSpec(A), SiteSpec(B), SiteSpec(C)])
         for broken in (f'{{"url": "{A}", "weight": -1}}', f'{{"url": "{A}", "wieght": 1}}', f'{{"url": "{A}"'):
             assert (await settled(running, file, f'{broken}\n{{"url": "{B}"}}\n')).keys() == {A, B, C}
             assert "nothing is removed" in events(said, "sync_refused")[-1]["reason"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -45,8 +46,7 @@ class Time:
 
 def test_a_clock_set_back_is_caught_up_with_and_never_runs_backwards() -> None:
     machine, told = Time(running=False), list[float]()
-    clock = SteadyClock(machine.steady, machine.wall)
-    clock.on_set = told.append
+    clock = SteadyClock(machine.steady, machine.wall, on_set=told.append)
     machine.set(-HOUR)
     seen = [clock()]
     for _ in range(10 * 3_600 + 60):
@@ -62,8 +62,7 @@ def test_a_clock_set_back_is_caught_up_with_and_never_runs_backwards() -> None:
 
 def test_a_clock_set_ahead_is_followed_and_told() -> None:
     machine, told = Time(running=False), list[float]()
-    clock = SteadyClock(machine.steady, machine.wall)
-    clock.on_set = told.append
+    clock = SteadyClock(machine.steady, machine.wall, on_set=told.append)
     machine.set(1.5)
     assert clock() == 1e9, "so little is no setting"
     machine.set(HOUR)
@@ -73,8 +72,7 @@ def test_a_clock_set_ahead_is_followed_and_told() -> None:
 
 def test_a_suspend_is_time_that_passed() -> None:
     machine, told = Time(running=False), list[float]()
-    clock = SteadyClock(machine.steady, machine.wall)
-    clock.on_set = told.append
+    clock = SteadyClock(machine.steady, machine.wall, on_set=told.append)
     machine.pass_by(8 * HOUR)
     assert clock() == machine.wall()
     assert not told
@@ -84,12 +82,12 @@ def test_a_suspend_is_time_that_passed() -> None:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Time:
     """The clocks of the daemon's machine."""
     machine = Time()
-    monkeypatch.setattr("tests.daemon.conftest.SteadyClock", lambda: clock_of(machine))
+    monkeypatch.setattr("tests.daemon.conftest.steady_clock", lambda on_set: clock_of(machine, on_set))
     return machine
 
 
-def clock_of(machine: Time) -> SteadyClock:
-    CLOCKS[:] = [SteadyClock(machine.steady, machine.wall)]
+def clock_of(machine: Time, on_set: Callable[[float], None]) -> SteadyClock:
+    CLOCKS[:] = [SteadyClock(machine.steady, machine.wall, on_set=on_set)]
     return CLOCKS[0]
 
 
@@ -100,7 +98,6 @@ PATIENT = SchedulingSettings(min_interval_seconds=600.0, host_interval_seconds=0
 
 async def polled_once(running: Running, origin: Origin) -> list[int]:
     """As many sites as there are, on hosts of their own, each polled for the first time."""
-    CLOCKS[0].on_set = running.daemon.clock_set
     origin.pages["/a"] = Page()
     ids = await running.add(*(origin.url("/a", host=n) for n in range(SITES)))
     await until(lambda: running.metric("pollerd_polls_total", outcome="first") == SITES)
@@ -119,7 +116,7 @@ async def test_a_clock_that_is_set_brings_no_poll_forward(
         assert len(origin.hits()) == SITES
         now = CLOCKS[0]()
         assert now - before == pytest.approx(max(seconds, 0.0), abs=60.0)
-        due = [live.next_poll_at for live in running.control.live(ids).values()]
+        due = [live.next_poll_at for live in running.control.sites.live(ids).values()]
         assert all(at is not None and now < at <= now + 600.0 for at in due)
 
 
@@ -139,7 +136,6 @@ async def test_a_pause_asked_for_is_kept_when_the_clock_is_set_ahead(
 ) -> None:
     origin.pages["/busy"] = Page(status=429, headers={"Retry-After": "1800"})
     async with start() as running:
-        CLOCKS[0].on_set = running.daemon.clock_set
         (site_id,) = await running.add(origin.url("/busy"))
         await running.polled(site_id, 1)
         machine.set(HOUR)
@@ -162,7 +158,6 @@ async def test_a_poll_under_way_while_the_clock_is_set_has_the_new_time(
     slow.handler = handler
     origin.pages["/slow"] = slow
     async with start() as running:
-        CLOCKS[0].on_set = running.daemon.clock_set
         (site_id,) = await running.add(origin.url("/slow"))
         await asyncio.wait_for(asked.wait(), 60)
         machine.set(HOUR)

@@ -60,7 +60,7 @@ async def test_a_full_disk(origin: Origin, start: Start, small_disk: Path) -> No
         await assert_paused(origin)
         ballast.unlink()
         await assert_resumes(running, origin)
-        await until(lambda: running.control.status().changes == 2)
+        await until(lambda: running.control.health.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
 
 
@@ -134,10 +134,10 @@ async def test_postgres_stopped_and_started_again(origin: Origin, start: Start, 
         origin.pages["/0"] = Page("<p>three</p>")
         assert await failing(running)
         await assert_paused(origin)
-        assert running.control.alive()
+        assert running.control.health.alive()
         await asyncio.to_thread(server.start)
         await assert_resumes(running, origin)
-        await until(lambda: running.control.status().changes == 2)
+        await until(lambda: running.control.health.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")
 
 
@@ -151,9 +151,9 @@ async def test_locked_for_long(origin: Origin, start: Start, database: str) -> N
             assert "locked" in await failing(running)
             await asyncio.sleep(4)  # five tries by then
             origin.pages["/0"] = Page("<p>three</p>")
-            assert running.control.alive()
+            assert running.control.health.alive()
         finally:
             other.close()
         await assert_resumes(running, origin)
-        await until(lambda: running.control.status().changes == 2)
+        await until(lambda: running.control.health.status().changes == 2)
         await assert_nothing_lost_nothing_twice(running, origin, site_id, "/0")

@@ -105,9 +105,9 @@ async def test_settings_that_follow_at_once(origin: Origin, served: Served) -> N
         )
         os.kill(os.getpid(), signal.SIGHUP)  # at this level it does not say that it is through
         await until(lambda: "ops@example.org" in origin.hits("/a")[-1].headers["User-Agent"])
-        view = control.allocation()
+        view = control.allocation.view()
         assert (view.allocator, view.objective, view.budget) == ("uniform", "freshness", 31.0)
-        assert control._scheduler.settings.max_interval_seconds == 3_600.0
+        assert control.sites._scheduler.settings.max_interval_seconds == 3_600.0
         assert not structlog.get_logger().is_enabled_for(20)
 
     await served.run(watch)
@@ -151,15 +151,15 @@ async def test_what_is_broken_changes_nothing(
             served.list.unlink()
         said = await served.reload("reload_failed")
         assert reason in said["reason"]
-        assert control.allocation().budget == 5.0
-        assert control.status().sites == 1
+        assert control.allocation.view().budget == 5.0
+        assert control.health.status().sites == 1
         seen = len(origin.hits("/a"))
         await until(lambda: len(origin.hits("/a")) > seen + 2)
         assert "ops@" not in origin.hits("/a")[-1].headers["User-Agent"]
         served.toml.write_text("budget = 7")
         served.list.write_text(origin.url("/b"))
         assert (await served.reload())["added"] == 1
-        assert control.allocation().budget == 7.0
+        assert control.allocation.view().budget == 7.0
 
     await served.run(watch)
 
@@ -168,11 +168,11 @@ async def test_an_allocator_that_cannot_hold_the_sites_changes_nothing(served: S
     served.list.write_text("http://127.0.0.1:9/\nhttp://127.0.0.2:9/\n")
 
     async def watch(control: Control) -> None:
-        await until(lambda: control.status().sites == 2)
-        await control.update_site(1, {"weight": 2.0})
+        await until(lambda: control.health.status().sites == 2)
+        await control.sites.update(1, {"weight": 2.0})
         served.toml.write_text('allocator = "htraa"\nbudget = 7\ncontact = "ops@example.org"')
         assert "htraa" in (await served.reload("reload_failed"))["reason"]
-        view = control.allocation()
+        view = control.allocation.view()
         assert (view.allocator, view.budget) == ("whittle", 5.0)
 
     await served.run(watch)
@@ -182,12 +182,12 @@ async def test_what_was_set_over_rest_stays_where_the_file_says_what_it_said(ser
     served.toml.write_text("budget = 7")
 
     async def watch(control: Control) -> None:
-        await control.set_allocation(budget=20.0)
+        await control.allocation.set(budget=20.0)
         await served.reload()
-        assert control.allocation().budget == 20.0
+        assert control.allocation.view().budget == 20.0
         served.toml.write_text("budget = 8")
         await served.reload()
-        assert control.allocation().budget == 8.0
+        assert control.allocation.view().budget == 8.0
 
     await served.run(watch)
 

@@ -140,10 +140,10 @@ async def test_rows_with_text_or_nothing_in_place_of_numbers(origin: Origin, sta
         assert all(site.spec.weight == site.spec.cost == 1 for site in listed)
         assert sum((await running.store.counts_by_state()).values()) == len(listed)
         for site_id in ids:
-            await running.control.update_site(site_id, {"weight": 1.0, "cost": 1.0, "min_interval": None})
+            await running.control.sites.update(site_id, {"weight": 1.0, "cost": 1.0, "min_interval": None})
     async with start() as running:
         without_a_host = {ids[list(SPOILED).index(name)] for name in ("host_id", "host_id, as text")}
-        assert set(running.daemon._scheduler.unusable) == without_a_host
+        assert set(running.daemon.parts.scheduler.unusable) == without_a_host
 
 
 async def test_hosts_that_were_damaged_in_the_database(origin: Origin, start: Start, database: str) -> None:
@@ -169,7 +169,7 @@ async def test_a_setting_put_right_brings_the_site_back(origin: Origin, start: S
     damage(database, "UPDATE site SET weight = -1 WHERE id = ?", site_id)
     async with start() as running:
         await assert_set_aside(running, site_id, "weight")
-        await running.control.update_site(site_id, {"weight": 2.0, "paused": False})
+        await running.control.sites.update(site_id, {"weight": 2.0, "paused": False})
         await assert_others_go_on(origin, running, "/a")
         assert (await running.site(site_id)).state is SiteState.ACTIVE
 
@@ -247,7 +247,7 @@ async def test_a_lesson_that_the_allocator_does_not_take(
 
     async with start() as running:
         a, b, c = await three(origin, running)
-        bad = running.control._scheduler.sites.slot_of(b)
+        bad = running.daemon.parts.scheduler.sites.slot_of(b)
         real = Uniform.observe
 
         def observe(

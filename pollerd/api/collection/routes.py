@@ -61,7 +61,7 @@ class KnownPage(BaseModel):
 @router.get("", summary="How the collection stands")
 async def get_collection(daemon: Daemon) -> Collection:
     """Size, relevance, freshness and harvest rate; 404 where no topic was ever set (`pollerd run --topic`)."""
-    view = await daemon.control.collection()
+    view = await daemon.control.collection.view()
     if view is None:
         raise no_collection()
     return Collection.model_validate(view)

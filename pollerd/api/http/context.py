@@ -40,39 +40,31 @@ class HostsPort(Protocol):
         """Raises NotFoundError, InvalidValueError."""
 
 
-class ControlPort(Protocol):
-    """Adds, changes and removes sites, steers the allocation, tells how the daemon is.
+class SitesPort(Protocol):
+    """Adds, changes and removes sites. What `explain` returns has the attributes that `schemas.Explanation` names."""
 
-    The views that `explain`, `allocation_over_budgets` and `set_allocation` return have the attributes that
-    `shapes.Explanation` and `shapes.Allocation` name.
-    """
-
-    async def add_sites(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
+    async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
         """Adds what is new."""
 
-    async def add_site(self, spec: SiteSpec) -> Site:
+    async def add_one(self, spec: SiteSpec) -> Site:
         """Raises DuplicateError with the existing id."""
 
-    async def restore_sites(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
+    async def restore(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
         """All of them or none. Raises InvalidValueError."""
 
-    async def update_site(self, site_id: int, changes: SiteChanges) -> Site:
+    async def update(self, site_id: int, changes: SiteChanges) -> Site:
         """Raises NotFoundError, DuplicateError."""
 
-    async def delete_site(self, site_id: int) -> None:
+    async def delete(self, site_id: int) -> None:
         """Raises NotFoundError."""
 
     async def poll_now(self, site_id: int) -> Site:
         """Raises NotFoundError."""
 
-    @property
-    def hosts(self) -> HostsPort:
-        """What is known of hosts, and what may be done to them."""
-
-    async def pause_sites(self, tag: str | None, paused: bool, *, by: str) -> int:
+    async def pause_all(self, tag: str | None, paused: bool, *, by: str) -> int:
         """Pauses or resumes all sites, or all with a tag; how many were not so before."""
 
-    async def pause_site(self, site_id: int, paused: bool) -> Site:
+    async def pause(self, site_id: int, paused: bool) -> Site:
         """Raises NotFoundError."""
 
     def live(self, site_ids: Sequence[int]) -> Mapping[int, LiveView]:
@@ -81,10 +73,14 @@ class ControlPort(Protocol):
     async def explain(self, site_id: int) -> object:
         """Raises NotFoundError."""
 
-    async def allocation_over_budgets(self) -> object:
-        """The allocation as it stands, and what other budgets would bring."""
 
-    async def set_allocation(
+class AllocationPort(Protocol):
+    """Shows and steers the allocation. The views have the attributes that `schemas.Allocation` names."""
+
+    async def over_budgets(self) -> object:
+        """The present allocation, and what other budgets would bring."""
+
+    async def set(
         self,
         *,
         allocator: str | None = None,
@@ -94,14 +90,46 @@ class ControlPort(Protocol):
     ) -> object:
         """Raises InvalidValueError."""
 
-    async def collection(self) -> object | None:
+
+class CollectionPort(Protocol):
+    """Shows the focused crawler's collection."""
+
+    async def view(self) -> object | None:
         """What `collection.Collection` shows; None where no topic was ever set."""
+
+
+class HealthPort(Protocol):
+    """Answers the health checks."""
 
     def alive(self) -> bool:
         """Whether the loop turns."""
 
     async def not_ready(self) -> str | None:
         """Why the daemon cannot work; None where all is well."""
+
+
+class ControlPort(Protocol):
+    """The running daemon, by subject."""
+
+    @property
+    def sites(self) -> SitesPort:
+        """Which sites there are, and how they are polled."""
+
+    @property
+    def hosts(self) -> HostsPort:
+        """What is known of hosts, and what may be done to them."""
+
+    @property
+    def allocation(self) -> AllocationPort:
+        """How the budget is spent."""
+
+    @property
+    def collection(self) -> CollectionPort:
+        """What the focused crawler found."""
+
+    @property
+    def health(self) -> HealthPort:
+        """How the daemon is."""
 
 
 @dataclass(frozen=True, slots=True)

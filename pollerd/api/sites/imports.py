@@ -110,7 +110,7 @@ class _Import:
 
     async def _flush(self) -> None:
         if self._specs:
-            done = await self._control.add_sites([spec for _, spec in self._specs])
+            done = await self._control.sites.add([spec for _, spec in self._specs])
             for i, error in done.refused:
                 self._reject(self._specs[i][0], error)
             self._added += len(done.added)

@@ -37,7 +37,7 @@ _JSON = [Depends(json_body)]
 
 
 def _shown(daemon: ApiPorts, sites: Sequence[model.Site]) -> list[SiteSchema]:
-    live = daemon.control.live([site.id for site in sites])
+    live = daemon.control.sites.live([site.id for site in sites])
     return [SiteSchema.of(site, live.get(site.id)) for site in sites]
 
 
@@ -48,7 +48,7 @@ def _one(daemon: ApiPorts, site: model.Site) -> SiteSchema:
 @router.post("", status_code=HTTPStatus.CREATED, dependencies=_JSON, summary="Add a site")
 async def add_site(daemon: Daemon, site: NewSite, response: Response) -> SiteSchema:
     """201 with the site and its `Location`; 409 with `existing_id` where the URL is polled already."""
-    added = await daemon.control.add_site(site.spec())
+    added = await daemon.control.sites.add_one(site.spec())
     response.headers["Location"] = f"/api/v1/sites/{added.id}"
     return _one(daemon, added)
 
@@ -81,7 +81,7 @@ async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site
     async with daemon.turn:
         site = await daemon.store.get_site(site_id)
         changes = _changes(site.spec, patch)
-        return _one(daemon, await daemon.control.update_site(site_id, changes) if changes else site)
+        return _one(daemon, await daemon.control.sites.update(site_id, changes) if changes else site)
 
 
 def _changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
@@ -101,37 +101,37 @@ def _merged(spec: SiteSpec, given: dict[str, Any]) -> SiteSpec:
 @router.delete("/{site_id:id}", status_code=HTTPStatus.NO_CONTENT, response_class=Response, summary="Delete a site")
 async def delete_site(daemon: Daemon, site_id: SiteId) -> None:
     """Polling stops at once; the site's polls and changes go with it."""
-    await daemon.control.delete_site(site_id)
+    await daemon.control.sites.delete(site_id)
 
 
 @router.post("/{site_id:id}/poll", status_code=HTTPStatus.ACCEPTED, summary="Poll as soon as politeness allows")
 async def poll_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """The site goes before all others, within its host's limits."""
-    return _one(daemon, await daemon.control.poll_now(site_id))
+    return _one(daemon, await daemon.control.sites.poll_now(site_id))
 
 
 @router.post("/pause", dependencies=_JSON, summary="Pause all sites, or all with a tag")
 async def pause_sites(daemon: Daemon, selection: SiteSelection, caller: Caller) -> SitesChanged:
     """They are not polled until they are resumed. Sites that are added later are polled."""
-    return SitesChanged(count=await daemon.control.pause_sites(selection.wanted(), True, by=caller))
+    return SitesChanged(count=await daemon.control.sites.pause_all(selection.wanted(), True, by=caller))
 
 
 @router.post("/resume", dependencies=_JSON, summary="Resume all sites, or all with a tag")
 async def resume_sites(daemon: Daemon, selection: SiteSelection, caller: Caller) -> SitesChanged:
     """Takes their pauses away, and nothing else: a backoff goes on, and a site that was gone stays so."""
-    return SitesChanged(count=await daemon.control.pause_sites(selection.wanted(), False, by=caller))
+    return SitesChanged(count=await daemon.control.sites.pause_all(selection.wanted(), False, by=caller))
 
 
 @router.post("/{site_id:id}/pause", summary="Pause a site")
 async def pause_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """It is not polled until it is resumed."""
-    return _one(daemon, await daemon.control.pause_site(site_id, True))
+    return _one(daemon, await daemon.control.sites.pause(site_id, True))
 
 
 @router.post("/{site_id:id}/resume", summary="Resume a site")
 async def resume_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """Also ends a backoff, and brings a site back that was gone."""
-    return _one(daemon, await daemon.control.pause_site(site_id, False))
+    return _one(daemon, await daemon.control.sites.pause(site_id, False))
 
 
 @router.post("/{site_id:id}/accept-redirect", response_model=SiteSchema, summary="Move a site to where it redirects")
@@ -141,7 +141,7 @@ async def accept_redirect(daemon: Daemon, site_id: SiteId) -> SiteSchema | JSONR
         url = redirect_proposal(await daemon.store.get_site(site_id))
         if url is None:
             return problem(HTTPStatus.CONFLICT, "no redirect is proposed for this site", kind="no-redirect")
-        return _one(daemon, await daemon.control.update_site(site_id, {"url": normalise_url(url)}))
+        return _one(daemon, await daemon.control.sites.update(site_id, {"url": normalise_url(url)}))
 
 
 @router.get("/{site_id:id}/polls", summary="A site's polls")
@@ -167,4 +167,4 @@ async def list_site_changes(
 @router.get("/{site_id:id}/explain", summary="Why a site is polled as it is")
 async def explain_site(daemon: Daemon, site_id: SiteId) -> Explanation:
     """Believed rate, urgency, share of the budget, why not now, next expected poll, and what of the page is noise."""
-    return Explanation.model_validate(await daemon.control.explain(site_id))
+    return Explanation.model_validate(await daemon.control.sites.explain(site_id))

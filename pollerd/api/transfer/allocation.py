@@ -43,7 +43,7 @@ class AllocationSection:
         """The last record counts."""
         counts = await self.compare(daemon, blocks, vault)
         if counts.changed or counts.added:
-            await daemon.control.set_allocation(**_wanted(blocks))
+            await daemon.control.allocation.set(**_wanted(blocks))
         return counts
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:

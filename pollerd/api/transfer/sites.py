@@ -42,7 +42,7 @@ class SitesSection:
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Sites that are there get the record's settings, all others stay as they are."""
-        result = await daemon.control.restore_sites(lambda: _restores(blocks, vault))
+        result = await daemon.control.sites.restore(lambda: _restores(blocks, vault))
         return Counts(result.added, result.changed, result.unchanged)
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:

@@ -118,7 +118,7 @@ class SampleReader:
                 happened = len(happened_since(truth[site.url], begins.get(site.url, math.inf)))
                 rows.append(self._row(site, listed[site.url], happened))
         result = score(self._web.sites, truth, watched, now)
-        return Sample(now - self._began, self._control.status(), tuple(rows), result)
+        return Sample(now - self._began, self._control.health.status(), tuple(rows), result)
 
     def _row(self, site: DemoSite, listed: dict[str, Any], happened: int) -> SampleRow:
         belief = self._control.explainer.explain(listed["id"])

@@ -28,7 +28,7 @@ _GONE = STATE_CODE[SiteState.GONE]
 
 
 class ScheduleExplainer:
-    """Read-only views of the fleet, as the allocator believes now."""
+    """Read-only views of the sites' schedule, as the allocator believes now."""
 
     def __init__(
         self,
@@ -37,14 +37,21 @@ class ScheduleExplainer:
         forecast: Forecast,
         calibration: CalibrationSums,
         shadows: Callable[[], tuple[ShadowView, ...]],
-        objective: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
+        """`shadows`: returns the views of the allocators in shadow."""
         self._scheduler, self._meter, self._forecast = scheduler, meter, forecast
-        self._calibration, self._shadows = calibration, shadows
-        self._objective, self._clock = objective, clock
+        self._calibration, self._shadows, self._clock = calibration, shadows, clock
         self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
         self.binding = BindingWatch(scheduler, meter, clock)
+
+    async def begin_anew(self) -> None:
+        """Budget, objective or allocator have changed: works out the forecast again."""
+        await self._forecast.begin_anew()
+
+    def forget_predictions(self) -> None:
+        """The active allocator is another one: its predictions are judged from now on."""
+        self._calibration.begin_anew()
 
     def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
         """What the loop knows of the sites; sites it does not know are left out."""
@@ -82,7 +89,7 @@ class ScheduleExplainer:
         return ExplanationView(
             site_id=site_id,
             allocator=self._scheduler.allocator_name,
-            objective=self._objective(),
+            objective=self._scheduler.objective,
             rate_per_day=_number(float(allocator.rates_of(one)[0]) * DAY_SECONDS),
             rate_low_per_day=_number(float(low[0]) * DAY_SECONDS),
             rate_high_per_day=_number(float(high[0]) * DAY_SECONDS),
@@ -136,7 +143,7 @@ class ScheduleExplainer:
         binding, rate = self.binding.now(), self._meter.rate()
         return AllocationView(
             allocator=self._scheduler.allocator_name,
-            objective=self._objective(),
+            objective=self._scheduler.objective,
             budget=budget,
             utilization=rate / budget,
             spendable=self._scheduler.spendable(budget),

@@ -133,8 +133,8 @@ def even_period(cost: NDArray[np.float64], floor: NDArray[np.float64], budget: f
 class Forecast:
     """Keeps the latest figures. With many sites they are worked out beside the loop, not on it."""
 
-    def __init__(self, scheduler: SchedulerState, objective: Callable[[], str], clock: Callable[[], float]) -> None:
-        self._scheduler, self._objective, self._clock = scheduler, objective, clock
+    def __init__(self, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
+        self._scheduler, self._clock = scheduler, clock
         self._figures: Figures | None = None
         self._at = -math.inf
         self._curve: BenefitCurve | None = None
@@ -208,7 +208,7 @@ class Forecast:
             last_gap=sites.last_gap[slots].astype(np.float64),
             budget=scheduler.budget,
             reach=crowding.total,
-            objective=self._objective(),
+            objective=self._scheduler.objective,
             factor=scheduler.live_cost() / float(cost.sum()) if len(slots) else 1.0,
         )
 

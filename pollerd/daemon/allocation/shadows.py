@@ -1,10 +1,10 @@
-"""Allocators in shadow: they learn from the same polls, choose nothing, and tell how often they would poll.
+"""Allocators in shadow: they learn from the same polls, choose nothing, and say how often they would poll.
 
-What happens to the fleet waits in a queue for each, and is followed in a thread: a shadow costs the loop next to
-nothing, and one that raises, or cannot keep pace, is dropped and reported while the polling goes on.
+Each has a queue of the commands that the active allocator got, and carries them out in a thread: a shadow costs the
+event loop next to nothing. One that raises, or falls too far behind, is dropped and reported; polling goes on.
 
-A shadow never sees the polls it would have made. What it believes comes from another's choices, so sites that the one
-in charge neglects are unknown to it, too, and it is judged by the belief of the one in charge.
+A shadow never sees the polls it would have made itself. It learns from the choices of the active allocator, so it knows
+nothing either of sites that this one neglects, and it is judged by the active allocator's belief.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import structlog
@@ -23,29 +23,31 @@ from pollerd.allocation.core.desired_periods import desired_periods
 from pollerd.daemon.allocation.forecast import BeliefColumns, Forecast
 from pollerd.daemon.allocation.replay import Replay
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.scheduler_state import Event, SchedulerState
+from pollerd.daemon.state.allocator_commands import AllocatorCommand
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Store
-from pollerd.telemetry import Instruments
 
 MOST_SHADOWS = 3
 _EVERY_SECONDS = 15.0
 _SHARE = 0.02
 """With very many sites a shadow is asked less often: it takes at most this share of the time."""
-_MOST_EVENTS = 100_000
+_MOST_COMMANDS = 100_000
 """Batches of evidence and changes of sites that may wait: more, and the shadow does not keep pace."""
 _HOUR_SECONDS = 3_600.0
 
 
 class ShadowAllocator:
-    """One allocator in shadow, with what it has yet to follow."""
+    """One allocator in shadow, and the commands that it has not carried out yet."""
 
     def __init__(self, name: str, allocator: Allocator, scheduler: SchedulerState) -> None:
         self.name, self.allocator = name, allocator
         self._sites = scheduler.sites
         self.replay = Replay(scheduler.sites, allocator)
-        self.events: list[Event] = []
+        self.commands = scheduler.follow(_MOST_COMMANDS)
+        """What happened to the active allocator and is not followed yet."""
         self._take_in = scheduler.admit_command(np.flatnonzero(self.replay.site_id >= 0))
         self.through: int | None = None
         """Id of the last poll stored when it began to listen; None: it has learned the polls up to that."""
@@ -61,10 +63,6 @@ class ShadowAllocator:
         self.allocator, self.replay = allocator, Replay(self._sites, allocator)
         self.replay.site_id = known
 
-    def hear(self, event: Event) -> None:
-        """Something happened that is to be followed."""
-        self.events.append(event)
-
     async def prepare(self, store: Store) -> None:
         """Takes the sites, and learns from the stored polls, as a successor does."""
         if self.through is not None:
@@ -74,9 +72,9 @@ class ShadowAllocator:
 
     async def look(self, belief: BeliefColumns, now: float) -> None:
         """Follows what has happened so far, and works out what the shadow's wish is worth under the belief."""
-        events, self.events = self.events, []
+        commands = self.commands.take()
         started = time.perf_counter()
-        self.value = await asyncio.to_thread(_follow_and_ask, self.allocator, events, belief, now)
+        self.value = await asyncio.to_thread(_follow_and_ask, self.allocator, commands, belief, now)
         self.rests_until = time.monotonic() + (time.perf_counter() - started) / _SHARE
 
     def view(self) -> ShadowView:
@@ -87,7 +85,7 @@ class ShadowAllocator:
 
 
 class Shadows:
-    """Keeps the shadows in step with the fleet, and asks them now and then."""
+    """Keeps the shadows in step with the scheduler, and evaluates them every 15 s or less often."""
 
     def __init__(
         self,
@@ -95,24 +93,26 @@ class Shadows:
         scheduler: SchedulerState,
         journal: Journal,
         forecast: Forecast,
-        instruments: Instruments,
-        objective: Callable[[], str],
-        rng: np.random.Generator,
-        clock: Callable[[], float],
+        runtime: Runtime,
     ) -> None:
         self._store, self._scheduler, self._journal, self._forecast = store, scheduler, journal, forecast
-        self._instruments, self._objective, self._rng, self._clock = instruments, objective, rng, clock
+        self._instruments, self._rng, self._clock = runtime.instruments, runtime.rng, runtime.clock
         self._shadows: list[ShadowAllocator] = []
         self._wake = asyncio.Event()
         self._log = structlog.get_logger("pollerd.shadows")
-        scheduler.listeners.append(self._hear)
+
+    @property
+    def allocators(self) -> tuple[ShadowAllocator, ...]:
+        """All of them, dropped ones too."""
+        return tuple(self._shadows)
 
     def names(self) -> tuple[str, ...]:
         """The allocators in shadow, dropped ones too."""
         return tuple(shadow.name for shadow in self._shadows)
 
     def views(self) -> tuple[ShadowView, ...]:
-        """How each stands."""
+        """The state of each."""
+        self._drop_overflowed()
         return tuple(shadow.view() for shadow in self._shadows)
 
     def made(self, names: Sequence[str], objective: str, in_charge: str) -> list[Allocator]:
@@ -138,11 +138,13 @@ class Shadows:
 
     async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
         """These from now on, begun anew, and no others. No site may be changed meanwhile."""
-        for name in self.names():
-            self._unmeasure(name)
+        for shadow in self._shadows:
+            self._unmeasure(shadow.name)
+            if shadow.reason is None:
+                self._scheduler.unfollow(shadow.commands)
         self._shadows = []
         if names:
-            async with self._journal.still():
+            async with self._journal.quiesced():
                 through = await self._store.last_poll_id()
                 for name, fresh in zip(names, allocators, strict=True):
                     shadow = ShadowAllocator(name, fresh, self._scheduler)
@@ -154,6 +156,7 @@ class Shadows:
         """Until cancelled."""
         while True:
             self._wake.clear()
+            self._drop_overflowed()
             for shadow in list(self._shadows):
                 if shadow.reason is None and time.monotonic() >= shadow.rests_until:
                     await self._attend(shadow)
@@ -168,7 +171,7 @@ class Shadows:
             await shadow.prepare(self._store)
             await shadow.look(self._forecast.belief(), self._clock())
         except DatabaseUnavailableError as error:
-            shadow.begin_anew(self._created(shadow.name, self._objective()))
+            shadow.begin_anew(self._created(shadow.name, self._scheduler.objective))
             self._log.warning("shadow_put_off", allocator=shadow.name, reason=str(error))
             return
         except Exception as error:  # noqa: BLE001
@@ -183,16 +186,16 @@ class Shadows:
         else:
             self._instruments.expected.labels(f"shadow:{shadow.name}").set(shadow.value)
 
-    def _hear(self, event: Event) -> None:
+    def _drop_overflowed(self) -> None:
         for shadow in self._shadows:
-            if shadow.reason is None:
-                shadow.hear(event)
-                if len(shadow.events) > _MOST_EVENTS:
-                    self._drop(shadow, "it does not keep pace")
+            if shadow.commands.overflowed and shadow.reason is None:
+                self._drop(shadow, "it does not keep pace")
 
     def _drop(self, shadow: ShadowAllocator, reason: str, error: BaseException | None = None) -> None:
-        shadow.reason, shadow.events = reason, []
+        shadow.reason = reason
+        shadow.commands.take()
         if shadow in self._shadows:
+            self._scheduler.unfollow(shadow.commands)
             self._unmeasure(shadow.name)
         self._log.warning("shadow_dropped", allocator=shadow.name, reason=reason, exc_info=error)
 
@@ -200,10 +203,12 @@ class Shadows:
         self._instruments.forget_expected(f"shadow:{name}")
 
 
-def _follow_and_ask(allocator: Allocator, events: Sequence[Event], belief: BeliefColumns, now: float) -> float:
+def _follow_and_ask(
+    allocator: Allocator, commands: Sequence[AllocatorCommand], belief: BeliefColumns, now: float
+) -> float:
     """nan where the one in charge believes nothing of rates."""
-    for event in events:
-        event(allocator)
+    for command in commands:
+        command(allocator)
     if np.isnan(belief.rates[0]).all():
         return math.nan
     budget = belief.share(belief.budget)

@@ -67,11 +67,12 @@ class FocusedCrawler:
         self,
         store: Store,
         scheduler: SchedulerState,
+        chooser: Chooser,
         topic: TopicSettings,
         rng: np.random.Generator,
         clock: Callable[[], float],
     ) -> None:
-        self._store, self._scheduler, self.topic = store, scheduler, topic
+        self._store, self._scheduler, self._chooser, self.topic = store, scheduler, chooser, topic
         self._rng, self._clock = rng, clock
         self.sites: dict[int, bool] = {}
         """Id of each site that is to be read for the topic -> whether it is the robot's own."""
@@ -119,38 +120,31 @@ class FocusedCrawler:
 
     # --- what to ask for ----------------------------------------------------------------------------------------
 
-    async def run(
-        self,
-        turn: asyncio.Lock,
-        chooser: Chooser,
-        objective: Callable[[], str],
-        budget: Callable[[], float],
-        wake: Callable[[], None],
-    ) -> None:
-        """Puts pages on trial until cancelled. turn: held while sites come; wake: called when some came."""
+    async def run(self) -> None:
+        """Puts pages on trial until cancelled."""
         told = False
         while True:
             began = time.monotonic()
-            chooser.trials.worth_unit = self.worth_unit(objective())
+            self._chooser.trials.worth_unit = self.worth_unit(self._scheduler.objective)
             try:
-                came = await _to_its_end(self._fill_up(turn, budget()))
+                came = await _to_its_end(self._fill_up(self._scheduler.budget))
                 told = False
             except DatabaseUnavailableError as error:
                 if not told:
                     self._log.warning("fringe_unavailable", reason=str(error))
                 told, came = True, 0
             if came:
-                wake()
+                self._scheduler.due.set()
             await self._pause()
             self._cycle += _SMOOTHING * (time.monotonic() - began - self._cycle)
 
-    async def _fill_up(self, turn: asyncio.Lock, budget: float) -> int:
+    async def _fill_up(self, budget: float) -> int:
         """Values anew what is on trial and some of the fringe, where something was learned; how many sites came."""
         if self._news:
             self._news = False
             await self._revalue()
             self._swept = await self._store.sweep_fringe(self._swept, self._appraise)
-        return await self._promote(turn, budget)
+        return await self._promote(budget)
 
     async def _revalue(self) -> None:
         """What was found of the siblings of pages on trial makes these worth another."""
@@ -163,12 +157,12 @@ class FocusedCrawler:
                 page.state, page.worth = around, float(self._appraise(around)[0])
                 self._scheduler.sites.put("worth", slot, page.worth)
 
-    async def _promote(self, turn: asyncio.Lock, budget: float) -> int:
+    async def _promote(self, budget: float) -> int:
         """Fills up what is on trial from the fringe; how many sites came."""
         room = self._room(budget)
         if room <= 0:
             return 0
-        async with turn:
+        async with self._scheduler.changing_sites:
             trials = await self._chosen(room)
             new = [trial for trial in trials if trial.state is PageState.ASKED]
             self._scheduler.add(
@@ -254,7 +248,7 @@ class FocusedCrawler:
 
     # --- what came of it ----------------------------------------------------------------------------------------
 
-    async def look_up(self, findings: Sequence[PollResult]) -> set[str]:
+    async def known_urls(self, findings: Sequence[PollResult]) -> set[str]:
         """Which of the URLs that the findings lead to are known. Raises DatabaseUnavailableError."""
         urls = {lead.url for finding in findings if finding.reading for lead in finding.reading.leads}
         urls |= {finding.reading.canonical for finding in findings if finding.reading and finding.reading.canonical}
@@ -374,7 +368,7 @@ class FocusedCrawler:
         self._frontier_value.learn(state, relevance, successors, self._price)
         self._price = page.worth if page.worth < FIRST_WORTH else 0.0
 
-    def settle(self, records: Sequence[PollRecord], findings: CrawlUpdate | None) -> list[int]:
+    def apply_committed(self, records: Sequence[PollRecord], findings: CrawlUpdate | None) -> list[int]:
         """After the commit: the pages stand as it says. Returns ids of the sites that are gone with their pages."""
         for record in records:
             if record.page is not None and not record.page.ended:

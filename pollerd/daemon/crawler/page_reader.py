@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from pollerd.crawling.pages.reading import PageReading, read, recipe_of
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon.process.workers import WorkerPool
-from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.runtime import Runtime
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteContext
 
@@ -18,15 +17,13 @@ _HERE_BYTES = 32 * 1024
 class PageReader:
     """Reads pages of sites that are the robot's, and keeps their redirects within the topic's domains."""
 
-    def __init__(
-        self, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], worker_pool: WorkerPool, faults: Faults
-    ) -> None:
+    def __init__(self, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], runtime: Runtime) -> None:
         """`sites`: id of each site that is read -> whether it is the robot's own, so that it stays within bounds.
 
         `unread`: ids of those of which a whole page is wanted, whether or not it is news; they are taken out.
         """
         self._topic, self._recipe, self._sites = topic, recipe_of(topic), sites
-        self._unread, self._worker_pool, self._faults = unread, worker_pool, faults
+        self._unread, self._workers, self._faults = unread, runtime.workers, runtime.faults
 
     def wants_whole(self, site_id: int) -> bool:
         """Whether the site was polled before the robot came, and is to be asked for its whole page once."""
@@ -53,7 +50,7 @@ class PageReader:
         media = detection.baseline.media
         try:
             if len(outcome.body) > _HERE_BYTES:
-                return await self._worker_pool.do(read, self._recipe, url, outcome, media, detection.content)
+                return await self._workers.do(read, self._recipe, url, outcome, media, detection.content)
             return read(self._recipe, url, outcome, media, detection.content)
         except Exception as error:  # noqa: BLE001
             self._faults.report(memory, error)

@@ -1,4 +1,4 @@
-"""Where finished polls come in: our own outages are told from the sites', then the journal has them."""
+"""Takes finished polls and separates outages of our own link from failures of sites."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 300.0
 
 
 class OutageFilter:
-    """Passes findings on to the journal; holds back failures that may be our own link's."""
+    """Passes results on to the journal, and holds back failures that our own link may have caused."""
 
     def __init__(self, scheduler: SchedulerState, journal: Journal, instruments: Instruments) -> None:
         self._scheduler, self._journal, self._instruments = scheduler, journal, instruments
@@ -35,23 +35,23 @@ class OutageFilter:
         """Whether our own link seems down."""
         return not self.online.is_set()
 
-    def put(self, finding: PollResult) -> None:
+    def put(self, result: PollResult) -> None:
         """Takes a finished poll."""
-        if not finding.asked:
-            self._journal.put(finding)
-        elif finding.outcome.kind.link_suspect:
-            self._failed(finding)
+        if not result.asked:
+            self._journal.put(result)
+        elif result.outcome.kind.link_suspect:
+            self._failed(result)
         else:
             self._answered()
-            self._journal.put(finding)
+            self._journal.put(result)
 
     def answered(self) -> None:
         """Some host answered something other than a poll (a robots.txt)."""
         self._answered()
 
     def forget(self, site_id: int) -> None:
-        """What is held back of this site's polls is of a page that it no longer is."""
-        self._watch.drop(lambda finding: finding.site_id == site_id)
+        """Drops held-back results of a site that got another URL."""
+        self._watch.drop(lambda result: result.site_id == site_id)
 
     @property
     def review_in(self) -> float:
@@ -64,13 +64,13 @@ class OutageFilter:
     def review(self) -> None:
         """Failures held back for long, with no other host to shed light on them, count: none waits for ever."""
         if self.review_in < 0:
-            for finding in self._watch.held():
-                self._journal.put(finding)
+            for result in self._watch.held():
+                self._journal.put(result)
 
     def close(self) -> None:
         """At a stop: what was not judged never happened."""
-        for finding in self._watch.held():
-            self._release(finding)
+        for result in self._watch.held():
+            self._release(result)
 
     def _answered(self) -> None:
         if not self._watch.troubled:
@@ -83,13 +83,13 @@ class OutageFilter:
             self._instruments.offline.set(0)
             self._log.info("online", polling="resumed")
 
-    def _failed(self, finding: PollResult) -> None:
+    def _failed(self, result: PollResult) -> None:
         was_offline = self.offline
         if not self._watch.holding:
             self._held_since = time.monotonic()
-        host = int(self._scheduler.sites.host[finding.slot])
-        others = self._scheduler.hosts_polled(finding.outcome.started_at + PATIENCE_SECONDS)
-        counted, dropped = self._watch.failed(host, finding, others)
+        host = int(self._scheduler.sites.host[result.slot])
+        others = self._scheduler.hosts_polled(result.outcome.started_at + PATIENCE_SECONDS)
+        counted, dropped = self._watch.failed(host, result, others)
         for known in counted:
             self._journal.put(known)
         for nobodys in dropped:
@@ -98,11 +98,11 @@ class OutageFilter:
         if self._watch.state is LinkState.OFFLINE and not was_offline:
             self.online.clear()
             self._instruments.offline.set(1)
-            self._log.warning("offline", hosts_failed=len(dropped), last=finding.outcome.detail, polling="probing")
+            self._log.warning("offline", hosts_failed=len(dropped), last=result.outcome.detail, polling="probing")
 
-    def _release(self, finding: PollResult) -> None:
+    def _release(self, result: PollResult) -> None:
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
-        if sites.site_id[finding.slot] == finding.site_id:
-            sites.in_flight[finding.slot] = False
-            sites.touch([finding.slot])
-            hosts.robots_retry_at[int(sites.host[finding.slot])] = 0.0
+        if sites.site_id[result.slot] == result.site_id:
+            sites.in_flight[result.slot] = False
+            sites.touch([result.slot])
+            hosts.robots_retry_at[int(sites.host[result.slot])] = 0.0

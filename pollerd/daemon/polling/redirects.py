@@ -19,7 +19,7 @@ class RedirectPolicy:
     that host's robots.txt.
     """
 
-    __slots__ = ("_clock", "_proxy", "_robots", "_scheduler", "_turns", "_unknown_since", "put_off")
+    __slots__ = ("_clock", "_proxy", "_reservations", "_robots", "_scheduler", "_unknown_since", "put_off")
 
     def __init__(
         self,
@@ -30,12 +30,13 @@ class RedirectPolicy:
         clock: Callable[[], float],
         proxy: str | None,
     ) -> None:
-        """`own`: the host slot of the poll. `unknown_since`: hosts met first now may have been asked until then.
+        """`own`: the host slot of the poll. `unknown_since`: when the daemon began (epoch s).
 
-        `proxy`: the site's own, through which other hosts are asked, too.
+        A host that is met for the first time may have been asked until then. `proxy`: the site's own, through which
+        other hosts are asked, too.
         """
         self._scheduler, self._robots = scheduler, robots
-        self._turns = HostReservations(scheduler.hosts, own, clock)
+        self._reservations = HostReservations(scheduler.hosts, own, clock)
         self._unknown_since, self._clock = unknown_since, clock
         self._proxy = proxy
         self.put_off: float | None = None
@@ -43,18 +44,18 @@ class RedirectPolicy:
     async def may_follow(self, url: str) -> bool:
         """Waits for the turn of the URL's host, and takes it where its robots.txt allows."""
         host = self._slot(host_of(url))
-        asked_before = self._turns.holds(host)
+        asked_before = self._reservations.holds(host)
         if not asked_before and not await self._turn(host, url):
             return False
         if not await self._robots.allows(host, url):
             return False
         if asked_before:
-            await self._turns.spacing(host)
+            await self._reservations.spacing(host)
         return True
 
     def finish(self) -> None:
         """The poll is over."""
-        self._turns.finish()
+        self._reservations.finish()
 
     def _slot(self, name: str) -> int:
         hosts = self._scheduler.hosts
@@ -68,7 +69,7 @@ class RedirectPolicy:
         hosts = self._scheduler.hosts
         deadline = self._clock() + WAIT_SECONDS
         while True:
-            if not await self._turns.wait(host, deadline):
+            if not await self._reservations.wait(host, deadline):
                 self.put_off = max(hosts.ready_at_of(host) - self._clock(), 0.0)
                 return False
             now = self._clock()
@@ -79,7 +80,7 @@ class RedirectPolicy:
             else:
                 break
         if allowed:
-            self._turns.take(host, now)
+            self._reservations.take(host, now)
         return True
 
     async def _ask(self, host: int, url: str) -> None:

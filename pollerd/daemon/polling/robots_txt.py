@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 
-import numpy as np
 import structlog
 
 from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
-from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import USER_AGENT_TOKEN, SchedulerState
-from pollerd.daemon.state.settings import BUDGET_MIN
 from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
 from pollerd.scheduling import RobotsText, backoff_seconds, lengthened, rules_allow, rules_delay
 from pollerd.storage import StoredRobots
-from pollerd.telemetry import Instruments
 from pollerd.urls import host_of, robots_url
 
-_PENDING_LEAST, _PENDING_MOST, _PENDING_SECONDS = 64, 1_000, 1.5
 _RETRY_CAP_SECONDS = 3_600.0
-
-
-def robots_allowance(budget: float) -> float:
-    """robots.txt requests per second: half the budget, so that a new list gets going without doubling the load."""
-    return max(budget / 2, BUDGET_MIN)
-
-
-def most_pending(budget: float) -> int:
-    """robots.txt requests that may be waiting or under way at once: what is asked until the next choice.
-
-    That comes up to a second later where choosing takes long.
-    """
-    return int(min(max(robots_allowance(budget) * _PENDING_SECONDS, _PENDING_LEAST), _PENDING_MOST))
 
 
 class RobotsKeeper:
@@ -50,20 +32,15 @@ class RobotsKeeper:
         scheduler: SchedulerState,
         fetcher: Fetcher,
         journal: Journal,
-        worker_pool: WorkerPool,
-        instruments: Instruments,
-        rng: np.random.Generator,
-        clock: Callable[[], float],
+        gate: BudgetGate,
+        runtime: Runtime,
     ) -> None:
-        self._scheduler, self._fetcher, self._journal, self._worker_pool = scheduler, fetcher, journal, worker_pool
-        self._instruments, self._rng, self._clock = instruments, rng, clock
-        self._gate = BudgetGate(robots_allowance(scheduler.budget))
+        """`gate`: spaces the requests for robots.txt over all hosts."""
+        self._scheduler, self._fetcher, self._journal, self._gate = scheduler, fetcher, journal, gate
+        self._workers, self._requests = runtime.workers, runtime.instruments.robots
+        self._rng, self._clock = runtime.rng, runtime.clock
         self._turn = asyncio.Lock()
         self._log = structlog.get_logger("pollerd.robots")
-
-    def set_budget(self, budget: float) -> None:
-        """Follows a change of the budget."""
-        self._gate.budget = robots_allowance(budget)
 
     async def ask(self, host: int, page_url: str, proxy: str | None) -> Outcome:
         """Asks the host slot for the robots.txt that rules `page_url`; the caller has marked the host busy.
@@ -85,7 +62,7 @@ class RobotsKeeper:
         finally:
             turns.finish()
             hosts.finish(host)
-        self._instruments.robots[response.kind].inc()
+        self._requests[response.kind].inc()
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
@@ -114,12 +91,12 @@ class RobotsKeeper:
         while (answer := hosts.allows(host, url)) is None:
             text = hosts.robots_text(host)
             if text is not None:
-                hosts.note_answer(text, url, await self._worker_pool.do(rules_allow, text, url))
+                hosts.note_answer(text, url, await self._workers.do(rules_allow, text, url))
         return answer
 
     async def _delay(self, text: RobotsText) -> float:
         delay = self._scheduler.hosts.delay_in(text)
-        return await self._worker_pool.do(rules_delay, text) if delay is None else delay
+        return await self._workers.do(rules_delay, text) if delay is None else delay
 
     def _take(self, host: int, response: RobotsResponse, text: RobotsText | None, delay: float) -> None:
         hosts, now = self._scheduler.hosts, self._clock()

@@ -23,15 +23,23 @@ class SteadyClock:
 
     A wall clock set back does not set this one back, for no site would come due for as long: it runs a tenth slower
     until the wall clock has caught up. A wall clock set ahead by more than two seconds is followed at once, and
-    `on_set` is told by how many seconds, so that what was to wait still does.
+    `on_set` is called with how many seconds it was, so that what was to wait still does.
     """
 
-    def __init__(self, steady: Callable[[], float] = since_boot, wall: Callable[[], float] = time.time) -> None:
-        """`steady` never runs backwards; `wall` gives UTC epoch seconds and may be set."""
-        self._steady, self._wall = steady, wall
+    def __init__(
+        self,
+        steady: Callable[[], float] = since_boot,
+        wall: Callable[[], float] = time.time,
+        *,
+        on_set: Callable[[float], None] | None = None,
+    ) -> None:
+        """`steady` never runs backwards; `wall` gives UTC epoch seconds and may be set.
+
+        `on_set`: called with the seconds by which the wall clock was set ahead.
+        """
+        self._steady, self._wall, self._on_set = steady, wall, on_set
         self._last = steady()
         self._now = wall()
-        self.on_set: Callable[[float], None] = _nobody_listens
 
     def __call__(self) -> float:
         """Now, UTC epoch seconds."""
@@ -47,9 +55,6 @@ class SteadyClock:
         self._now += passed
         if ahead > _SET_SECONDS:
             self._now += ahead
-            self.on_set(ahead)
+            if self._on_set is not None:
+                self._on_set(ahead)
         return self._now
-
-
-def _nobody_listens(_: float) -> None:
-    """Before the daemon is there, nothing waits."""

@@ -14,11 +14,10 @@ import structlog
 
 from pollerd.daemon.results.processor import PreparedBatch, ResultProcessor
 from pollerd.daemon.state.poll_result import PollResult
-from pollerd.daemon.state.settings import DaemonSettings
-from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS, StorageHealth
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaError
 from pollerd.storage import Batch, PollRecord, Store, StoredRobots
-from pollerd.telemetry import Instruments
 
 _SHARED_STATE_SECONDS = 30.0
 """What is learned in common is large; after a crash the polls since it was stored teach it again."""
@@ -35,7 +34,7 @@ def _part(batch: Batch, records: tuple[PollRecord, ...]) -> Batch:
 
 
 class Journal:
-    """Takes findings, keeps them until they are committed, then frees their sites for the next poll.
+    """Takes results, keeps them until they are committed, then frees their sites for the next poll.
 
     While the database does not take a commit the same batch is tried again and again, and `health` says so (so that
     the dispatcher starts nothing).
@@ -45,13 +44,11 @@ class Journal:
         self,
         processor: ResultProcessor,
         store: Store,
-        health: StorageHealth,
-        settings: DaemonSettings,
-        instruments: Instruments,
+        runtime: Runtime,
     ) -> None:
-        self._bookkeeper, self._store, self._health = processor, store, health
-        self._settings, self._instruments = settings, instruments
-        self._findings: list[PollResult] = []
+        self._processor, self._store, self._health = processor, store, runtime.health
+        self._settings, self._instruments = runtime.settings, runtime.instruments
+        self._results: list[PollResult] = []
         self._robots: dict[int, StoredRobots] = {}
         self._moved: set[int] = set()
         """Sites that got another URL while the present batch is on its way."""
@@ -63,23 +60,23 @@ class Journal:
         self._first_at = self._shared_at = -math.inf
         self._log = structlog.get_logger("pollerd.journal")
 
-    def put(self, finding: PollResult) -> None:
-        """Takes a finding; its site stays in flight until it is committed."""
-        if not self._findings:
+    def put(self, result: PollResult) -> None:
+        """Takes a result; its site stays in flight until it is committed."""
+        if not self._results:
             self._first_at = time.monotonic()
-        self._findings.append(finding)
-        waiting, settings = len(self._findings), self._settings
+        self._results.append(result)
+        waiting, settings = len(self._results), self._settings
         if waiting >= settings.flush_polls:
             self._due.set()
         elif waiting >= _COMPANY:
             self._flush_within(self._first_at + settings.flush_seconds - time.monotonic())
         else:
-            may_wait = min(self._bookkeeper.free_to_wait(finding), settings.gather_seconds)
+            may_wait = min(self._processor.free_to_wait(result), settings.gather_seconds)
             self._flush_within(max(may_wait, settings.flush_seconds))
 
     def forget(self, site_id: int) -> None:
         """What waits of this site's polls is of a page that it no longer is."""
-        self._findings = [finding for finding in self._findings if finding.site_id != site_id]
+        self._results = [result for result in self._results if result.site_id != site_id]
         self._moved.add(site_id)
 
     def put_robots(self, host: int, robots: StoredRobots) -> None:
@@ -94,7 +91,7 @@ class Journal:
 
     async def run(self) -> None:
         """Commits until closed."""
-        while not self._closing or self._findings or self._robots:
+        while not self._closing or self._results or self._robots:
             await self._due.wait()
             self._due.clear()
             await self.flush()
@@ -107,7 +104,7 @@ class Journal:
             await self._flush()
 
     @contextlib.asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
+    async def quiesced(self) -> AsyncIterator[None]:
         """Commits what has come so far; what comes later waits until the block ends."""
         async with self._busy:
             await self._flush()
@@ -129,13 +126,13 @@ class Journal:
 
     async def _flush(self) -> None:
         self._call_off()
-        findings, self._findings = self._findings, []
+        results, self._results = self._results, []
         self._moved.clear()
         robots, self._robots = self._robots, {}
-        if not findings and not robots and self._shared_at > -math.inf:
+        if not results and not robots and self._shared_at > -math.inf:
             return
-        entry = await self._retry(lambda: self._bookkeeper.prepare(findings, self._moved))
-        batch = self._bookkeeper.batch(entry, robots, with_shared_state=self._shared_state_due())
+        prepared = await self._retry(lambda: self._processor.prepare(results, self._moved))
+        batch = self._processor.batch(prepared, robots, with_shared_state=self._shared_state_due())
         started = time.perf_counter()
         try:
             content_ids = await self._commit(batch)
@@ -143,31 +140,31 @@ class Journal:
             raise
         except Exception:  # noqa: BLE001
             self._log.exception("batch_refused", polls=len(batch.records), instead="poll by poll")
-            entry, content_ids = await self._commit_singly(entry, batch)
+            prepared, content_ids = await self._commit_singly(prepared, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
-        self._bookkeeper.settle(entry, content_ids, self._moved)
+        self._processor.apply_committed(prepared, content_ids, self._moved)
 
     async def _commit(self, batch: Batch) -> dict[int, int]:
         """Commits when the database answers; site -> its new content."""
         return dict((await self._retry(lambda: self._store.commit(batch))).content_ids)
 
-    async def _commit_singly(self, entry: PreparedBatch, batch: Batch) -> tuple[PreparedBatch, dict[int, int]]:
+    async def _commit_singly(self, prepared: PreparedBatch, batch: Batch) -> tuple[PreparedBatch, dict[int, int]]:
         """Each poll by itself; a site whose poll is refused is set aside.
 
         A refusal that no site is to blame for hits what comes last, too, and is raised.
         """
         content_ids: dict[int, int] = {}
         alone = PreparedBatch((), ())
-        for finding, record in zip(entry.findings, entry.records, strict=True):
-            kept = PreparedBatch((finding,), (record,))
+        for result, record in zip(prepared.results, prepared.records, strict=True):
+            kept = PreparedBatch((result,), (record,))
             try:
                 content_ids.update(await self._commit(_part(batch, kept.records)))
             except (DatabaseInUseError, SchemaError):
                 raise
             except Exception as error:  # noqa: BLE001
-                kept = self._bookkeeper.set_aside(finding, error)
+                kept = self._processor.set_aside(result, error)
                 await self._commit_if_possible(_part(batch, kept.records))
-            alone = PreparedBatch(alone.findings + kept.findings, alone.records + kept.records, entry.explored)
+            alone = PreparedBatch(alone.results + kept.results, alone.records + kept.records, prepared.crawled)
         await self._commit(replace(batch, records=(), id=Batch().id))
         return alone, content_ids
 

@@ -9,15 +9,13 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from pollerd.daemon.process.workers import WorkerPool
-from pollerd.daemon.state.faults import Faults
 from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_twins, mask_is_stale, under_known_noise
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
-from pollerd.telemetry import Instruments
 
 _PROMPT_SECONDS = 30.0
 """A poll that starts so long after it was chosen as a twin is none: the page has had time to change."""
@@ -30,11 +28,9 @@ T = TypeVar("T")
 class NoiseDetector:
     """Looks at changes that a twin found, and tells noise from news."""
 
-    def __init__(
-        self, scheduler: SchedulerState, store: Store, worker_pool: WorkerPool, faults: Faults, instruments: Instruments
-    ) -> None:
-        self._scheduler, self._store, self._worker_pool = scheduler, store, worker_pool
-        self._faults, self._instruments = faults, instruments
+    def __init__(self, scheduler: SchedulerState, store: Store, runtime: Runtime) -> None:
+        self._scheduler, self._store, self._workers = scheduler, store, runtime.workers
+        self._faults, self._instruments = runtime.faults, runtime.instruments
         self._shared: deque[tuple[int, bytes]] = deque(maxlen=_SHARED_MASKS)
         """Hosts, and masks learned there lately: pages made by one program, or one host, have the same noise."""
         self._tried: dict[int, tuple[bytes, ...]] = {}
@@ -125,7 +121,7 @@ class NoiseDetector:
 
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
         """Where it may take long, beside the loop."""
-        return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._worker_pool.do(work, *arguments)
+        return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workers.do(work, *arguments)
 
     def _is_twin(self, finding: PollResult) -> bool:
         sites, slot = self._scheduler.sites, finding.slot

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,10 +82,10 @@ async def note_all_quiet(scheduler: SchedulerState) -> None:
     await scheduler.fit_budget_by_and_by()
 
 
-async def keep_quiet_known(scheduler: SchedulerState, wake: Callable[[], None]) -> None:
-    """Looks at all sites whenever beliefs or intervals of all are others, and then calls `wake`. Until cancelled."""
+async def keep_quiet_known(scheduler: SchedulerState) -> None:
+    """Looks at all sites whenever the beliefs or intervals of all have changed, until cancelled."""
     while True:
         await scheduler.believes_anew.wait()
         scheduler.believes_anew.clear()
         await note_all_quiet(scheduler)
-        wake()
+        scheduler.due.set()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
+from pollerd.daemon.state.allocator_commands import AllocatorCommand, CommandQueue
 from pollerd.daemon.state.repair import replace_invalid_settings
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
@@ -28,7 +30,7 @@ from pollerd.scheduling import (
     totals,
 )
 from pollerd.scheduling.eligibility import LONG
-from pollerd.storage import HostRow, ScheduleRows
+from pollerd.storage import HostRow, ScheduleRows, SiteContext
 
 USER_AGENT_TOKEN = "pollerd"
 """The name that robots.txt rules are looked up under."""
@@ -47,22 +49,25 @@ def _optional(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-Event = Callable[[Allocator], None]
-"""What happened to the allocator in charge, to be done to others alike."""
-
-
 class SchedulerState:
     """Everything the scheduler knows of the sites, in memory. One slot is one site in all three."""
 
-    def __init__(self, settings: SchedulingSettings, allocator_name: str, allocator: Allocator) -> None:
+    def __init__(
+        self, settings: SchedulingSettings, allocator_name: str, allocator: Allocator, objective: str = "changes"
+    ) -> None:
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
+        self.objective = objective
+        """What the budget is spent for: "changes", "freshness" or "interest"."""
         self.budget = allocator.budget
         """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
         self._fitted_sites = 0
         self._crowding: HostLoad | None = None
         self._being_fitted = asyncio.Lock()
-        self.listeners: list[Callable[[Event], None]] = []
-        """Told of all that happens to the allocator in charge once the sites are loaded."""
+        self._followers: list[CommandQueue] = []
+        self.changing_sites = asyncio.Lock()
+        """Held while sites are added, removed, moved or paused."""
+        self.due = asyncio.Event()
+        """Set where something came that may be polled at once; the dispatcher waits for it."""
         self.sites = SiteTable()
         self.settings_pending: dict[int, float] = {}
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
@@ -114,7 +119,7 @@ class SchedulerState:
         self.sites.not_before[blocked] = 0.0
         self.sites.touch(blocked)
 
-    def admit_command(self, slots: NDArray[np.int64]) -> Event:
+    def admit_command(self, slots: NDArray[np.int64]) -> AllocatorCommand:
         """The slots int64[k] come to an allocator, as they are now."""
         table = self.sites
         weight, cost, half_life = table.weight[slots], table.cost[slots], table.half_life[slots]
@@ -173,7 +178,8 @@ class SchedulerState:
             await self.fit_budget_by_and_by()
 
     def clock_set(self, seconds: float) -> None:
-        """The clock was set ahead: what was counts as so much later, so that no wait ends early, nor all at once."""
+        """The clock was set ahead: past moments count as so much later, so that no wait ends early, nor all at once."""
+        structlog.get_logger("pollerd.daemon").warning("clock_set", ahead_by=round(seconds, 3))
         sites, hosts = self.sites, self.hosts
         for column in (sites.last_poll, sites.last_seen, sites.twin_at, hosts.last_start, hosts.robots_at):
             column += seconds  # never stays never: -inf
@@ -251,6 +257,16 @@ class SchedulerState:
             self._reweigh(slot)
         self.unusable.pop(site_id, None)
 
+    def settings_outdated(self, context: SiteContext) -> bool:
+        """Whether the site's settings have changed since `context` was read."""
+        changed_at = context.settings_changed_at
+        return self.settings_pending.get(context.site_id, changed_at) != changed_at
+
+    def polled_under(self, context: SiteContext) -> None:
+        """A poll with the settings of `context` was answered: they are pending no more, unless there are newer ones."""
+        if self.settings_pending.get(context.site_id) == context.settings_changed_at:
+            self.settings_pending.pop(context.site_id, None)
+
     def weigh(self, slot: int, weight: float) -> None:
         """Gives the site in the slot another weight; what was learned of it stays."""
         if self.sites.weight[slot] != weight:
@@ -317,10 +333,20 @@ class SchedulerState:
         """Teaches the allocator, as `Allocator.observe`."""
         self._do(lambda allocator: allocator.observe(slots, elapsed, evidence, now))
 
-    def _do(self, event: Event) -> None:
-        event(self.allocator)
-        for listener in self.listeners:
-            listener(event)
+    def follow(self, most: int) -> CommandQueue:
+        """A queue of at most `most` commands that gets every command to the active allocator from now on."""
+        queue = CommandQueue(most)
+        self._followers.append(queue)
+        return queue
+
+    def unfollow(self, queue: CommandQueue) -> None:
+        """The queue gets no more commands."""
+        self._followers.remove(queue)
+
+    def _do(self, command: AllocatorCommand) -> None:
+        command(self.allocator)
+        for queue in self._followers:
+            queue.put(command)
 
     def spendable(self, budget: float) -> float:
         """What of a budget (cost per second) can be spent, given min_intervals, min_yields and politeness."""
@@ -405,9 +431,9 @@ class SchedulerState:
         self.admit_command(np.flatnonzero(self.sites.occupied()))(allocator)
         self.allocator = allocator
 
-    def replace_allocator(self, name: str, allocator: Allocator) -> None:
-        """Another allocator takes over; it must hold the same slots."""
-        self.allocator_name, self.allocator = name, allocator
+    def replace_allocator(self, name: str, allocator: Allocator, objective: str) -> None:
+        """Another allocator takes over, for this objective; it must hold the same slots."""
+        self.allocator_name, self.allocator, self.objective = name, allocator, objective
         self.believes_anew.set()
 
     def live(self) -> NDArray[np.bool_]:
@@ -463,7 +489,7 @@ class SchedulerState:
         return int(np.count_nonzero(seen))
 
 
-def _renew(slots: NDArray[np.int64], take_in: Event, allocator: Allocator) -> None:
+def _renew(slots: NDArray[np.int64], take_in: AllocatorCommand, allocator: Allocator) -> None:
     """Takes the slots in anew; what was learned of them stays."""
     learned, shared = allocator.site_state(slots), allocator.shared_state()
     allocator.remove(slots)

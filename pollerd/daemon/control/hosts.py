@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from pollerd.daemon.polling.dispatcher import Dispatcher
 from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.storage_health import StorageHealth
 from pollerd.daemon.state.views import HostView, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
@@ -32,14 +31,12 @@ class HostControl:
         self,
         *,
         store: Store,
-        health: StorageHealth,
         scheduler: SchedulerState,
         journal: Journal,
-        dispatcher: Dispatcher,
-        clock: Callable[[], float],
+        runtime: Runtime,
     ) -> None:
-        self._store, self._health, self._scheduler, self._journal = store, health, scheduler, journal
-        self._dispatcher, self._clock = dispatcher, clock
+        self._store, self._scheduler, self._journal = store, scheduler, journal
+        self._health, self._clock = runtime.health, runtime.clock
         self._log = structlog.get_logger("pollerd.hosts")
 
     async def views(self, known: Sequence[KnownHost]) -> list[HostView]:
@@ -77,7 +74,7 @@ class HostControl:
             raise DatabaseUnavailableError(self._health.failure)
         known = await self._store.get_host(name)
         # A batch on its way would write the pause that ends here once more.
-        async with self._journal.still():
+        async with self._journal.quiesced():
             slot = self._slot(known)
             override = HostOverride(self._clock(), by, paused, until)
             waiting = [] if paused else self._scheduler.backing_off_on(slot, now).tolist()
@@ -86,7 +83,7 @@ class HostControl:
             self._scheduler.end_backoffs(freed)
         event = "host_paused" if paused else "host_resumed"
         self._log.warning(event, host=name, until=until, by=by, backoffs_ended=len(freed))
-        self._dispatcher.wake()
+        self._scheduler.due.set()
         return (await self.views([known]))[0]
 
     def _slot(self, known: KnownHost) -> int:

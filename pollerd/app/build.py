@@ -1,0 +1,254 @@
+"""The composition root: puts the live daemon together, part by part, in the order in which they need each other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+import pollerd
+from pollerd import allocation
+from pollerd.crawling.control.concurrency import Learned
+from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock, StorageHealth
+from pollerd.daemon.allocation.explain import ScheduleExplainer
+from pollerd.daemon.allocation.forecast import Forecast
+from pollerd.daemon.allocation.shadows import Shadows
+from pollerd.daemon.control.allocation import AllocationControl
+from pollerd.daemon.control.health import DaemonHealth
+from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.sites import SiteControl
+from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
+from pollerd.daemon.crawler.crawler import FocusedCrawler
+from pollerd.daemon.crawler.hook import CrawlHook, NoCrawl, PageHook, crawl_settings
+from pollerd.daemon.crawler.page_reader import PageReader
+from pollerd.daemon.crawler.report import CollectionReporter
+from pollerd.daemon.daemon import Parts
+from pollerd.daemon.gauges import Gauges
+from pollerd.daemon.polling.budget import Budget
+from pollerd.daemon.polling.dispatcher import Dispatcher
+from pollerd.daemon.polling.in_flight import InFlight
+from pollerd.daemon.polling.outage_filter import OutageFilter
+from pollerd.daemon.polling.poll_tasks import PollTasks
+from pollerd.daemon.polling.poller import Poller
+from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.polling.site_removal import SiteRemoval
+from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.results.calibration import CalibrationSums
+from pollerd.daemon.results.changes import NoiseStep
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.results.learning import LearningStep
+from pollerd.daemon.results.noise import NoiseDetector
+from pollerd.daemon.results.processor import ResultProcessor, Steps
+from pollerd.daemon.results.status import StatusStep
+from pollerd.daemon.results.tables import TableUpdates
+from pollerd.daemon.startup import check_weights, last_start, restore
+from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.scheduling import Chooser, SchedulingSettings
+from pollerd.storage import Store
+from pollerd.telemetry import Instruments
+
+MakeClock = Callable[[Callable[[float], None]], SteadyClock]
+"""Makes the daemon's clock; the argument is called with the seconds by which the wall clock was set ahead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveSettings:
+    """What the user has set for the live daemon."""
+
+    daemon: DaemonSettings = field(default_factory=DaemonSettings)
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
+    fetching: FetchSettings = field(default_factory=FetchSettings)
+    topic: TopicSettings | None = None
+    """What to build a collection on; None: links are not followed."""
+    seeds: Sequence[str] = ()
+    """Normalised URLs that a new collection begins with."""
+
+
+def _clock(on_set: Callable[[float], None]) -> SteadyClock:
+    return SteadyClock(on_set=on_set)
+
+
+@contextlib.asynccontextmanager
+async def live_daemon(
+    store: Store,
+    settings: LiveSettings,
+    instruments: Instruments,
+    rng: np.random.Generator,
+    *,
+    health: StorageHealth | None = None,
+    make_clock: MakeClock = _clock,
+) -> AsyncIterator[Daemon]:
+    """A daemon that has taken over what the store kept; run it within the block.
+
+    health: notes how the database answers; None: the daemon has one of its own.
+    Raises ConfigError where the allocator cannot hold the stored sites, or cannot weigh sites by relevance, where the
+    stored collection is on another topic, and where a new one has no seeds.
+    """
+    allocator = allocation.create(
+        settings.daemon.allocator, budget=settings.daemon.budget, objective=settings.daemon.objective, rng=rng
+    )
+    if settings.topic is not None:
+        check_weights(settings.daemon.allocator, allocator)
+    scheduler = SchedulerState(settings.scheduling, settings.daemon.allocator, allocator, settings.daemon.objective)
+    clock = make_clock(scheduler.clock_set)
+    fetcher = Fetcher(
+        settings.fetching,
+        clock=clock,
+        on_sent=lambda host: scheduler.hosts.sent(host, clock()),
+        before_repeat=lambda host: asyncio.sleep(scheduler.hosts.spacing_left_at(host, clock())),
+    )
+    async with fetcher:
+        run = await store.start_run(pollerd.__version__, clock())
+        if settings.topic is None:
+            await store.recall_trials()
+        await restore(scheduler, store, run, settings.daemon, rng=rng, now=clock())
+        runtime = Runtime(
+            settings=settings.daemon if settings.topic is None else crawl_settings(settings.daemon),
+            clock=clock,
+            rng=rng,
+            instruments=instruments,
+            workers=WorkerPool(),
+            faults=Faults(instruments, clock),
+            health=health or StorageHealth(instruments),
+        )
+        chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
+        hook: PageHook = NoCrawl()
+        if settings.topic is not None:
+            hook = await _crawl_hook(store, scheduler, chooser, settings.topic, settings.seeds, runtime)
+        budget = Budget(settings.daemon.budget, last_start=last_start(run, clock()))
+        yield Daemon(_parts(store, scheduler, fetcher, chooser, budget, hook, runtime))
+
+
+async def _crawl_hook(
+    store: Store,
+    scheduler: SchedulerState,
+    chooser: Chooser,
+    topic: TopicSettings,
+    seeds: Sequence[str],
+    runtime: Runtime,
+) -> CrawlHook:
+    crawler = FocusedCrawler(store, scheduler, chooser, topic, runtime.rng, runtime.clock)
+    await crawler.begin(seeds)
+    reader = PageReader(topic, crawler.sites, crawler.unread, runtime)
+    return CrawlHook(crawler, reader, ConcurrencyLimiter(Learned(runtime.rng)))
+
+
+def _parts(
+    store: Store,
+    scheduler: SchedulerState,
+    fetcher: Fetcher,
+    chooser: Chooser,
+    budget: Budget,
+    hook: PageHook,
+    runtime: Runtime,
+) -> Parts:
+    """The parts of the live loop, from the results back to the choice, then what looks on and steers."""
+    settings, instruments = runtime.settings, runtime.instruments
+    site_cache = SiteCache(store, settings.memory_sites)
+    in_flight = InFlight(scheduler, settings.max_inflight, instruments)
+    removal = SiteRemoval(scheduler, site_cache, in_flight, hook)
+
+    calibration = CalibrationSums(instruments)
+    status = StatusStep(scheduler, runtime)
+    steps = Steps(
+        noise=NoiseStep(store, NoiseDetector(scheduler, store, runtime), runtime),
+        status=status,
+        crawl=hook,
+        learning=LearningStep(scheduler, status, calibration, runtime),
+        tables=TableUpdates(scheduler),
+    )
+    processor = ResultProcessor(
+        scheduler=scheduler, steps=steps, site_cache=site_cache, remove_site=removal.remove, runtime=runtime
+    )
+    journal = Journal(processor, store, runtime)
+    outage_filter = OutageFilter(scheduler, journal, instruments)
+
+    robots = RobotsKeeper(scheduler, fetcher, journal, budget.robots_gate, runtime)
+    poller = Poller(scheduler=scheduler, fetcher=fetcher, robots=robots, pacer=budget.pacer, hook=hook, runtime=runtime)
+    tasks = PollTasks(
+        scheduler=scheduler,
+        poller=poller,
+        robots=robots,
+        outage_filter=outage_filter,
+        in_flight=in_flight,
+        hook=hook,
+        runtime=runtime,
+    )
+    dispatcher = Dispatcher(
+        scheduler=scheduler,
+        chooser=chooser,
+        budget=budget,
+        tasks=tasks,
+        outage_filter=outage_filter,
+        site_cache=site_cache,
+        runtime=runtime,
+    )
+
+    forecast = Forecast(scheduler, runtime.clock)
+    shadows = Shadows(store, scheduler, journal, forecast, runtime)
+    explainer = ScheduleExplainer(scheduler, budget.meter, forecast, calibration, shadows.views, runtime.clock)
+    collection = CollectionReporter(store, scheduler, runtime.clock)
+    control = Control(
+        sites=SiteControl(
+            store=store,
+            scheduler=scheduler,
+            site_cache=site_cache,
+            removal=removal,
+            waiting=(journal, outage_filter),
+            explainer=explainer,
+            clock=runtime.clock,
+        ),
+        hosts=HostControl(store=store, scheduler=scheduler, journal=journal, runtime=runtime),
+        allocation=AllocationControl(
+            store=store,
+            scheduler=scheduler,
+            budget=budget,
+            journal=journal,
+            shadows=shadows,
+            explainer=explainer,
+            runtime=runtime,
+        ),
+        explainer=explainer,
+        collection=collection,
+        health=DaemonHealth(
+            store=store,
+            scheduler=scheduler,
+            dispatcher=dispatcher,
+            in_flight=in_flight,
+            outage_filter=outage_filter,
+            budget=budget,
+            runtime=runtime,
+        ),
+    )
+    gauges = Gauges(
+        scheduler=scheduler,
+        budget=budget,
+        forecast=forecast,
+        explainer=explainer,
+        collection=collection,
+        instruments=instruments,
+    )
+    return Parts(
+        runtime=runtime,
+        store=store,
+        scheduler=scheduler,
+        chooser=chooser,
+        fetcher=fetcher,
+        poller=poller,
+        in_flight=in_flight,
+        dispatcher=dispatcher,
+        outage_filter=outage_filter,
+        journal=journal,
+        hook=hook,
+        shadows=shadows,
+        gauges=gauges,
+        control=control,
+    )

@@ -1,0 +1,1 @@
+"""What the outside may do to the running daemon, and see of it."""

@@ -1,0 +1,72 @@
+"""Whether the running daemon does its work."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from pollerd.daemon.polling.budget import Budget
+from pollerd.daemon.polling.dispatcher import Dispatcher
+from pollerd.daemon.polling.in_flight import InFlight
+from pollerd.daemon.polling.outage_filter import OutageFilter
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.views import Status
+from pollerd.errors import DatabaseUnavailableError, SchemaError
+from pollerd.storage import Store
+
+_HEALTHY_TICKS = 3
+_HEALTHY_FLOOR_SECONDS = 1.0
+_CHECK_SECONDS = 3.0
+"""A health check must be answered, whatever the database does."""
+
+
+class DaemonHealth:
+    """Answers the health checks, and sums the daemon up for the status line."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        scheduler: SchedulerState,
+        dispatcher: Dispatcher,
+        in_flight: InFlight,
+        outage_filter: OutageFilter,
+        budget: Budget,
+        runtime: Runtime,
+    ) -> None:
+        self._store, self._scheduler, self._dispatcher, self._in_flight = store, scheduler, dispatcher, in_flight
+        self._outage_filter, self._budget = outage_filter, budget
+        self._storage, self._settings = runtime.health, runtime.settings
+
+    def alive(self) -> bool:
+        """Whether the dispatcher's loop turned within three ticks (and at least a second) of when it was due."""
+        limit = max(_HEALTHY_TICKS * self._settings.tick_seconds, _HEALTHY_FLOOR_SECONDS)
+        return time.monotonic() - self._dispatcher.turns_by <= limit
+
+    async def not_ready(self) -> str | None:
+        """Why the daemon cannot do its work (the database); None where all is well."""
+        if self._storage.failure is not None:
+            return self._storage.failure
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                await self._store.check()
+        except (DatabaseUnavailableError, SchemaError) as error:
+            return str(error)
+        except TimeoutError:
+            return f"the database does not answer within {_CHECK_SECONDS:g} s"
+        return None
+
+    def status(self) -> Status:
+        """The daemon's state now."""
+        sites = self._scheduler.sites
+        return Status(
+            sites=len(sites),
+            in_flight=len(self._in_flight),
+            polls=int(sites.polls[: sites.size].sum()),
+            changes=int(sites.changes[: sites.size].sum()),
+            rate=self._budget.meter.rate(),
+            budget=self._budget.rate,
+            offline=self._outage_filter.offline,
+            storage_failure=self._storage.failure,
+        )

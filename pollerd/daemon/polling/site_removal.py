@@ -1,0 +1,23 @@
+"""Forgetting a site that is no longer in the database."""
+
+from __future__ import annotations
+
+from pollerd.daemon.crawler.hook import PageHook
+from pollerd.daemon.polling.in_flight import InFlight
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.site_cache import SiteCache
+
+
+class SiteRemoval:
+    """Takes a site out of every part that knows it."""
+
+    def __init__(self, scheduler: SchedulerState, site_cache: SiteCache, in_flight: InFlight, hook: PageHook) -> None:
+        self._scheduler, self._site_cache, self._in_flight, self._hook = scheduler, site_cache, in_flight, hook
+
+    def remove(self, site_id: int) -> None:
+        """Forgets the site, if it is known, and calls off what is under way for it."""
+        slot = self._scheduler.remove(site_id)
+        self._hook.forget(site_id)
+        self._site_cache.forget(site_id)
+        if slot is not None:
+            self._in_flight.abandon(slot)

@@ -1,0 +1,71 @@
+"""The apply step: committed polls become the present in the scheduler's tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pollerd.daemon.results.private_addresses import PrivateAddresses
+from pollerd.daemon.state.believed_unchanged import note_quiet, note_told_ttl
+from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.model import STATE_CODE, Media
+from pollerd.storage import HostUpdate, PollRecord, StoredRobots
+
+
+class TableUpdates:
+    """Writes results into the table of sites, and collects what of the hosts is to be stored."""
+
+    def __init__(self, scheduler: SchedulerState) -> None:
+        self._scheduler = scheduler
+        self._private = PrivateAddresses(scheduler.sites)
+
+    def apply(self, results: Sequence[PollResult], records: Sequence[PollRecord]) -> None:
+        """Brings the sites up to date and frees them for their next poll."""
+        sites, slots = self._scheduler.sites, np.array([result.slot for result in results], np.int64)
+        informed = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
+        sites.note_history(slots[informed], np.array([_puzzling(records[i]) for i in informed], np.bool_))
+        sites.forget_history(slots[[i for i in informed if records[i].mask_changed and not records[i].poll.changed]])
+        sites.last_gap[slots[informed]] = [records[i].poll.elapsed for i in informed]
+        sites.last_poll[slots] = [r.poll.at for r in records]
+        sites.last_seen[slots] = [-math.inf if r.last_seen_at is None else r.last_seen_at for r in records]
+        sites.not_before[slots] = [r.not_before or 0.0 for r in records]
+        sites.failures[slots] = [r.failures for r in records]
+        sites.polls[slots] += 1
+        sites.changes[slots] += [r.poll.changed for r in records]
+        sites.state[slots] = [STATE_CODE[r.state] for r in records]
+        sites.asap[slots] = sites.in_flight[slots] = False
+        sites.touch(slots)
+        ttls = np.array([_ttl(result, record) for result, record in zip(results, records, strict=True)])
+        note_told_ttl(self._scheduler, slots, ttls)
+        self._private.note(slots, records)
+        note_quiet(self._scheduler, slots)
+
+    def host_updates(self, robots: dict[int, StoredRobots]) -> list[HostUpdate]:
+        """The hosts touched since the last call; `robots`: new robots.txt by host slot."""
+        hosts = self._scheduler.hosts
+        n = hosts.size
+        touched = np.flatnonzero(hosts.touched[:n] & (hosts.host_id[:n] >= 0)).tolist()
+        hosts.touched[:n] = False
+        return [
+            HostUpdate(
+                host_id=int(hosts.host_id[slot]),
+                last_start_at=start if math.isfinite(start := float(hosts.last_start[slot])) else None,
+                paused_until=float(hosts.paused_until[slot]) or None,
+                throttles=int(hosts.throttles[slot]),
+                robots=robots.get(slot),
+            )
+            for slot in touched
+        ]
+
+
+def _puzzling(record: PollRecord) -> bool:
+    """A change without a known reason; a feed whose new entries were told apart has one."""
+    return record.poll.changed and not (record.memory.baseline.media is Media.FEED and record.poll.count)
+
+
+def _ttl(result: PollResult, record: PollRecord) -> float:
+    """Seconds for which the page asks not to be polled again, by its headers or as a feed; 0: it does not."""
+    return max(result.outcome.fresh_for or 0.0, record.memory.baseline.ttl or 0.0)

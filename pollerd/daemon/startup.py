@@ -1,0 +1,135 @@
+"""What a start takes over from the store: sites, hosts, and what was learned of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from pollerd import allocation
+from pollerd.allocation import Allocator
+from pollerd.daemon.allocation.replay import Replay, catch_up
+from pollerd.daemon.state.believed_unchanged import AT_ONCE, note_all_quiet
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.settings import DaemonSettings
+from pollerd.errors import ConfigError, InvalidValueError
+from pollerd.storage import AllocationRow, RunInfo, Store
+
+_SITES_AT_A_TIME = 16_384
+_ALL_POLLS = 1_000_000
+"""More than a site can have had since what is learned in common was stored."""
+
+
+async def restore(
+    scheduler: SchedulerState,
+    store: Store,
+    run: RunInfo,
+    settings: DaemonSettings,
+    *,
+    rng: np.random.Generator,
+    now: float,
+) -> None:
+    """Fills the scheduler with what the store kept. `now`: epoch s.
+
+    Raises ConfigError where the allocator cannot hold the stored sites.
+    """
+    async for hosts in store.hosts():
+        scheduler.load_hosts(hosts)
+    scheduler.expect(await store.count_sites())
+    try:
+        async for rows, faults in store.schedule():
+            scheduler.load(rows, faults)
+    except InvalidValueError as error:
+        raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
+    scheduler.set_right(now)
+    scheduler.fit_budget()
+    await _restore_learned(scheduler, store, settings, rng)
+    if scheduler.sites.size <= AT_ONCE:
+        await note_all_quiet(scheduler)
+    else:
+        scheduler.believes_anew.set()
+    # The last polls before a crash were not committed: then every host is left its whole interval.
+    scheduler.hosts.begin_anew(now, all_hosts=not run.previous_clean)
+
+
+def check_weights(name: str, allocator: Allocator) -> None:
+    """Raises ConfigError where the allocator cannot weigh sites by their relevance to a topic."""
+    try:
+        allocator.admit(np.empty(0, np.int64), np.array([0.25, 0.5]), np.ones(2))
+    except InvalidValueError as error:
+        raise ConfigError(f"allocator {name} cannot weigh sites by their relevance to a topic: {error}") from error
+
+
+async def _restore_learned(
+    scheduler: SchedulerState, store: Store, settings: DaemonSettings, rng: np.random.Generator
+) -> None:
+    """Puts back what was learned; where it is another allocator's or another version's, the stored polls teach anew.
+
+    What is in force now is kept: it holds at the next start, too, unless something else is said then.
+    """
+    kept = await store.load_allocation()
+    log = structlog.get_logger("pollerd.daemon")
+    row = partial(AllocationRow, settings.allocator, settings.objective, settings.budget)
+    if kept is not None and kept.allocator == settings.allocator and await _put_back(scheduler, store, kept):
+        # A run that was killed left polls that came after what is learned in common was stored.
+        after = kept.learned_through
+        newer = store.recent_polls(_ALL_POLLS, after=await store.last_poll_id() if after is None else after)
+        polls = await catch_up(newer, scheduler.sites, scheduler.allocator)
+        if polls:
+            log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
+        await store.save_allocation(row(scheduler.allocator.shared_state()))
+        return
+    # Damage may have shown after some of it was put back.
+    budget = scheduler.allocator.budget
+    scheduler.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
+    replay = Replay(scheduler.sites, scheduler.allocator)
+    await replay.teach(store.recent_polls())
+    if replay.taken:
+        log.info("learned_from_stored_polls", polls=replay.taken, allocator=settings.allocator)
+    slots = np.flatnonzero(replay.site_id >= 0)
+    await store.replace_learned(row(scheduler.allocator.shared_state()), _states(scheduler, slots))
+
+
+def _states(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
+    """(site id, what was learned of it) for each slot; worked out as they are asked for."""
+    for start in range(0, len(slots), _SITES_AT_A_TIME):
+        some = slots[start : start + _SITES_AT_A_TIME]
+        states = scheduler.allocator.site_state(some)
+        for site_id, state in zip(scheduler.sites.site_id[some].tolist(), states, strict=True):
+            yield site_id, state.tobytes()
+
+
+async def _put_back(scheduler: SchedulerState, store: Store, kept: AllocationRow) -> bool:
+    if kept.shared_state is None:
+        return False
+    try:
+        # What was learned in common holds for sites to come, too, where there is no other yet.
+        none = np.empty(0, np.int64)
+        scheduler.allocator.restore(none, scheduler.allocator.site_state(none), kept.shared_state)
+        async for site_ids, states in store.learned(kept.allocator):
+            slots = scheduler.sites.slots_of(site_ids)
+            known = slots >= 0
+            scheduler.allocator.restore(slots[known], states[known], kept.shared_state)
+    except InvalidValueError as error:
+        log = structlog.get_logger("pollerd.daemon")
+        log.warning("learned_state_unusable", reason=str(error), instead="learning from the stored polls")
+        return False
+    return True
+
+
+def last_start(run: RunInfo, now: float) -> float:
+    """When the previous run last started a poll (monotonic s), so that the budget's window holds across a restart.
+
+    At a clean stop nothing was under way any more. The last poll that was committed does not tell: later ones may have
+    been dropped in an outage of ours, or deleted with their sites. After any other end it is now.
+    """
+    if not run.previous_clean:
+        return time.monotonic()
+    if run.previous_stopped_at is None:
+        return -math.inf
+    return time.monotonic() - max(0.0, now - run.previous_stopped_at)

@@ -1,0 +1,30 @@
+"""What the parts of the live daemon share with the machine they run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.state.faults import Faults
+from pollerd.daemon.state.settings import DaemonSettings
+from pollerd.daemon.state.storage_health import StorageHealth
+from pollerd.telemetry import Instruments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """The environment of one running daemon, handed to its parts as one value."""
+
+    settings: DaemonSettings
+    clock: Callable[[], float]
+    """Wall time, UTC epoch seconds, never running backwards."""
+    rng: np.random.Generator
+    instruments: Instruments
+    workers: WorkerPool
+    """Processes for work that would hold up the event loop."""
+    faults: Faults
+    health: StorageHealth
+    """Whether the database takes reads and commits."""
