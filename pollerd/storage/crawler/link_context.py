@@ -51,8 +51,12 @@ class PageRow(NamedTuple):
     discoverer_relevance: float | None
 
 
-_OF_DISCOVERER = {"discoverer_host": "host_id", "discoverer_relevance": "relevance"} | {
-    name: name for name in ("brood", "brood_asked", "brood_sum")
+_OF_DISCOVERER = {
+    "discoverer_host": "host_id",
+    "discoverer_relevance": "relevance",
+    "child_count": "brood",
+    "brood_asked": "brood_asked",
+    "brood_sum": "brood_sum",
 }
 
 

@@ -86,8 +86,8 @@ def _count_host(given: ColumnSource) -> Executable:
 
 def _count_brood(given: ColumnSource) -> Executable:
     c = page.c
-    child_count = [(c.brood_asked, c.brood_asked + _number(1)), (c.brood_sum, c.brood_sum + given["relevance"])]
-    return update(page).ordered_values(*child_count).where(c.id == given["key"])
+    siblings = [(c.brood_asked, c.brood_asked + _number(1)), (c.brood_sum, c.brood_sum + given["relevance"])]
+    return update(page).ordered_values(*siblings).where(c.id == given["key"])
 
 
 def _siblings(sql: Statements) -> str:
@@ -104,7 +104,7 @@ def _siblings(sql: Statements) -> str:
 
 
 def _grow(given: ColumnSource) -> Executable:
-    return update(page).where(page.c.id == given["key"]).values(child_count=page.c.child_count + given["more"])
+    return update(page).where(page.c.id == given["key"]).values(brood=page.c.brood + given["more"])
 
 
 class PageCommit:
@@ -129,7 +129,7 @@ class PageCommit:
         self._unlink = sql.for_each(_unlink, {"source": number, "target": number})
         told = {"anchor": link.anchor.type, "source": number, "target": number}
         self._retell = sql.for_each(_retell, told, ["source", "target"])
-        self._grow = sql.for_each(_grow, {"more": c.child_count.type, "key": number}, ["key"])
+        self._grow = sql.for_each(_grow, {"more": c.brood.type, "key": number}, ["key"])
         self._end_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def __call__(

@@ -308,7 +308,7 @@ page_host = Table(
 
 # `key` is a hash of the URL. `step` counts the robot's requests when the page was discovered. `parents`, `parents_sum`
 # and `parents_best` are of the relevance of pages that link to it, `anchors` and `anchor_sum` of the texts of those
-# links that say something, `anchor` the score of the first. `child_count` pages were discovered by this one, of which
+# links that say something, `anchor` the score of the first. `brood` pages were discovered by this one, of which
 # `brood_asked` were retrieved, with relevances that sum to `brood_sum`. `own`: its site is the robot's, not the user's.
 page = Table(
     "page",
