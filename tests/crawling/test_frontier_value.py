@@ -15,7 +15,16 @@ SETTINGS = RequestSettings()
 
 def rows(**columns: float) -> FrontierRows:
     """One page on the fringe; the rest is 0."""
-    names = ("parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "child_count", "brood_asked", "brood_sum")
+    names = (
+        "parents",
+        "parents_sum",
+        "parents_best",
+        "anchors",
+        "anchor_sum",
+        "child_count",
+        "brood_asked",
+        "brood_sum",
+    )
     given = {name: np.array([columns.get(name, 0.0)]) for name in names}
     return FrontierRows(urls=["http://a/x/y.html"], same_host=np.array([True]), **given)
 

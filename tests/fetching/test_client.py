@@ -110,6 +110,7 @@ async def test_all_kept_connections_may_have_been_closed_meanwhile(
     await asyncio.gather(*(fetcher.fetch(Request(site.url())) for _ in range(3)))
     assert site.connections == 3
     closing.set()
+    hosts.clear()
     outcome = await fetcher.fetch(Request(site.url("/last")))
     assert (outcome.kind, outcome.body, site.connections) == (OutcomeKind.BODY, b"page", 4)
     assert len(hosts) == len([seen for seen in site.seen if seen.path == "/last"]) > 1, "each attempt was sent"
@@ -201,7 +202,9 @@ async def _until(there: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("head", ["200 OK", "304 Not Modified"])
-async def test_what_a_site_says_unasked_is_no_answer(serve: Serve, fetcher: Fetcher, head: str) -> None:
+async def test_what_a_site_says_unasked_is_no_answer(
+    serve: Serve, fetcher: Fetcher, hosts: list[str], head: str
+) -> None:
     """A server that repeats itself would be one answer behind from then on, with pages under each other's URLs."""
     said: list[str] = []
 
