@@ -141,12 +141,7 @@ class HttpClient:
 
         Raises `SITE_FAULTS`; `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
         """
-        if self.closed:
-            raise RuntimeError("the client is closed")
-        try:
-            target = self._target(url, proxy)
-        except ValueError as error:  # damaged in the database, for it was normalised once
-            raise aiohttp.InvalidURL(url) from error
+        target = self._checked_target(url, proxy)
         request = f"{target.beginning}{self._merged(headers)}\r\n".encode("utf-8", "surrogateescape")
         while True:
             connection = await self._connect(target)

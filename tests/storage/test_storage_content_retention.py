@@ -17,7 +17,7 @@ from pollerd.storage.db import steps
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.polls import content_retention
 from storage.samples import add, poll_all, query
-from storage.test_storage_leaning import change, edition
+from storage.test_storage_delta_encoding import change, edition
 
 NOISE = random.Random(7).randbytes(200_000)
 
