@@ -173,6 +173,15 @@ class HttpClient:
                     self._tls.sessions.settle(tls)
                 return Response(message.code, message.headers, content, connection)
 
+    def _checked_target(self, url: str, proxy: Proxy | None) -> _Target:
+        """Raises InvalidURL; RuntimeError where the client is closed."""
+        if self.closed:
+            raise RuntimeError("the client is closed")
+        try:
+            return self._target(url, proxy)
+        except ValueError as error:  # damaged in the database, for it was normalised once
+            raise aiohttp.InvalidURL(url) from error
+
     def _merged(self, headers: Mapping[str, str]) -> str:
         """The usual headers and these, as lines."""
         if _NEVER_USUAL.issuperset(headers):

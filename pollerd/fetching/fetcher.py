@@ -360,7 +360,7 @@ class Fetcher:
     def _since(self, journey: FetchState) -> float:
         return self._mono() - journey.started_mono
 
-    def _outcome(
+    def _outcome(  # noqa: PLR0913 (the fields of an outcome)
         self,
         journey: FetchState,
         kind: OutcomeKind,

@@ -1,0 +1,1 @@
+"""Simulated environments, and the experiments of the papers run in them."""

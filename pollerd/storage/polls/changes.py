@@ -111,7 +111,7 @@ def get_change(connection: Connection, change_id: int) -> Change:
     return _change(*row)
 
 
-def _change(
+def _change(  # noqa: PLR0913 (the columns of a row)
     change_id: int,
     site_id: int,
     url: str,

@@ -33,7 +33,7 @@ def _readable(seal: Encryption, row: Sequence[Any]) -> SiteContext:
         return SiteContext(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
 
 
-def _memory(
+def _memory(  # noqa: PLR0913 (the columns of a row)
     access: Access,
     site_id: int,
     url: str,

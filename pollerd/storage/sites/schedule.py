@@ -143,7 +143,7 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
     return [rows.get(host_id) or HostRow(host_id, name) for host_id, name in plain]
 
 
-def _host(
+def _host(  # noqa: PLR0913 (the columns of a row)
     host_id: int,
     name: str,
     last_start_at: float | None,

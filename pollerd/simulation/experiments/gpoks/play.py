@@ -46,7 +46,7 @@ GAINS: dict[str, Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np
 }
 
 
-def gpoks(
+def gpoks(  # noqa: PLR0913 (the options of an experiment)
     knapsack: Knapsack,
     variant: str,
     steps: int,

@@ -32,7 +32,7 @@ AUTOMATA = {"LA:LAKG": "lakg", "LA:H-TRAA": "htraa"}
 FIXED = ("OPTIMAL", "UNIFORM")
 
 
-def scores(
+def scores(  # noqa: PLR0913 (the options of an experiment)
     row: str,
     knapsack: Knapsack,
     steps: int,
