@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from pollerd.cli.commands import app
 from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration
+from pollerd.scheduling.waiting import PollLimit
+from tests.support.origin import until
 
 from .conftest import Api
 
@@ -26,10 +28,11 @@ def verdicts(result: Result) -> dict[str, str]:
 
 
 async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api.control, "alive", lambda: True)
+    monkeypatch.setattr(api.control.health, "alive", lambda: True)
     await api.control.allocation.set(shadows=["uniform"])
     await api.add("https://example.org/")
     await api.control.allocation.set(budget=5.0)
+    await until(lambda: api.control.explainer.binding.now().limit is not PollLimit.NO_SITES)
     result = await examined("--url", api.root)
     assert result.exit_code == 0, result.output
     found = verdicts(result)
@@ -42,7 +45,7 @@ async def test_a_line_and_a_verdict_each(api: Api, monkeypatch: pytest.MonkeyPat
 
 
 async def test_what_is_wrong_ends_with_one(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api.control, "alive", lambda: False)
+    monkeypatch.setattr(api.control.health, "alive", lambda: False)
     (tmp_path / "poll.db").rename(tmp_path / "elsewhere.db")
     result = await examined("--url", api.root)
     assert result.exit_code == 1

@@ -39,7 +39,7 @@ def telling_summarise(before: bytes | None, after: bytes, media: Media, mask: by
 @pytest.fixture(autouse=True)
 def telling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pollerd.daemon.polling.poller.detect", telling_detect)
-    monkeypatch.setattr("pollerd.daemon.results.processor.summarise", telling_summarise)
+    monkeypatch.setattr("pollerd.daemon.results.changes.summarise", telling_summarise)
 
 
 async def first(running: Running, origin: Origin, page: Page) -> str:

@@ -234,7 +234,7 @@ async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkey
                 raise ZeroDivisionError(FAULT)
             return judge(finding, *rest)
 
-        monkeypatch.setattr("pollerd.daemon.results.processor.judge", judging)
+        monkeypatch.setattr("pollerd.daemon.results.status.judge", judging)
         await assert_set_aside(running, b, f"ZeroDivisionError: {FAULT}")
         await assert_others_go_on(origin, running, "/a", "/c")
         assert {(await running.site(i)).state for i in (a, c)} == {SiteState.ACTIVE}

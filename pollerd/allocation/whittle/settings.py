@@ -15,7 +15,7 @@ MOST_EM_STEPS = 1000
 class LearningSettings:
     """All values > 0, shares of the own and of the start at most 1, `em_steps` a whole number from 1 to 1,000.
 
-    The defaults are measured (docs/learning.md).
+    The defaults are measured (docs/research/learning.md).
     """
 
     start_width_efolds: float = 2.0
