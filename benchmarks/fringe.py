@@ -29,8 +29,9 @@ from scale import resident_kb
 
 from pollerd.crawling.control.frontier_value import FrontierRows, FrontierValue
 from pollerd.crawling.control.requests import RequestSettings
+from pollerd.daemon.crawler.frontier_rows import frontier_rows
 from pollerd.model import Baseline, OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, SiteContext, Store, Trial
+from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, SiteContext, Store, Trial
 from pollerd.storage.encoding import cursors
 
 WEIGHT = 0.1
@@ -85,15 +86,23 @@ class Robot:
         self._step, self._swept, self._pages = 0, 0, 0
 
     def appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
-        """As the explorer values pages."""
+        """As the crawler values pages."""
         return self._frontier_value.worth(rows.states())
+
+    async def _value(self, rows: list[PageRow]) -> None:
+        """As the crawler values pages of the frontier that are stale."""
+        for start in range(0, len(rows), 500):
+            some = [row for row in rows[start : start + 500] if row.worth is not None]
+            if some:
+                values = self.appraise(frontier_rows(some)).tolist()
+                await self._store.write_values(list(zip(some, values, strict=True)))
 
     async def choose(self, wanted: int) -> list[Trial]:
         """The next pages, and what they are worth."""
         async with self._times.of(f"choosing {wanted}"):
             trials = await self._store.promote_pages(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
             for trial in trials:
-                self.appraise(trial.around)
+                self.appraise(frontier_rows([trial.around]))
         return trials
 
     async def explore(self) -> list[Trial]:
@@ -113,15 +122,17 @@ class Robot:
             for trial in trials:
                 self._step += 1
                 relevance = float(self._rng.random()) * 0.5
-                self._frontier_value.learn(trial.around.states()[0], relevance, np.empty((0, 10)), 0.0)
+                self._frontier_value.learn(frontier_rows([trial.around]).states()[0], relevance, np.empty((0, 10)), 0.0)
                 records.append(self._record(trial, memories[trial.site_id], relevance, drafts[trial.page_id]))
-            findings = CrawlUpdate(self.appraise, self._step, learned=self._frontier_value.pack())
-            await self._store.commit(Batch(records, findings=findings))
+            findings = CrawlUpdate(self._step, learned=self._frontier_value.pack())
+            committed = await self._store.commit(Batch(records, findings=findings))
+            await self._value(await self._store.pages_around(committed.stale_pages))
 
     async def sweep(self) -> None:
         """Some pages are valued anew, as they are after each commit."""
         async with self._times.of("valuing some of the fringe anew"):
-            self._swept = await self._store.sweep_fringe(self._swept, self.appraise)
+            rows, self._swept = await self._store.sweep_frontier(self._swept)
+            await self._value(rows)
 
     async def around(self, trials: list[Trial]) -> None:
         """Pages on trial are valued anew."""

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.model import PageState
 
-Appraise = Callable[[FrontierRows], NDArray[np.float64]]
-"""Worth of k pages of the fringe, float64[k]."""
+
+class PageRow(NamedTuple):
+    """A page and what is known around it; the last five are of the page that it was discovered on, if any.
+
+    `worth`: its value, larger is asked for sooner; None: it is not on the frontier.
+    """
+
+    id: int
+    url: str
+    host_id: int
+    state: str
+    own: bool
+    depth: int
+    step: int
+    worth: float | None
+    relevance: float | None
+    site_id: int | None
+    parent_id: int | None
+    anchor: float
+    parents: int
+    parents_sum: float
+    parents_best: float
+    anchors: int
+    anchor_sum: float
+    child_count: int | None
+    brood_asked: int | None
+    brood_sum: float | None
+    discoverer_host: int | None
+    discoverer_relevance: float | None
 
 
 class OutLinkDraft(Struct, frozen=True, gc=False):
@@ -57,7 +81,6 @@ class CrawlUpdate(Struct, frozen=True, gc=False):
     `learned`: what the request controller knows; None: as it was. `step`: requests of the robot so far.
     """
 
-    appraise: Appraise
     step: int
     dropped: tuple[tuple[int, int], ...] = ()
     learned: bytes | None = None
@@ -80,10 +103,8 @@ class Trial:
     worth: float
     relevance: float | None
     """As scored last; None where it was never read."""
-    around: FrontierRows
-    """What is known around it, one row."""
-    first: FrontierRows
-    """What was known around it when it was discovered."""
+    around: PageRow
+    """What is known around it."""
     unread: bool = False
     """It was never read for the topic, or not since the topic's words changed."""
 

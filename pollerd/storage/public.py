@@ -5,7 +5,7 @@ from pollerd.storage.crawler.link_context import FIRST_WORTH
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.keys import new_key
-from pollerd.storage.page_values import CollectionRow, CrawlUpdate, OutLinkDraft, PageRecord, Trial
+from pollerd.storage.page_values import CollectionRow, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Trial
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.store import Store
@@ -56,6 +56,7 @@ __all__ = [
     "Order",
     "OutLinkDraft",
     "PageRecord",
+    "PageRow",
     "PollColumns",
     "PollRecord",
     "PruneResult",

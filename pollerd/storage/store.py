@@ -8,17 +8,14 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.errors import SchemaError
 from pollerd.model import Change, HostOverride, PageState, Poll, Site, SiteSpec, SiteState
 from pollerd.storage.crawler import collection
 from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
 from pollerd.storage.crawler.frontier import Frontier
-from pollerd.storage.crawler.link_context import fringe_rows
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
@@ -26,7 +23,7 @@ from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack_all
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.encoding.encryption import Encryption, check_seals, seal_of
-from pollerd.storage.page_values import Appraise, CollectionRow, Trial
+from pollerd.storage.page_values import CollectionRow, PageRow, Trial
 from pollerd.storage.polls import changes, content_use, history, retention, runs, site_context
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
 from pollerd.storage.polls.commit import Commit, check_batch
@@ -227,9 +224,6 @@ class Store:
         level = self._settings.zstd_level
         bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
-        if batch.findings is not None:
-            asked = self._database.in_loop(batch.findings.appraise)
-            batch = replace(batch, findings=structs.replace(batch.findings, appraise=asked))
         work = Commit(self._sql, batch, bodies, robots, self._run_id, self._pages)
         result = await self._database.write(work)
         self._pruning.note_growth(self._settings, sum(len(packed.body) for packed in bodies.values()))
@@ -553,15 +547,17 @@ class Store:
                 yield row
             after = rows[-1].page_id
 
-    async def sweep_fringe(self, after: int, appraise: Appraise) -> int:
-        """Values some pages of the fringe with ids above `after` anew; where to go on, 0: from the beginning."""
-        asked = self._database.in_loop(appraise)
-        return await self._database.write(lambda c: self._fringe.sweep(c, after, asked))
+    async def sweep_frontier(self, after: int) -> tuple[list[PageRow], int]:
+        """Some pages of the frontier with ids above `after`; where to go on, 0: from the beginning."""
+        return await self._database.read(lambda c: self._fringe.sweep(c, after))
 
-    async def pages_around(self, page_ids: Sequence[int]) -> dict[int, FrontierRows]:
-        """What is known around each of the pages now."""
-        rows = await self._database.read(lambda c: self._fringe.surroundings.rows(c, page_ids))
-        return {row.id: fringe_rows([row]) for row in rows}
+    async def pages_around(self, page_ids: Sequence[int]) -> list[PageRow]:
+        """What is known around the pages now, in no order."""
+        return await self._database.read(lambda c: self._fringe.surroundings.rows(c, page_ids))
+
+    async def write_values(self, values: Sequence[tuple[PageRow, float]]) -> None:
+        """Writes how valuable pages are, where they are still on the frontier."""
+        await self._database.write(lambda c: self._fringe.write_values(c, values))
 
     async def promote_pages(
         self, wanted: int, per_host: int, pages_per_host: int, weight: float, now: float, at: float | None = None

@@ -204,6 +204,8 @@ class CommitResult:
     """Records of sites that were deleted, or moved to another URL, meanwhile."""
     content_ids: Mapping[int, int] = field(default_factory=dict)
     """Site -> its current content, for the sites that got one."""
+    stale_pages: tuple[int, ...] = ()
+    """Ids of pages on the frontier whose values no longer follow from what is known around them."""
 
 
 @dataclass(frozen=True, slots=True)

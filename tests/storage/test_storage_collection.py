@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
-import numpy as np
 import pytest
 from msgspec.structs import replace
-from numpy.typing import NDArray
 from sqlalchemy import event
 from sqlalchemy.engine import Engine, make_url
 
-from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
-from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, Store, StoredPage, Trial
+from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Store, StoredPage, Trial
 from storage.samples import record
 
 SEED = "http://a/"
 
 
-def by_anchor(rows: FrontierRows) -> NDArray[np.float64]:
-    """Worth: the mean score of links' texts."""
-    return rows.anchor_sum / np.maximum(rows.anchors, 1.0)
+def by_anchor(row: PageRow) -> float:
+    """Value: the mean score of links' texts."""
+    return row.anchor_sum / max(row.anchors, 1)
+
+
+async def value(store: Store, rows: Sequence[PageRow], of: Callable[[PageRow], float] = by_anchor) -> None:
+    """Values pages of the frontier."""
+    await store.write_values([(row, of(row)) for row in rows if row.worth is not None])
 
 
 async def promote(store: Store, wanted: int = 10, per_host: int = 1, pages_per_host: int = 100) -> list[Trial]:
@@ -45,8 +48,9 @@ async def answer(store: Store, trial: Trial, leads: dict[str, float], at: float 
     drafts = tuple(OutLinkDraft(url, score) for url, score in leads.items())
     kept = PageRecord(page_id=trial.page_id, depth=trial.depth, leads=drafts, **values)
     memory = (await store.load_memories([trial.site_id]))[trial.site_id]
-    batch = Batch([replace(record(memory, at), page=kept)], findings=CrawlUpdate(by_anchor, 1))
-    await store.commit(batch)
+    batch = Batch([replace(record(memory, at), page=kept)], findings=CrawlUpdate(1))
+    committed = await store.commit(batch)
+    await value(store, await store.pages_around(committed.stale_pages))
     return batch
 
 
@@ -126,9 +130,9 @@ async def test_more_links_to_a_page_make_it_worth_another(store: Store) -> None:
     worth = {url: page.worth for url, page in (await pages_of(store)).items() if page.worth is not None}
     assert worth == {"http://b/": pytest.approx(0.4), "http://d/": 0.5}
     around = {trial.url: trial.around for trial in await promote(store)}
-    assert around["http://b/"].parents.tolist() == [2.0]
-    assert around["http://b/"].parents_sum.tolist() == pytest.approx([1.6])
-    assert (around["http://d/"].child_count.tolist(), around["http://d/"].brood_asked.tolist()) == ([3.0], [1.0])
+    assert around["http://b/"].parents == 2
+    assert around["http://b/"].parents_sum == pytest.approx(1.6)
+    assert (around["http://d/"].child_count, around["http://d/"].brood_asked) == (3, 1)
 
 
 async def test_links_that_are_no_more_go(store: Store) -> None:
@@ -138,7 +142,7 @@ async def test_links_that_are_no_more_go(store: Store) -> None:
     ids = {page.id: url for url, page in (await pages_of(store)).items()}
     assert [ids[target] async for _, target, _ in store.iter_page_links()] == ["http://c/", "http://e/"]
     around = {trial.url: trial.around for trial in await promote(store)}
-    assert around["http://b/"].parents.tolist() == [0.0]
+    assert around["http://b/"].parents == 0
 
 
 async def test_what_changed_on_a_page_reaches_those_it_links_to(store: Store) -> None:
@@ -149,9 +153,9 @@ async def test_what_changed_on_a_page_reaches_those_it_links_to(store: Store) ->
     await answer(store, other, {"http://b/": 0.4}, relevance=0.5, weight=0.5)
     await answer(store, seed, {"http://b/": 0.0}, at=20.0, on_trial=False, relevance=0.3, weight=0.3)
     around = {trial.url: trial.around for trial in await promote(store)}["http://b/"]
-    assert around.parents_sum.tolist() == pytest.approx([0.8])
-    assert (around.parents_best.tolist(), around.parents.tolist()) == ([0.5], [2.0])
-    assert (around.anchors.tolist(), around.anchor_sum.tolist()) == ([1.0], pytest.approx([0.4]))
+    assert around.parents_sum == pytest.approx(0.8)
+    assert (around.parents_best, around.parents) == (0.5, 2)
+    assert (around.anchors, around.anchor_sum) == (1, pytest.approx(0.4))
     links = [link async for link in store.iter_page_links()]
     assert links == [(seed.page_id, links[0][1], 0.0), (other.page_id, links[0][1], 0.4)]
 
@@ -168,22 +172,24 @@ async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: 
     await store.begin_collection("hats", 70.0, "others")
     assert {trial.url: trial.unread async for trial in store.held_pages()} == {SEED: False, "http://b/": True}
     (next_one,) = await promote(store, wanted=1)
-    assert (next_one.around.child_count.tolist(), next_one.around.brood_asked.tolist()) == ([2.0], [0.0])
+    assert (next_one.around.child_count, next_one.around.brood_asked) == (2, 0)
 
 
 async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/1": 0.6, "http://b/2": 0.2, "http://c/": 0.4})
 
-    def turned(rows: FrontierRows) -> NDArray[np.float64]:
-        return 1.0 - by_anchor(rows)
+    async def sweep(after: int) -> int:
+        rows, left = await store.sweep_frontier(after)
+        await value(store, rows, lambda row: 1.0 - by_anchor(row))
+        return left
 
     def worth(pages: dict[str, StoredPage]) -> dict[str, float]:
         return {url: round(page.worth, 9) for url, page in pages.items() if page.worth is not None}
 
-    assert await store.sweep_fringe(1_000, turned) == 0
+    assert await sweep(1_000) == 0
     assert worth(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.2, "http://c/": 0.6}
-    assert await store.sweep_fringe(0, turned) == 0
+    assert await sweep(0) == 0
     assert worth(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.8, "http://c/": 0.6}
     assert [trial.url for trial in await promote(store)] == ["http://b/2", "http://c/"]
 
@@ -191,7 +197,7 @@ async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(sto
 async def test_pages_that_make_room_lose_their_sites(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {"http://b/": 0.4})
-    findings = CrawlUpdate(by_anchor, 1, dropped=((seed.page_id, seed.site_id),), learned=b"known")
+    findings = CrawlUpdate(1, dropped=((seed.page_id, seed.site_id),), learned=b"known")
     await store.commit(Batch(findings=findings))
     assert await store.count_sites() == 0
     found = (await pages_of(store))[SEED]
@@ -263,7 +269,8 @@ async def test_the_robot_looks_pages_up_by_index(sqlite_url: str) -> None:
         await store.pages_around([trials[0].page_id])
         await answer(store, trials[0], {"http://b/": 0.3})
         await answer(store, seed, {"http://c/": 0.5}, at=20.0, on_trial=False, relevance=0.4)
-        await store.sweep_fringe(0, by_anchor)
+        rows, _ = await store.sweep_frontier(0)
+        await value(store, rows)
         await store.promote_pages(1, 1, 100, 0.5, 2.0, at=0.0)
         assert await store.known_pages([SEED, "http://new/"]) == {SEED}
     finally:

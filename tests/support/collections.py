@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
 from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, SiteContext, Store, Trial
 
@@ -21,7 +19,7 @@ async def fill(store: Store) -> None:
     await store.add_seeds(SEEDS, AT)
     trials = {trial.url: trial for trial in await store.promote_pages(10, 1, 100, 0.5, AT)}
     taken, refused = (trials[url] for url in SEEDS)
-    findings = CrawlUpdate(lambda rows: np.full(len(rows.urls), 0.3), 2)
+    findings = CrawlUpdate(2)
     records = [
         _record(taken, PageRecord(taken.page_id, PageState.COLLECTED, 0, "", 0.5, LEADS, weight=0.5, on_trial=True)),
         _record(
@@ -29,7 +27,9 @@ async def fill(store: Store) -> None:
             PageRecord(refused.page_id, PageState.REJECTED, 0, "off topic", 0.02, (), ended=True, on_trial=True),
         ),
     ]
-    await store.commit(Batch(records, findings=findings))
+    committed = await store.commit(Batch(records, findings=findings))
+    rows = await store.pages_around(committed.stale_pages)
+    await store.write_values([(row, 0.3) for row in rows if row.worth is not None])
 
 
 def _record(trial: Trial, page: PageRecord) -> PollRecord:

@@ -25,13 +25,14 @@ from pollerd.crawling.pages.reading import OutLink, PageReading, words_of
 from pollerd.crawling.pages.sitemaps import robots_sitemaps
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.traps import ShapeLimits, trap
+from pollerd.daemon.crawler.frontier_rows import frontier_rows, when_discovered
 from pollerd.daemon.crawler.page_transition import PageStatus, PageTransition, page_record, verdict
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import PageState, SiteSpec
 from pollerd.scheduling import Chooser
-from pollerd.storage import FIRST_WORTH, CrawlUpdate, OutLinkDraft, PageRecord, PollRecord, Store, Trial
+from pollerd.storage import FIRST_WORTH, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, Store, Trial
 from pollerd.urls import host_of, origin_of, robots_url
 
 ON_A_SCALE = frozenset({"whittle"})
@@ -45,6 +46,8 @@ _EXPLORATION = 0.01
 _RATES_OF = 2_048
 _RATE_UNKNOWN_UNIT = 86_400.0
 _HORIZON_LEAST_SECONDS = 60.0
+_VALUED_AT_ONCE = 500
+"""Pages that are valued before the event loop runs on."""
 
 
 @dataclass
@@ -83,6 +86,8 @@ class FocusedCrawler:
         self._pages: dict[int, _Page] = {}
         self._collected: set[int] = set()
         """Ids of sites of the robot's own that are no longer on trial."""
+        self._stale: set[int] = set()
+        """Ids of pages on the frontier whose stored values do not follow from what is known around them."""
         self._shapes = ShapeLimits()
         self._mapped: set[str] = set()
         self._requests, self._price, self._started_at = 0, 0.0, clock()
@@ -142,17 +147,49 @@ class FocusedCrawler:
         """Values anew what is on trial and some of the fringe, where something was learned; how many sites came."""
         if self._news:
             self._news = False
-            await self._revalue()
-            self._swept = await self._store.sweep_fringe(self._swept, self._appraise)
+            try:
+                await self._value_all()
+            except DatabaseUnavailableError:
+                self._news = True
+                raise
         return await self._promote(budget)
+
+    async def _value_all(self) -> None:
+        """Values again what commits have changed, what is on trial, and some of the frontier."""
+        await self._value_stale()
+        await self._revalue()
+        rows, swept = await self._store.sweep_frontier(self._swept)
+        await self._write_values(rows)
+        self._swept = swept
+
+    async def _value_stale(self) -> None:
+        """Values the pages around which the commits since the last time have found something."""
+        while self._stale:
+            some = sorted(self._stale)[:_VALUED_AT_ONCE]
+            await self._write_values(await self._store.pages_around(some))
+            self._stale.difference_update(some)
+
+    async def _write_values(self, rows: Sequence[PageRow]) -> None:
+        """Stores the values of pages that are on the frontier, where they are others than before."""
+        for start in range(0, len(rows), _VALUED_AT_ONCE):
+            some = [
+                row
+                for row in rows[start : start + _VALUED_AT_ONCE]
+                if row.worth is not None and row.worth < FIRST_WORTH  # those are asked for first, whatever is known
+            ]
+            if not some:
+                continue
+            values = zip(some, self._appraise(frontier_rows(some)).tolist(), strict=True)
+            await self._store.write_values([(row, value) for row, value in values if value != row.worth])
 
     async def _revalue(self) -> None:
         """What was found of the siblings of pages on trial makes these worth another."""
         site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
         waiting = {page.standing.page_id: site_id for site_id, page in tried if page.worth < FIRST_WORTH}
-        for page_id, around in (await self._store.pages_around(list(waiting))).items():
-            page, slot = self._pages.get(waiting[page_id]), self._scheduler.sites.slot_of(waiting[page_id])
+        for row in await self._store.pages_around(list(waiting)):
+            around, site_id = frontier_rows([row]), waiting[row.id]
+            page, slot = self._pages.get(site_id), self._scheduler.sites.slot_of(site_id)
             if page is not None and slot is not None and page.standing.on_trial:
                 page.state, page.worth = around, float(self._appraise(around)[0])
                 self._scheduler.sites.put("worth", slot, page.worth)
@@ -213,7 +250,8 @@ class FocusedCrawler:
         on_trial = trial.state is PageState.ASKED
         page = _Page(PageStatus(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
         if on_trial:
-            page.worth, page.step, page.state, page.first = self._worth_of(trial), trial.step, trial.around, trial.first
+            page.worth, page.step = self._worth_of(trial), trial.step
+            page.state, page.first = frontier_rows([trial.around]), when_discovered(trial.around)
         elif trial.own:
             self._mapped.add(trial.host)
             self._collected.add(trial.site_id)
@@ -223,7 +261,7 @@ class FocusedCrawler:
         self.sites[trial.site_id] = trial.own
 
     def _worth_of(self, trial: Trial) -> float:
-        return math.inf if trial.worth >= FIRST_WORTH else float(self._appraise(trial.around)[0])
+        return math.inf if trial.worth >= FIRST_WORTH else float(self._appraise(frontier_rows([trial.around]))[0])
 
     def _appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
         return self._frontier_value.worth(rows.states())
@@ -278,7 +316,7 @@ class FocusedCrawler:
             return out, None
         learned = self._frontier_value.pack() if lessons else None
         self._requests += lessons
-        return out, CrawlUpdate(self._appraise, self._requests, tuple(dropped), learned)
+        return out, CrawlUpdate(self._requests, tuple(dropped), learned)
 
     def _within_size(
         self,
@@ -368,8 +406,14 @@ class FocusedCrawler:
         self._frontier_value.learn(state, relevance, successors, self._price)
         self._price = page.worth if page.worth < FIRST_WORTH else 0.0
 
-    def apply_committed(self, records: Sequence[PollRecord], findings: CrawlUpdate | None) -> list[int]:
-        """After the commit: the pages stand as it says. Returns ids of the sites that are gone with their pages."""
+    def apply_committed(
+        self, records: Sequence[PollRecord], findings: CrawlUpdate | None, stale_pages: Sequence[int]
+    ) -> list[int]:
+        """Takes over what was committed; returns ids of the sites that ended with their pages.
+
+        stale_pages: ids of pages on the frontier that are to be valued again.
+        """
+        self._stale.update(stale_pages)
         for record in records:
             if record.page is not None and not record.page.ended:
                 self._stands(record.poll.site_id, record.page)

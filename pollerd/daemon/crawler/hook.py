@@ -58,8 +58,13 @@ class PageHook(Protocol):
     ) -> tuple[Sequence[PollRecord], CrawlUpdate | None]:
         """The records with what becomes of their pages, and what else is to be stored, if anything."""
 
-    def apply_committed(self, records: Sequence[PollRecord], update: CrawlUpdate | None) -> Collection[int]:
-        """Takes over what was committed; returns ids of the sites that ended with their pages."""
+    def apply_committed(
+        self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
+    ) -> Collection[int]:
+        """Takes over what was committed; returns ids of the sites that ended with their pages.
+
+        stale_pages: ids of pages that are to be valued again.
+        """
 
     def forget(self, site_id: int) -> None:
         """The site was removed."""
@@ -112,7 +117,9 @@ class NoCrawl:
         """The records as they are."""
         return records, None
 
-    def apply_committed(self, _records: Sequence[PollRecord], _update: CrawlUpdate | None) -> Collection[int]:
+    def apply_committed(
+        self, _records: Sequence[PollRecord], _update: CrawlUpdate | None, _stale_pages: Sequence[int]
+    ) -> Collection[int]:
         """No pages, no sites that end with them."""
         return ()
 

@@ -17,7 +17,7 @@ from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaError
-from pollerd.storage import Batch, PollRecord, Store, StoredRobots
+from pollerd.storage import Batch, CommitResult, PollRecord, Store, StoredRobots
 
 _SHARED_STATE_SECONDS = 30.0
 """What is learned in common is large; after a crash the polls since it was stored teach it again."""
@@ -135,30 +135,33 @@ class Journal:
         batch = self._processor.batch(prepared, robots, with_shared_state=self._shared_state_due())
         started = time.perf_counter()
         try:
-            content_ids = await self._commit(batch)
+            committed = await self._commit(batch)
         except (DatabaseInUseError, SchemaError):
             raise
         except Exception:  # noqa: BLE001
             self._log.exception("batch_refused", polls=len(batch.records), instead="poll by poll")
-            prepared, content_ids = await self._commit_singly(prepared, batch)
+            prepared, committed = await self._commit_singly(prepared, batch)
         self._instruments.commit.observe(time.perf_counter() - started)
-        self._processor.apply_committed(prepared, content_ids, self._moved)
+        self._processor.apply_committed(prepared, committed, self._moved)
 
-    async def _commit(self, batch: Batch) -> dict[int, int]:
-        """Commits when the database answers; site -> its new content."""
-        return dict((await self._retry(lambda: self._store.commit(batch))).content_ids)
+    async def _commit(self, batch: Batch) -> CommitResult:
+        """Commits when the database answers."""
+        return await self._retry(lambda: self._store.commit(batch))
 
-    async def _commit_singly(self, prepared: PreparedBatch, batch: Batch) -> tuple[PreparedBatch, dict[int, int]]:
+    async def _commit_singly(self, prepared: PreparedBatch, batch: Batch) -> tuple[PreparedBatch, CommitResult]:
         """Each poll by itself; a site whose poll is refused is set aside.
 
         A refusal that no site is to blame for hits what comes last, too, and is raised.
         """
         content_ids: dict[int, int] = {}
+        stale: list[int] = []
         alone = PreparedBatch((), ())
         for result, record in zip(prepared.results, prepared.records, strict=True):
             kept = PreparedBatch((result,), (record,))
             try:
-                content_ids.update(await self._commit(_part(batch, kept.records)))
+                committed = await self._commit(_part(batch, kept.records))
+                content_ids.update(committed.content_ids)
+                stale += committed.stale_pages
             except (DatabaseInUseError, SchemaError):
                 raise
             except Exception as error:  # noqa: BLE001
@@ -166,7 +169,7 @@ class Journal:
                 await self._commit_if_possible(_part(batch, kept.records))
             alone = PreparedBatch(alone.results + kept.results, alone.records + kept.records, prepared.crawled)
         await self._commit(replace(batch, records=(), id=Batch().id))
-        return alone, content_ids
+        return alone, CommitResult(content_ids=content_ids, stale_pages=tuple(stale))
 
     async def _commit_if_possible(self, batch: Batch) -> None:
         try:

@@ -6,7 +6,7 @@ The journal stores the batch between `prepare`, which takes the first four steps
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -24,7 +24,7 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.model import SiteState
-from pollerd.storage import Batch, CrawlUpdate, PollRecord, StoredRobots
+from pollerd.storage import Batch, CommitResult, CrawlUpdate, PollRecord, StoredRobots
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ class ResultProcessor:
         aside = self._faults.set_aside(result.slot, result.memory, error)
         return PreparedBatch((aside,), (self._steps.status.record(aside),))
 
-    def apply_committed(self, prepared: PreparedBatch, content_ids: Mapping[int, int], moved: Collection[int]) -> None:
+    def apply_committed(self, prepared: PreparedBatch, committed: CommitResult, moved: Collection[int]) -> None:
         """Brings tables, cache, crawler and metrics up to date, and frees the sites for their next poll.
 
-        content_ids: site id -> id of its new content, as the database gave it. moved: as in `prepare`.
+        moved: as in `prepare`.
         """
         self._count(prepared.records)
         current = self._current(prepared.results, moved)
@@ -108,12 +108,12 @@ class ResultProcessor:
         if results:
             self._steps.tables.apply(results, records)
         for result, record in zip(results, records, strict=True):
-            content_id = content_ids.get(result.site_id)
+            content_id = committed.content_ids.get(result.site_id)
             after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
             self._site_cache.follow(result.memory, after)
             if record.state is SiteState.ACTIVE:
                 self._faults.passed(result)
-        for site_id in self._steps.crawl.apply_committed(records, prepared.crawled):
+        for site_id in self._steps.crawl.apply_committed(records, prepared.crawled, committed.stale_pages):
             self._remove_site(site_id)
 
     def _current(self, results: Sequence[PollResult], moved: Collection[int]) -> list[bool]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import xxhash
 from sqlalchemy import (
     BigInteger,
@@ -29,14 +28,13 @@ from sqlalchemy import (
     update,
 )
 
-from pollerd.crawling.control.frontier_value import FrontierRows, discovered
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
-from pollerd.storage.crawler.link_context import FIRST_WORTH, LinkContext, PageRow, fringe_rows
+from pollerd.storage.crawler.link_context import FIRST_WORTH, LinkContext
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import collection, page, page_host, site, site_state
 from pollerd.storage.db.statements import ColumnSource, Statements, run
-from pollerd.storage.page_values import Appraise, CollectionRow, Trial
+from pollerd.storage.page_values import CollectionRow, PageRow, Trial
 from pollerd.storage.sites.imports import SiteImport
 from pollerd.urls import host_of
 
@@ -192,10 +190,10 @@ class Frontier:
         if wanted := set(host_ids):
             run(connection, self._renew_best, self._sql.many(wanted))
 
-    def sweep(self, connection: Connection, after: int, appraise: Appraise) -> int:
-        """Values the pages that come next, and some of the fringe with ids above `after`, by what was learned since.
+    def sweep(self, connection: Connection, after: int) -> tuple[list[PageRow], int]:
+        """The pages that come next, and some of the frontier with ids above `after`, to be valued again.
 
-        Where to go on; 0: from the beginning.
+        Also where to go on; 0: from the beginning.
         """
         h = page_host.c
         front = select(_best_page()).where(h.best < FIRST_WORTH).order_by(h.best.desc()).limit(FRONT)
@@ -203,8 +201,12 @@ class Frontier:
         ids = list(connection.execute(some.order_by(page.c.id).limit(SWEEP)).scalars())
         ahead = [page_id for page_id in connection.execute(front).scalars() if page_id is not None]
         both = list(dict.fromkeys([*ids, *ahead]))
-        self.renew_hosts(connection, self.surroundings.renew(connection, both, appraise))
-        return ids[-1] if len(ids) == SWEEP else 0
+        return self.surroundings.rows(connection, both), ids[-1] if len(ids) == SWEEP else 0
+
+    def write_values(self, connection: Connection, values: Sequence[tuple[PageRow, float]]) -> None:
+        """Writes the values of pages that are still on the frontier."""
+        self.surroundings.write_values(connection, [(row.id, value) for row, value in values])
+        self.renew_hosts(connection, {row.host_id for row, _ in values})
 
     def promote(
         self,
@@ -275,15 +277,6 @@ class Frontier:
         return [_trial(row, PageState(row.state), row.site_id or -1, -1, unread=row.id in unread) for row in rows]
 
 
-def _first_rows(row: PageRow) -> FrontierRows:
-    """The same of one row, as it was when the page was discovered."""
-    known = row.parent_id is not None
-    relevance = row.discoverer_relevance or 0.0
-    return discovered(
-        [row.url], relevance, np.array([row.anchor]), np.array([row.host_id == row.discoverer_host]), known=known
-    )
-
-
 def _trial(row: PageRow, state: PageState, site_id: int, host_id: int, *, unread: bool = False) -> Trial:
     return Trial(
         row.id,
@@ -297,8 +290,7 @@ def _trial(row: PageRow, state: PageState, site_id: int, host_id: int, *, unread
         row.step,
         row.worth or 0.0,
         row.relevance,
-        fringe_rows([row]),
-        _first_rows(row),
+        row,
         unread,
     )
 

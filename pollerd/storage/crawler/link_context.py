@@ -1,54 +1,24 @@
-"""What is known around pages, and what the pages of the fringe are worth by it: read, brought up to date."""
+"""What is known around pages of the frontier: read, brought up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Executable, func, select, update
 
-from pollerd.crawling.control.frontier_value import FrontierRows
 from pollerd.storage.db.rows import ForEachRow, run_each
 from pollerd.storage.db.schema import page, page_link
 from pollerd.storage.db.statements import ColumnSource, Statements, run
-from pollerd.storage.page_values import Appraise
+from pollerd.storage.page_values import PageRow
 
 FIRST_WORTH = 1e3
 """More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""
 PIECE = 500
 """Pages that are valued at a time: the event loop runs on between two pieces."""
 _NEAREST = 1 << 30
-_RENEWED = ["parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "depth", "worth"]
-
-
-class PageRow(NamedTuple):
-    """A page and what is known around it; the last five are of the page that it was discovered on, if any."""
-
-    id: int
-    url: str
-    host_id: int
-    state: str
-    own: bool
-    depth: int
-    step: int
-    worth: float | None
-    relevance: float | None
-    site_id: int | None
-    parent_id: int | None
-    anchor: float
-    parents: int
-    parents_sum: float
-    parents_best: float
-    anchors: int
-    anchor_sum: float
-    child_count: int | None
-    brood_asked: int | None
-    brood_sum: float | None
-    discoverer_host: int | None
-    discoverer_relevance: float | None
+_RENEWED = ["parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "depth"]
 
 
 _OF_DISCOVERER = {
@@ -101,7 +71,7 @@ class LinkContextDelta:
 
 
 class LinkContext:
-    """Reads what is known around pages, and keeps it and the fringe's worth; the caller owns the transaction."""
+    """Reads and writes what is known around pages, and their values; the caller owns the transaction."""
 
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
@@ -134,46 +104,23 @@ class LinkContext:
             found += map(PageRow._make, run(connection, self._rows, some))
         return found
 
-    def renew(
-        self,
-        connection: Connection,
-        page_ids: Sequence[int],
-        appraise: Appraise,
-        shares: Mapping[int, LinkContextDelta] | None = None,
-    ) -> set[int]:
-        """Values pages anew, where they are on the fringe, with their shares, by page id; the hosts on which they are.
+    def apply(self, connection: Connection, shares: Mapping[int, LinkContextDelta]) -> set[int]:
+        """Adds the shares, by page id, to what is known around pages of the frontier; returns the pages' hosts.
 
-        Links and pages are written before.
+        Links are written before.
         """
-        hosts = set[int]()
+        page_ids, hosts = sorted(shares), set[int]()
         for start in range(0, len(page_ids), PIECE):
             rows = [row for row in self.rows(connection, page_ids[start : start + PIECE]) if row.worth is not None]
-            if rows:
-                hosts |= self._renew_piece(connection, rows, appraise, shares or {})
+            best = self._fallen(connection, rows, shares)
+            now = [_with(row, shares[row.id], best.get(row.id)) for row in rows]
+            run_each(connection, self._renew, [(*(getattr(row, name) for name in _RENEWED), row.id) for row in now])
+            hosts |= {row.host_id for row in rows}
         return hosts
 
-    def _renew_piece(
-        self, connection: Connection, rows: list[PageRow], appraise: Appraise, shares: Mapping[int, LinkContextDelta]
-    ) -> set[int]:
-        best = self._fallen(connection, rows, shares)
-        now = [_with(row, shares[row.id], best.get(row.id)) if row.id in shares else row for row in rows]
-        worth = [
-            value if row.worth is None or row.worth < FIRST_WORTH else row.worth
-            for row, value in zip(now, appraise(fringe_rows(now)).tolist(), strict=True)
-        ]
-        linked, others, hosts = [], [], set[int]()
-        for row, value in zip(now, worth, strict=True):
-            if row.id in shares:
-                values = (row.parents, row.parents_sum, row.parents_best, row.anchors, row.anchor_sum, row.depth)
-                linked.append((*values, value, row.id))
-            elif value != row.worth:
-                others.append((value, row.id))
-            else:
-                continue
-            hosts.add(row.host_id)
-        run_each(connection, self._renew, linked)
-        run_each(connection, self._revalue, others)
-        return hosts
+    def write_values(self, connection: Connection, values: Sequence[tuple[int, float]]) -> None:
+        """Writes (page id, value) of pages that are still on the frontier."""
+        run_each(connection, self._revalue, [(value, page_id) for page_id, value in values])
 
     def _fallen(
         self, connection: Connection, rows: Sequence[PageRow], shares: Mapping[int, LinkContextDelta]
@@ -197,27 +144,3 @@ def _with(row: PageRow, share: LinkContextDelta, best: float | None) -> PageRow:
         anchor_sum=max(row.anchor_sum + share.anchor_sum, 0.0),
         depth=min(row.depth, share.depth),
     )
-
-
-def fringe_rows(rows: Sequence[PageRow]) -> FrontierRows:
-    """Rows, at least one, as columns."""
-    columns: Any = PageRow._make(zip(*rows, strict=True))
-    return FrontierRows(
-        urls=columns.url,
-        parents=_numbers(columns.parents),
-        parents_sum=_numbers(columns.parents_sum),
-        parents_best=_numbers(columns.parents_best),
-        anchors=_numbers(columns.anchors),
-        anchor_sum=_numbers(columns.anchor_sum),
-        same_host=np.array(
-            [here == there for here, there in zip(columns.host_id, columns.discoverer_host, strict=True)]
-        ),
-        child_count=_numbers(columns.child_count),
-        brood_asked=_numbers(columns.brood_asked),
-        brood_sum=_numbers(columns.brood_sum),
-    )
-
-
-def _numbers(values: Any) -> NDArray[np.float64]:
-    """A column; 0 where there is none."""
-    return np.array([value or 0.0 for value in values], np.float64)

@@ -134,19 +134,21 @@ class PageCommit:
 
     def __call__(
         self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]], findings: CrawlUpdate
-    ) -> None:
-        """Write (site id, time of the poll, record) of sites that still stand, and what else was found."""
+    ) -> tuple[int, ...]:
+        """Writes (site id, time of the poll, record) of sites that are still there, and what else was found.
+
+        Returns ids of the pages on the frontier around which something is known that was not: their values are stale.
+        """
         homes = self._homes_of(connection, [record.page_id for _, _, record in records])
         self._write(connection, records)
         hosts, touched = self._count(connection, [r for _, _, r in records if r.is_judged], homes)
         read = [(at, record) for _, at, record in records if record.leads is not None]
         shares = self._link(connection, read, homes, findings.step) if read else {}
-        around = sorted(touched | shares.keys())
-        hosts |= self._fringe.surroundings.renew(connection, around, findings.appraise, shares)
-        self._fringe.renew_hosts(connection, hosts)
+        self._fringe.renew_hosts(connection, hosts | self._fringe.surroundings.apply(connection, shares))
         self._drop(connection, findings.dropped)
         self._delete(connection, [site_id for site_id, _, record in records if record.ended])
         self._count_requests(connection, [record for _, _, record in records], findings.learned)
+        return tuple(sorted(touched | shares.keys()))
 
     def _homes_of(self, connection: Connection, page_ids: Iterable[int]) -> dict[int, _Home]:
         rows = run(connection, self._homes, self._sql.many(page_ids))

@@ -81,12 +81,14 @@ class Commit:
         self._write_masks(connection, living)
         self._write_learned(connection, living)
         self._write_hosts(connection)
+        stale: tuple[int, ...] = ()
         if batch.findings is not None:
             pages = [(r.poll.site_id, r.poll.at, r.page) for _, r in living if r.page is not None]
-            self._write_pages(connection, pages, batch.findings)
+            stale = self._write_pages(connection, pages, batch.findings)
         run_each(connection, sql.upsert_batch, [(1, batch.id)])
         fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
-        return CommitResult(changes=changes, skipped=len(batch.records) - len(living), content_ids=fresh)
+        skipped = len(batch.records) - len(living)
+        return CommitResult(changes=changes, skipped=skipped, content_ids=fresh, stale_pages=stale)
 
     def _living(self, connection: Connection) -> tuple[dict[int, int | None], list[tuple[int, PollRecord]]]:
         """Current content by site, and the records (with their index) whose site still stands as it was polled."""

@@ -1,0 +1,45 @@
+"""What storage knows around pages of the frontier, as the columns that their value is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.crawling.control.frontier_value import FrontierRows, discovered
+from pollerd.storage import PageRow
+
+
+def frontier_rows(rows: Sequence[PageRow]) -> FrontierRows:
+    """The rows, at least one, as columns."""
+    columns: Any = PageRow._make(zip(*rows, strict=True))
+    return FrontierRows(
+        urls=columns.url,
+        parents=_numbers(columns.parents),
+        parents_sum=_numbers(columns.parents_sum),
+        parents_best=_numbers(columns.parents_best),
+        anchors=_numbers(columns.anchors),
+        anchor_sum=_numbers(columns.anchor_sum),
+        same_host=np.array(
+            [here == there for here, there in zip(columns.host_id, columns.discoverer_host, strict=True)]
+        ),
+        child_count=_numbers(columns.child_count),
+        brood_asked=_numbers(columns.brood_asked),
+        brood_sum=_numbers(columns.brood_sum),
+    )
+
+
+def when_discovered(row: PageRow) -> FrontierRows:
+    """One row as it was when the page was discovered."""
+    known = row.parent_id is not None
+    relevance = row.discoverer_relevance or 0.0
+    return discovered(
+        [row.url], relevance, np.array([row.anchor]), np.array([row.host_id == row.discoverer_host]), known=known
+    )
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    """A column; 0 where there is none."""
+    return np.array([value or 0.0 for value in values], np.float64)
