@@ -1,6 +1,6 @@
-"""The topic robot at work: the real daemon crawls a served copy of a generated topical web, beside simulated schedules.
+"""The focused crawler at work: the real daemon crawls a served copy of a topical web, beside simulated schedules.
 
-Recall of the web's relevance by requests of pages, refreshes among them: of the daemon, of breadth-first, of fringe-
+Recall of the web's relevance by requests of pages, refreshes among them: of the daemon, of breadth-first, of frontier-
 greedy, which is told the relevance of pages before they are asked for, and of the bound without constraints. Those
 know no politeness: they ask any host at any time. The server's log tells whether the daemon fired rapidly.
 
@@ -35,7 +35,7 @@ SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 RELEVANCE_MIN = 0.1
 EVERY_SECONDS = 0.5
 IDLE_SECONDS = 30.0
-"""So long without a request of a page means that the robot has come to an end."""
+"""So long without a request of a page means that the crawler has come to an end."""
 LIFE_STEPS = 100_000
 LOG_LINES = 20
 """Of the daemon's log, shown where it died."""
@@ -101,7 +101,7 @@ def beside(graph: TopicalGraph) -> dict[str, NDArray[np.float64]]:
     schedules = {
         "breadth-first": traversals.breadth_first(graph),
         "parent-greedy": traversals.parent_greedy(graph),
-        "fringe-greedy, told": traversals.fringe_greedy(graph),
+        "fringe-greedy, told": traversals.frontier_greedy(graph),
         "bound": traversals.unconstrained(graph),
     }
     return {name: recall_by_request(graph.relevance, schedule) for name, schedule in schedules.items()}

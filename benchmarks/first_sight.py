@@ -1,8 +1,8 @@
-"""What the topic robot asks for first, on many unseen webs in a minute: its learner by itself, without a daemon.
+"""What the focused crawler asks for first, on many unseen webs in a minute: its learner by itself, without a daemon.
 
-Recall of relevance after so many requests of the live robot's learner (`crawling/control/frontier_value.py`), with
+Recall of relevance after so many requests of the live crawler's learner (`crawling/control/frontier_value.py`), with
 the scores that it gives to the texts of the pages and links, one request at a time, no host to wait for and nothing
-refreshed; beside parent-greedy by true relevance and by the robot's own scores, fringe-greedy, which is told, and
+refreshed; beside parent-greedy by true relevance and by the crawler's own scores, frontier-greedy, which is told, and
 breadth-first. Of each the mean over the webs, and the mean lead of each over parent-greedy with its standard error.
 
     python benchmarks/first_sight.py [--kind open|gated] [--webs 24] [--pages 1000] [--requests 500] [--seed 0]
@@ -29,14 +29,14 @@ from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGrap
 SEED = 52_711
 """Webs of this benchmark, which are none of the other experiments'."""
 EXPLORATION = 0.01
-"""The live robot's; it goes to some host then, this one to some page."""
+"""The live crawler's; it goes to some host then, this one to some page."""
 POINTS = (50, 100, 200, 300, 500, 750)
 BASE = "parent-greedy"
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A web with the robot's scores: of pages float64[n], of the links of each page float64[k]."""
+    """A web with the crawler's scores: of pages float64[n], of the links of each page float64[k]."""
 
     graph: TopicalGraph
     page: NDArray[np.float64]
@@ -95,7 +95,7 @@ def schedules(web: Scored, requests: int, rng: np.random.Generator) -> dict[str,
     return {
         BASE: traversals.parent_greedy(web.graph),
         "parent-greedy by own scores": traversals.best_first(web.graph, lambda page, parent: own[parent]),
-        "fringe-greedy, told": traversals.fringe_greedy(web.graph),
+        "fringe-greedy, told": traversals.frontier_greedy(web.graph),
         "breadth-first": traversals.breadth_first(web.graph),
         "robot": first_sight(web, requests, rng),
     }

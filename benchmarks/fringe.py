@@ -1,9 +1,9 @@
-"""What a large fringe costs the topic robot: choosing, taking in an answer, valuing anew; time, loop and memory.
+"""What a large frontier costs the focused crawler: choosing, taking in an answer, valuing anew; time, loop and memory.
 
 Fills an SQLite database with so many pages (see `fringe_web`), drops it from the system's cache, opens it as the daemon
 does, and then goes through rounds of choosing pages, answering them with 150 links each, and valuing pages anew.
 
-    python benchmarks/fringe.py [--pages 1000000] [--rounds 100] [--wanted 5] [--links 150] [--folder FOLDER]
+    python benchmarks/frontier.py [--pages 1000000] [--rounds 100] [--wanted 5] [--links 150] [--folder FOLDER]
 
 `--folder` keeps the database there and uses it again: later rounds go on with what earlier ones left.
 """
@@ -78,7 +78,7 @@ async def _watch(held: list[float]) -> None:
 
 
 class Robot:
-    """What the daemon asks of storage for its topic robot, with answers that are made up."""
+    """What the daemon asks of storage for its focused crawler, with answers that are made up."""
 
     def __init__(self, store: Store, rng: np.random.Generator, links: int, times: Times) -> None:
         self._store, self._rng, self._links, self._times = store, rng, links, times

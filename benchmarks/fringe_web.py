@@ -1,4 +1,4 @@
-"""A database whose topic robot knows N pages, written by bulk: for `fringe.py`, which measures what they cost."""
+"""A database whose focused crawler knows N pages, written by bulk: for `frontier.py`, which measures what they cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hosts_of(pages: int) -> int:
 
 
 class KnownWeb:
-    """What a robot knows of a web: arrays by page, the page with id i at place i - 1.
+    """What a crawler knows of a web: arrays by page, the page with id i at place i - 1.
 
     Pages a host follow Zipf's law, pages that a page discovers are log-normal, 25 in the mean. One page in 25 or so was
     asked for, and three in ten of these were relevant.

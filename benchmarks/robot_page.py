@@ -1,4 +1,4 @@
-"""CPU milliseconds of one page for the topic robot, by part: `python benchmarks/robot_page.py --help`."""
+"""CPU milliseconds of one page for the focused crawler, by part: `python benchmarks/robot_page.py --help`."""
 
 from __future__ import annotations
 

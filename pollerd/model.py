@@ -29,13 +29,13 @@ STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STA
 
 
 class PageState(StrEnum):
-    """Where a page that the topic robot knows stands.
+    """Where a page that the focused crawler knows stands.
 
-    `FRINGE`: linked to, not asked for yet. `ASKED`: being asked for, as a site on trial. `COLLECTED`: relevant, polled
-    as a site. `REJECTED`: asked for and not taken, or dropped later; `GONE`: it was in the collection and is no more.
+    `FRONTIER`: linked to, not asked for yet. `ASKED`: being asked for, as a site on trial. `COLLECTED`: relevant, and
+    polled as a site. `REJECTED`: asked for and not taken, or dropped later. `GONE`: no longer in the collection.
     """
 
-    FRINGE = "fringe"
+    FRONTIER = "fringe"
     ASKED = "asked"
     COLLECTED = "collected"
     REJECTED = "rejected"

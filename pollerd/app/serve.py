@@ -159,7 +159,7 @@ async def _run_all(
     async def reading() -> None:
         if config.options.urls is not None:
             await read_list(config.options.urls, daemon.control, sync=config.options.sync)
-        if not daemon.control.health.status().sites and config.options.topic is None:  # the robot finds its own
+        if not daemon.control.health.status().sites and config.options.topic is None:  # the crawler finds its own
             _say_how_to_add(listener)
         if reload is not None:
             await reload.run()

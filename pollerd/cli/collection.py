@@ -1,4 +1,4 @@
-"""`pollerd collection`: what the topic robot of a running daemon has found."""
+"""`pollerd collection`: what the focused crawler of a running daemon has found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.cli.common.options import Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_fields, show_items, show_json, write
 from pollerd.model import PageState
 
-app = typer.Typer(help="What the topic robot of a running daemon has found.", no_args_is_help=True)
+app = typer.Typer(help="What the focused crawler of a running daemon has found.", no_args_is_help=True)
 
 _COLUMNS = ("id", "state", "url", "relevance", "worth", "depth", "parent_id", "reason")
 FormatOption = Annotated[

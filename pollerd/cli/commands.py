@@ -21,7 +21,7 @@ COMMANDS: Commands = {
         "Puts an export in force.",
     ),
     "doctor": ("doctor:doctor", "Says how the daemon is, a line each."),
-    "collection": ("collection:app", "What the topic robot of a running daemon has found."),
+    "collection": ("collection:app", "What the focused crawler of a running daemon has found."),
     "tokens": ("tokens:tokens", "Makes a token."),
     "config": ("config:app", "What is set, and where it came from."),
     "db": ("db:app", "The database's schema."),

@@ -12,7 +12,7 @@ from pollerd.cli.common.loading import loading
 
 _POLLING = "Polling"
 _DAEMON = "Daemon"
-_TOPIC = "Topic robot"
+_TOPIC = "Focused crawler"
 
 
 def run(
@@ -24,7 +24,7 @@ def run(
         typer.Option(help="TOML file: build a collection on this topic, following links.", rich_help_panel=_TOPIC),
     ] = None,
     seeds: Annotated[
-        Path | None, typer.Option(help="List of URLs that the topic robot begins with.", rich_help_panel=_TOPIC)
+        Path | None, typer.Option(help="List of URLs that the focused crawler begins with.", rich_help_panel=_TOPIC)
     ] = None,
     budget: Annotated[
         str | None,

@@ -1,1 +1,1 @@
-"""The topic robot: what a page links to, how near it is to a topic, what to ask for next, how many at once. Pure."""
+"""The focused crawler: links of a page, its relevance to a topic, what to ask for next, how many at once. Pure."""

@@ -181,7 +181,7 @@ class SiteTable(Columns):
         return [*counts.tolist(), paused]
 
     def on_trial(self) -> NDArray[np.bool_] | None:
-        """bool[size]: sites that the topic robot has on trial; None where there never was any."""
+        """bool[size]: sites that the focused crawler has on trial; None where there never was any."""
         return None if self.is_as_ever("worth") else ~np.isnan(self.worth[: self.size])
 
     def elapsed(self, now: float) -> NDArray[np.float64]:

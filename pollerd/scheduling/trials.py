@@ -1,4 +1,4 @@
-"""Sites that the topic robot has on trial: what each is worth, and what is not worth the wait for a better one."""
+"""Sites that the focused crawler has on trial: what each is worth, and what is not worth the wait for a better one."""
 
 from __future__ import annotations
 

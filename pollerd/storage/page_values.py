@@ -1,4 +1,4 @@
-"""The values of the topic robot that go into storage and come out of it. Times are epoch seconds."""
+"""The values of the focused crawler that go into storage and come out of it. Times are epoch seconds."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PageRecord(Struct, frozen=True, gc=False):
 class CrawlUpdate(Struct, frozen=True, gc=False):
     """What a batch brings to the collection besides its polls. `dropped`: (page, site) that have to make room.
 
-    `learned`: what the request controller knows; None: as it was. `step`: requests of the robot so far.
+    `learned`: what the request controller knows; None: as it was. `step`: requests of the crawler so far.
     """
 
     step: int
@@ -99,7 +99,7 @@ class Trial:
     own: bool
     depth: int
     step: int
-    """How many requests of the robot there had been when it was discovered."""
+    """How many requests of the crawler there had been when it was discovered."""
     worth: float
     relevance: float | None
     """As scored last; None where it was never read."""
@@ -111,7 +111,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """The collection as the robot finds it at its start."""
+    """The collection as the crawler finds it at its start."""
 
     topic: str
     requests: int

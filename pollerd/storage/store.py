@@ -70,8 +70,8 @@ class Store:
         self._import = SiteImport(self._sql, seal)
         self._sites = Sites(self._sql, seal)
         self._restore = Restore(self._sql, self._sites, self._import)
-        self._fringe = Frontier(self._sql, self._import)
-        self._pages = PageCommit(self._sql, self._fringe)
+        self._frontier = Frontier(self._sql, self._import)
+        self._pages = PageCommit(self._sql, self._frontier)
         self._news = ChangeNotifier()
         self._bases: dict[int, Base] = {}
         """What contents read since the last commit lean on, or are, by their ids: the next are compared with that."""
@@ -297,7 +297,7 @@ class Store:
         return await self._database.read(lambda c: self._sites.at(c, urls))
 
     async def user_sites(self, after: int, limit: int) -> list[Site]:
-        """Sites with ids above `after`, by id, without those that the topic robot made."""
+        """Sites with ids above `after`, by id, without those that the focused crawler made."""
         return await self._database.read(lambda c: self._sites.users(c, after, limit))
 
     async def deleted_urls(self, after: str, limit: int) -> Sequence[tuple[str, float]]:
@@ -478,7 +478,7 @@ class Store:
         async for rows in self._database.stream(history.recent_polls(per_site, after, through), piece):
             yield history.poll_columns(rows)
 
-    # The topic robot's collection.
+    # The focused crawler's collection.
 
     async def has_collection(self) -> bool:
         """Whether there is, or ever was, a collection."""
@@ -496,14 +496,14 @@ class Store:
         limit: int = 100,
         cursor: str | None = None,
     ) -> ListPage[StoredPage]:
-        """Pages that the robot knows, by id. `host`: "name:port".
+        """Pages that the crawler knows, by id. `host`: "name:port".
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
         return await self._database.read(lambda c: collection.list_pages(c, state, host, min_relevance, limit, cursor))
 
     async def iter_pages(self) -> AsyncIterator[StoredPage]:
-        """All pages that the robot knows, by id, read some at a time."""
+        """All pages that the crawler knows, by id, read some at a time."""
         after = 0
         while rows := await self._database.read(lambda c, a=after: collection.pages_piece(c, a)):  # type: ignore[misc]
             for row in rows:
@@ -518,58 +518,58 @@ class Store:
                 yield row
             after = rows[-1][:2]
 
-    # The topic robot at work.
+    # The focused crawler at work.
 
     async def begin_collection(self, topic: str, now: float, words: str = "") -> CollectionRow:
         """The collection on this topic, begun where there is none. Raises `ConfigError` where it is on another.
 
         words: tells apart what pages are scored by. What is held is unread from when it changed until it is seen.
         """
-        return await self._database.write(lambda c: self._fringe.begin(c, topic, words, now))
+        return await self._database.write(lambda c: self._frontier.begin(c, topic, words, now))
 
     async def recall_trials(self) -> int:
-        """Without the robot: sites on trial go, and their pages back to the fringe; how many they were."""
-        return await self._database.write(self._fringe.recall)
+        """Without the crawler: sites on trial go, and their pages back to the frontier; how many they were."""
+        return await self._database.write(self._frontier.recall)
 
     async def add_seeds(self, urls: Sequence[str], now: float) -> int:
         """Adds pages to begin with, to be asked for before others, where they are new; how many they were."""
-        return await self._database.write(lambda c: self._fringe.add_seeds(c, urls, now))
+        return await self._database.write(lambda c: self._frontier.add_seeds(c, urls, now))
 
     async def known_pages(self, urls: Sequence[str]) -> set[str]:
-        """Which of the normalised URLs are pages that the robot knows."""
-        return await self._database.read(lambda c: self._fringe.known(c, urls))
+        """Which of the normalised URLs are pages that the crawler knows."""
+        return await self._database.read(lambda c: self._frontier.known(c, urls))
 
     async def held_pages(self) -> AsyncIterator[Trial]:
         """All pages that are sites, on trial or in the collection, read some at a time."""
         after = 0
-        while rows := await self._database.read(lambda c, a=after: self._fringe.held(c, a)):  # type: ignore[misc]
+        while rows := await self._database.read(lambda c, a=after: self._frontier.held(c, a)):  # type: ignore[misc]
             for row in rows:
                 yield row
             after = rows[-1].page_id
 
     async def sweep_frontier(self, after: int) -> tuple[list[PageRow], int]:
         """Some pages of the frontier with ids above `after`; where to go on, 0: from the beginning."""
-        return await self._database.read(lambda c: self._fringe.sweep(c, after))
+        return await self._database.read(lambda c: self._frontier.sweep(c, after))
 
     async def pages_around(self, page_ids: Sequence[int]) -> list[PageRow]:
         """What is known around the pages now, in no order."""
-        return await self._database.read(lambda c: self._fringe.surroundings.rows(c, page_ids))
+        return await self._database.read(lambda c: self._frontier.link_context.rows(c, page_ids))
 
     async def write_values(self, values: Sequence[tuple[PageRow, float]]) -> None:
         """Writes how valuable pages are, where they are still on the frontier."""
-        await self._database.write(lambda c: self._fringe.write_values(c, values))
+        await self._database.write(lambda c: self._frontier.write_values(c, values))
 
     async def promote_pages(
         self, wanted: int, per_host: int, pages_per_host: int, weight: float, now: float, at: float | None = None
     ) -> list[Trial]:
-        """Makes sites on trial, of this weight, of the best pages of the fringe: one a host, `wanted` at most.
+        """Makes sites on trial, of this weight, of the best pages of the frontier: one a host, `wanted` at most.
 
         Hosts with `per_host` pages on trial are left out, and those of which `pages_per_host` were asked for. A page
         that is a site already comes back as held. `at`: takes one page of a host instead that lies so far in the list
         of hosts, 0 to 1.
         """
         return await self._database.write(
-            lambda c: self._fringe.promote(c, wanted, per_host, pages_per_host, weight, now, at)
+            lambda c: self._frontier.promote(c, wanted, per_host, pages_per_host, weight, now, at)
         )
 
     # Care.

@@ -120,7 +120,7 @@ class PollRecord(Struct, frozen=True, gc=False):
     mask_changed: bool = False
     """Whether `memory.baseline.mask` is new with this poll: what polls before it said of changes may be noise."""
     page: PageRecord | None = None
-    """What became of the topic robot's page, where the site is one."""
+    """What became of the focused crawler's page, where the site is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Batch:
     """Whose the learned states are; required where a record has `learned` or `shared_state` is given."""
     shared_state: bytes | None = None
     findings: CrawlUpdate | None = None
-    """What else the batch brings to the topic robot's collection; required where a record has a `page`."""
+    """What else the batch brings to the focused crawler's collection; required where a record has a `page`."""
     id: bytes = field(default_factory=_new_batch_id)
 
 

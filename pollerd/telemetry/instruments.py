@@ -90,9 +90,9 @@ class Instruments:
             "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
         )
         self.masks_learned = counter("masks_learned_total", "Times that twins told noise from news at a site")
-        self._collection_pages = gauge("collection_pages", "Pages that the topic robot knows, by state", "state")
+        self._collection_pages = gauge("collection_pages", "Pages that the focused crawler knows, by state", "state")
         self.collection_pages = {state: self._collection_pages.labels(state.value) for state in PageState}
-        self.collection_requests = gauge("collection_requests", "Pages asked for from the fringe so far")
+        self.collection_requests = gauge("collection_requests", "Pages asked for from the frontier so far")
         self.collection_harvest = gauge("collection_harvest_ratio", "Share of them that were relevant")
         self.collection_relevance = gauge("collection_mean_relevance", "Mean relevance of the pages collected")
         self.collection_freshness = gauge(

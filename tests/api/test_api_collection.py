@@ -1,4 +1,4 @@
-"""The topic robot's collection over REST: how it stands, its pages, and all of it as files."""
+"""The focused crawler's collection over REST: how it stands, its pages, and all of it as files."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ async def test_how_it_stands(api: Api) -> None:
         "mean_relevance": 0.5,
         "requests": 2,
         "harvest_rate": 0.5,
+        "frontier": 2,
         "fringe": 2,
         "hosts": 2,
         "pages": {"fringe": 2, "asked": 0, "collected": 1, "rejected": 1, "gone": 0},

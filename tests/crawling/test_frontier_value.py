@@ -1,4 +1,4 @@
-"""Worth of pages on the fringe, from columns: the same features as in memory, learned, kept as bytes."""
+"""Worth of pages on the frontier, from columns: the same features as in memory, learned, kept as bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS = RequestSettings()
 
 
 def rows(**columns: float) -> FrontierRows:
-    """One page on the fringe; the rest is 0."""
+    """One page on the frontier; the rest is 0."""
     names = (
         "parents",
         "parents_sum",
@@ -47,7 +47,7 @@ def test_columns_give_the_features_of_local_states() -> None:
         brood_asked=1,
         brood_sum=0.2,
     )
-    np.testing.assert_allclose(columns.states(), known.fringe(np.array([2])))
+    np.testing.assert_allclose(columns.states(), known.frontier(np.array([2])))
 
 
 def test_a_page_is_discovered_as_local_states_have_it() -> None:
@@ -56,7 +56,7 @@ def test_a_page_is_discovered_as_local_states_have_it() -> None:
     page = RetrievedPage(0.6, np.array([1]), np.array([0.4]), np.array([False]), np.array([True]), np.array([2]))
     known.take_in(0, page, 0, changed=True)
     found = discovered(["http://a/x/y.html"], 0.6, np.array([0.4]), np.array([True]))
-    np.testing.assert_allclose(found.states(), known.fringe(np.array([1])))
+    np.testing.assert_allclose(found.states(), known.frontier(np.array([1])))
 
 
 def test_nothing_known_is_no_error() -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pollerd.crawling.control.feature_controller import FeaturedController, LearnedQ
 from pollerd.crawling.control.linear_q import Approximation
-from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LinkFeatures, RetrievedPage
+from pollerd.crawling.control.link_features import FRONTIER, RETRIEVED, LinkFeatures, RetrievedPage
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.crawling.control.rewards import RequestOutcome
 from pollerd.crawling.control.tabular_controller import TabularController
@@ -123,14 +123,14 @@ def test_local_states_are_what_they_are_defined_to_be() -> None:
 
 def expect_states(states: LinkFeatures, shown: dict[int, RetrievedPage]) -> None:
     """Means over parents and over children, from the definition."""
-    fringe = np.array([i for i in np.flatnonzero(states.known) if i not in shown], np.int64)
-    parents = [[p.relevance for p in shown.values() if i in p.links] for i in fringe]
+    frontier = np.array([i for i in np.flatnonzero(states.known) if i not in shown], np.int64)
+    parents = [[p.relevance for p in shown.values() if i in p.links] for i in frontier]
     means = [float(np.mean(found)) if found else 0.0 for found in parents]
-    features = states.fringe(fringe)
-    assert features.shape == (len(fringe), len(FRINGE))
+    features = states.frontier(frontier)
+    assert features.shape == (len(frontier), len(FRONTIER))
     assert features[:, 0] == pytest.approx(means, abs=1e-9)
     counts = [np.log1p(max(len(found), 1)) / 3 for found in parents]
-    assert features[:, FRINGE.index("known parents")] == pytest.approx(counts)
+    assert features[:, FRONTIER.index("known parents")] == pytest.approx(counts)
     held = np.array(sorted(shown), np.int64)
     children = [[shown[c].relevance for c in shown[i].links.tolist() if c in shown] for i in held]
     features = states.held(held, 300)

@@ -1,4 +1,4 @@
-"""The topic robot's collection as metrics."""
+"""The focused crawler's collection as metrics."""
 
 from __future__ import annotations
 

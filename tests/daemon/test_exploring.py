@@ -1,4 +1,4 @@
-"""The topic robot live: a small web on loopback, several hosts, some of its pages on the topic."""
+"""The focused crawler live: a small web on loopback, several hosts, some of its pages on the topic."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def explored(running: Running) -> CollectionStatus:
         while True:
             status = await running.store.collection_status()
             assert status is not None
-            if not status.pages[PageState.FRINGE] + status.pages[PageState.ASKED]:
+            if not status.pages[PageState.FRONTIER] + status.pages[PageState.ASKED]:
                 return status
             await asyncio.sleep(0.05)
 
@@ -127,7 +127,7 @@ async def test_limits_are_kept(origin: Origin, start: Start) -> None:
     assert status is not None
     assert status.pages[PageState.COLLECTED] == 4
     assert max(page.depth for page in found.values()) <= 4
-    by_host = Counter(url.split("/")[2] for url, page in found.items() if page.state is not PageState.FRINGE)
+    by_host = Counter(url.split("/")[2] for url, page in found.items() if page.state is not PageState.FRONTIER)
     assert max(by_host.values()) <= 5
     assert "127.0.0.3" not in {url.split("/")[2].split(":")[0] for url in found}
     assert "127.0.0.3" not in {hit.host.split(":")[0] for hit in origin.log}
@@ -376,7 +376,7 @@ async def test_without_the_topic_its_pages_are_polled_and_no_links_followed(orig
     async with start() as running:
         await until(lambda: len(origin.hits("/0")) > seen)
         found, sites = await pages_of(running.store), await sites_of(running.store)
-    assert found[small.url(2)].state is PageState.FRINGE
+    assert found[small.url(2)].state is PageState.FRONTIER
     assert set(sites) == {url for url, page in found.items() if page.state is PageState.COLLECTED}
 
 

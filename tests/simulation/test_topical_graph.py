@@ -71,7 +71,7 @@ def test_schedules_are_permutations_and_none_beats_the_upper_bound() -> None:
     graph = web(500)
     upper = by.score(graph, by.unconstrained(graph))
     rng = np.random.default_rng(0)
-    schedules = [by.fringe_greedy(graph), by.parent_greedy(graph), *by.at_random(graph, 2, rng)]
+    schedules = [by.frontier_greedy(graph), by.parent_greedy(graph), *by.at_random(graph, 2, rng)]
     for schedule in (*schedules, *by.learned(graph, RequestSettings(), 2, rng)):
         assert sorted(schedule.tolist()) == list(range(len(graph)))
         assert 0 < by.score(graph, schedule) <= upper

@@ -1,4 +1,4 @@
-"""The served copy of a generated topical web: what a robot meets on it is what the graph says."""
+"""The served copy of a generated topical web: what a crawler meets on it is what the graph says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topic robot's collection: the fringe, sites on trial, what polls find of pages, on both databases."""
+"""The focused crawler's collection: the frontier, sites on trial, what polls find of pages, on both databases."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_what_a_page_leads_to_is_the_fringe_best_first(store: Store) -> No
     found = await pages_of(store)
     assert (found[SEED].state, found[SEED].relevance, found[SEED].worth) == (PageState.COLLECTED, 0.8, None)
     child = found["http://a/2"]
-    assert (child.state, child.depth, child.parent_id, child.worth) == (PageState.FRINGE, 1, seed.page_id, 0.6)
+    assert (child.state, child.depth, child.parent_id, child.worth) == (PageState.FRONTIER, 1, seed.page_id, 0.6)
     assert [page.url for page in await promote(store)] == ["http://a/2", "http://b/"]
     assert await promote(store) == []
     assert [page.url for page in await promote(store, per_host=2)] == ["http://a/1"]
@@ -224,7 +224,7 @@ async def test_a_users_site_is_held_as_it_is(store: Store) -> None:
 
 
 async def test_the_users_word_counts(store: Store) -> None:
-    """A list that is the truth says nothing of the robot's sites; what the user deletes is not asked for again."""
+    """A list that is the truth says nothing of the crawler's sites; what the user deletes is not asked for again."""
     seed = await begin(store)
     assert await store.delete_missing([]) == []
     await store.delete_site(seed.site_id, 5.0)
@@ -246,8 +246,8 @@ async def test_a_page_whose_site_the_user_deleted_before_is_rejected(store: Stor
 async def test_pages_are_listed_by_state_host_and_relevance(store: Store) -> None:
     seed = await begin(store)
     await answer(store, seed, {f"http://b/{n}": 0.4 for n in range(5)})
-    first = await store.list_pages(PageState.FRINGE, host="b:80", limit=3)
-    rest = await store.list_pages(PageState.FRINGE, host="b:80", limit=3, cursor=first.next_cursor)
+    first = await store.list_pages(PageState.FRONTIER, host="b:80", limit=3)
+    rest = await store.list_pages(PageState.FRONTIER, host="b:80", limit=3, cursor=first.next_cursor)
     assert [len(first.items), len(rest.items), rest.next_cursor] == [3, 2, None]
     assert [page.url for page in (await store.list_pages(min_relevance=0.5)).items] == [SEED]
     assert (await store.list_pages(host="c:80")).items == []

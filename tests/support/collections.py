@@ -1,4 +1,4 @@
-"""A small collection of the topic robot, made by what the robot itself calls."""
+"""A small collection of the focused crawler, made by what the crawler itself calls."""
 
 from __future__ import annotations
 

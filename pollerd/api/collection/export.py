@@ -1,4 +1,4 @@
-"""All that the topic robot knows as a file: pages, scores, parents and the link graph, written as it is read."""
+"""All that the focused crawler knows as a file: pages, scores, parents and the link graph, written as it is read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def export_collection(
     ] = CollectionFormat.JSON_LINES,
     part: Annotated[CollectionPart, Query(description="what csv and jsonl hold")] = CollectionPart.PAGES,
 ) -> StreamingResponse:
-    """All pages that the robot knows, whatever their state, or the links between them; 404 where no topic was set.
+    """All pages that the crawler knows, whatever their state, or the links between them; 404 where no topic was set.
 
     It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
     """

@@ -1,4 +1,4 @@
-"""The calls on the topic robot's collection, and what they answer."""
+"""The calls on the focused crawler's collection, and what they answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
 
 
 class Collection(BaseModel):
-    """How the topic robot's collection stands."""
+    """How the focused crawler's collection stands."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -31,15 +31,16 @@ class Collection(BaseModel):
         description="expected share of the collection's relevance whose copy is current, as the allocator believes; "
         "null: it believes nothing yet"
     )
-    requests: int = Field(description="pages asked for from the fringe so far")
+    requests: int = Field(description="pages asked for from the frontier so far")
     harvest_rate: Share | None = Field(description="share of them that were relevant; null: there were none")
-    fringe: int = Field(description="pages known and not asked for yet")
+    frontier: int = Field(description="pages known and not asked for yet")
+    fringe: int = Field(description="the same by its older name", deprecated=True)
     hosts: int = Field(description="hosts of all pages that are known")
     pages: Mapping[PageState, int] = Field(description="pages by state")
 
 
 class KnownPage(BaseModel):
-    """A page that the topic robot knows."""
+    """A page that the focused crawler knows."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -49,13 +50,13 @@ class KnownPage(BaseModel):
     reason: str = Field(description="why it was rejected or is gone; else empty")
     depth: int = Field(description="links from the nearest seed, as far as is known")
     relevance: Share | None = Field(description="as scored last; null: it was never read")
-    worth: float | None = Field(description="on the fringe: what asking for it is expected to bring, Q(x, 1)")
+    worth: float | None = Field(description="on the frontier: what asking for it is expected to bring, Q(x, 1)")
     parent_id: int | None = Field(description="the page that it was discovered on; null for a seed")
     discovered_at: Moment
     asked_at: Moment | None
     modified_at: Moment | None = Field(description="when a sitemap or feed says that it last changed")
     site_id: int | None = Field(description="its site, while it is one")
-    own: bool = Field(description="whether the site is the robot's; false where it is the user's, or there is none")
+    own: bool = Field(description="whether the site is the crawler's; false where it is the user's, or there is none")
 
 
 @router.get("", summary="How the collection stands")
@@ -67,7 +68,7 @@ async def get_collection(daemon: Daemon) -> Collection:
     return Collection.model_validate(view)
 
 
-@router.get("/pages", summary="Pages that the robot knows")
+@router.get("/pages", summary="Pages that the crawler knows")
 async def list_pages(
     daemon: Daemon,
     state: PageState | None = None,
@@ -76,7 +77,7 @@ async def list_pages(
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Listing[KnownPage]:
-    """By id, those that fit every filter: collected, on the fringe, rejected or gone; 404 where no topic was set."""
+    """By id, those that fit every filter: collected, on the frontier, rejected or gone; 404 where no topic was set."""
     await require_collection(daemon)
     name = None if host is None else host.lower()
     page = await daemon.store.list_pages(state, name, min_relevance, limit, cursor)

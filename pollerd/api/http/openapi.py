@@ -28,7 +28,7 @@ _TAGS = {
     "changes": "What was found.",
     "allocation": "How the budget is spent.",
     "transfer": "All that was set, from one daemon to another.",
-    "collection": "What the topic robot found.",
+    "collection": "What the focused crawler found.",
     "health": "What machines ask; open to everybody who reaches the API.",
 }
 _BEARER: Json = {

@@ -241,6 +241,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "freshness": 0.93,
         "requests": 4_105,
         "harvest_rate": 0.29,
+        "frontier": 18_230,
         "fringe": 18_230,
         "hosts": 611,
         "pages": {"fringe": 18_230, "asked": 12, "collected": 1_204, "rejected": 2_890, "gone": 11},

@@ -1,4 +1,4 @@
-"""The section `sites`: what is polled and how, pauses too. Nothing that was learned, and none of the topic robot's."""
+"""The section `sites`: what is polled and how, pauses too; not what was learned, nor the focused crawler's sites."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.crawling.control.linear_q import Approximation
-from pollerd.crawling.control.link_features import FRINGE, RETRIEVED, LinkFeatures, RetrievedPage
+from pollerd.crawling.control.link_features import FRONTIER, RETRIEVED, LinkFeatures, RetrievedPage
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.crawling.control.rewards import RequestOutcome, reward
 from pollerd.errors import InvalidValueError
@@ -24,7 +24,7 @@ Functions = tuple[Approximation, Approximation]
 
 
 class LearnedQ:
-    """What was learned of Q(x, u), for documents on the fringe and in the collection; outlives any web.
+    """What was learned of Q(x, u), for documents on the frontier and in the collection; outlives any web.
 
     memory > 0: after so many lessons an old one counts 1/e.
     """
@@ -32,7 +32,7 @@ class LearnedQ:
     def __init__(self, memory: float = 20_000.0) -> None:
         if not memory > 0:
             raise InvalidValueError("memory", "above 0", memory)
-        self.fringe: Functions = (Approximation(len(FRINGE), memory), Approximation(len(FRINGE), memory))
+        self.frontier: Functions = (Approximation(len(FRONTIER), memory), Approximation(len(FRONTIER), memory))
         self.held: Functions = (Approximation(len(RETRIEVED), memory), Approximation(len(RETRIEVED), memory))
 
 
@@ -40,7 +40,7 @@ class LearnedQ:
 class _FeatureUpdate:
     """A request whose worth is known once the next control is."""
 
-    on_fringe: bool
+    on_frontier: bool
     state: NDArray[np.float64]
     reward: float
     document: int
@@ -97,11 +97,11 @@ class FeaturedController:
         self._lessons.clear()
         if document is None:
             return None
-        on_fringe = not self._states.retrieved[document]
+        on_frontier = not self._states.retrieved[document]
         state = self._state_of(np.array([document]))[0]
-        self._learn_waiting(document, state, on_fringe)
+        self._learn_waiting(document, state, on_frontier)
         self._waiting[document], self._index[document] = False, -np.inf
-        self._asked[document] = _FeatureUpdate(on_fringe, state, 0.0, document)
+        self._asked[document] = _FeatureUpdate(on_frontier, state, 0.0, document)
         self._step += 1
         return document
 
@@ -132,15 +132,15 @@ class FeaturedController:
         self._rank(documents)
 
     def _state_of(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """States of documents that are all on the fringe, or all not, float64[k, F]."""
+        """States of documents that are all on the frontier, or all not, float64[k, F]."""
         if len(documents) and self._states.retrieved[documents[0]]:
             return self._states.held(documents, self._step)
-        return self._states.fringe(documents)
+        return self._states.frontier(documents)
 
     def _kinds(self, documents: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Functions]]:
-        """Those on the fringe and those retrieved, each with the functions that judge them."""
+        """Those on the frontier and those retrieved, each with the functions that judge them."""
         held = self._states.retrieved[documents]
-        yield documents[~held], self._judgement.fringe
+        yield documents[~held], self._judgement.frontier
         yield documents[held], self._judgement.held
 
     def _rank(self, documents: NDArray[np.int64]) -> None:
@@ -178,13 +178,13 @@ class FeaturedController:
         worth = self._worth(_LEAVE, successors[~next_one]) + self._worth(_ASK, successors[next_one])
         discount = self._settings.discount
         value = min(lesson.reward + discount * worth, 1.0 / (1.0 - discount))
-        functions = self._judgement.fringe if lesson.on_fringe else self._judgement.held
+        functions = self._judgement.frontier if lesson.on_frontier else self._judgement.held
         if functions[_ASK].learn(lesson.state, value):
             self._rank(np.flatnonzero(self._waiting))
 
-    def _learn_waiting(self, document: int, state: NDArray[np.float64], on_fringe: bool) -> None:
+    def _learn_waiting(self, document: int, state: NDArray[np.float64], on_frontier: bool) -> None:
         """Equation (10) over the steps in which the chosen document was passed over."""
         then, passed = self._then.pop(document), int(self._step - self._since[document])
         if passed:
-            ask, leave = self._judgement.fringe if on_fringe else self._judgement.held
+            ask, leave = self._judgement.frontier if on_frontier else self._judgement.held
             leave.learn(then, self._settings.discount**passed * max(float(ask(state[None, :])[0]), 0.0))

@@ -1,4 +1,4 @@
-"""What asking for a page of the fringe is worth: Q(x, 1) as a function of its features, learned while the robot runs.
+"""The value of asking for a page of the frontier: Q(x, 1) of its features, learned while the crawler runs.
 
 As `featured`, for a web that does not fit into memory: what is known around a page comes as columns, from wherever they
 are kept, and what was learned can be kept as bytes.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.crawling.control.linear_q import Approximation
-from pollerd.crawling.control.link_features import DEEP, FRINGE, MANY
+from pollerd.crawling.control.link_features import DEEP, FRONTIER, MANY
 from pollerd.crawling.control.requests import RequestSettings
 from pollerd.errors import InvalidValueError
 
@@ -24,7 +24,7 @@ _FITTED_EVERY = 8
 _LEAST_SHARE = 0.1
 """A page is never taken for less relevant than this share of what it was believed to be: there is always an order."""
 _TELLING = tuple(
-    FRINGE.index(name)
+    FRONTIER.index(name)
     for name in ("siblings' mean relevance when first retrieved", "anchor score", "anchor says something")
 )
 _HUB = re.compile(
@@ -36,7 +36,7 @@ _HUB = re.compile(
 
 @dataclass(frozen=True)
 class FrontierRows:
-    """What is known around k pages of the fringe; all columns are [k].
+    """What is known around k pages of the frontier; all columns are [k].
 
     parents, parents_sum, parents_best: number of known pages that link to it, sum and largest of their relevance.
     anchors, anchor_sum: those of these links whose text says something, and the sum of their scores. same_host: as its
@@ -56,7 +56,7 @@ class FrontierRows:
     brood_sum: NDArray[np.float64]
 
     def states(self) -> NDArray[np.float64]:
-        """Their features, float64[k, 10], named by `local_states.FRINGE`; all between 0 and about 1."""
+        """Their features, float64[k, 10], named by `local_states.FRONTIER`; all between 0 and about 1."""
         parents = np.maximum(self.parents, 1.0)
         mean = self.parents_sum / parents
         return np.column_stack(
@@ -73,7 +73,7 @@ class FrontierRows:
                 [path_depth(url) / DEEP for url in self.urls],
                 np.log1p(parents) / MANY,
             ]
-        ).reshape(-1, len(FRINGE))
+        ).reshape(-1, len(FRONTIER))
 
 
 def discovered(
@@ -105,7 +105,7 @@ def path_depth(url: str) -> int:
 
 
 class FrontierValue:
-    """Values pages of the fringe and learns from what requests of them brought, by equation (10) of [C].
+    """Values pages of the frontier and learns from what requests of them brought, by equation (10) of [C].
 
     Q(x, 1) is the sum of two: the relevance of the page itself, believed to be that of its siblings and of the texts of
     links to it until lessons tell how far that is off, and what it leads to, believed to be nothing. Learned apart, the
@@ -114,9 +114,9 @@ class FrontierValue:
 
     def __init__(self, settings: RequestSettings) -> None:
         self._discount = settings.discount
-        self._off = Approximation(len(FRINGE), _MEMORY, ridge=2.0, every=_FITTED_EVERY)
+        self._off = Approximation(len(FRONTIER), _MEMORY, ridge=2.0, every=_FITTED_EVERY)
         self._ahead, self._leave = (
-            Approximation(len(FRINGE), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _ in range(2)
+            Approximation(len(FRONTIER), _MEMORY, ridge=40.0, every=_FITTED_EVERY, linear=True) for _ in range(2)
         )
         self._learned = (self._off, self._ahead, self._leave)
 

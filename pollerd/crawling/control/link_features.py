@@ -1,6 +1,6 @@
 """The local states of documents in numbers: what is known around each of them ([C], section "Request Controller").
 
-A document on the fringe is judged by its known parents, its siblings (those that the same page discovered), the texts
+A document on the frontier is judged by its known parents, its siblings (those that the same page discovered), the texts
 of the links to it and its URL; a retrieved one by itself and its known children.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-FRINGE = (
+FRONTIER = (
     "parents' mean relevance",
     "best parent's relevance",
     "share of siblings retrieved",
@@ -106,8 +106,8 @@ class LinkFeatures:
         parent_document = int(self._discoverer[document])
         return np.concatenate([links, self._links[parent_document]]) if parent_document in self._links else links
 
-    def fringe(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """States of documents on the fringe, float64[k, 10], named by `FRINGE`; all between 0 and about 1."""
+    def frontier(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
+        """States of documents on the frontier, float64[k, 10], named by `FRONTIER`; all between 0 and about 1."""
         parents = np.maximum(self._parents[documents], 1.0)
         mean = self._parents_sum[documents] / parents
         by = self._discoverer[documents]

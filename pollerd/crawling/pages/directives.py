@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-# Rules that have a value behind a colon, where else the name of a robot stands.
+# Rules that have a value behind a colon, where else the name of a crawler stands.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
@@ -31,10 +31,10 @@ def of_words(text: str) -> Directives:
 
 
 def of_headers(tags: Iterable[str], agent: str) -> Directives:
-    """What `X-Robots-Tag` headers ask of the robot named `agent`, in lower case.
+    """What `X-Robots-Tag` headers ask of the crawler named `agent`, in lower case.
 
     A name and a colon before a rule (`otherbot: noindex, nofollow`) make this rule, and those behind it in the same
-    header, that robot's alone.
+    header, that crawler's alone.
     """
     asked = Directives()
     for tag in tags:

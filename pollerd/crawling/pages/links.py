@@ -48,7 +48,7 @@ class PageLinks(Struct, frozen=True, gc=False):
 def page_links(html: bytes, url: str, agent: str = "", tags: Sequence[str] = ()) -> PageLinks:
     """The links of a page at the normalised URL `url`; html is UTF-8.
 
-    agent: our name as a robot, in lower case, for what is asked of us alone. tags: the `X-Robots-Tag` headers.
+    agent: our name as a crawler, in lower case, for what is asked of us alone. tags: the `X-Robots-Tag` headers.
     A refresh that leads to another page is a link without a text.
     What is no http or https URL is left out. An anchor's text is its own, else that of its first picture, else its
     title: at most 200 characters, its white space folded. Markup so tangled that a parser would choke on it has no

@@ -1,4 +1,4 @@
-"""A page as the robot reads it: how near it is to the topic, and where it leads."""
+"""A page as the crawler reads it: how near it is to the topic, and where it leads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pollerd.model import Media, Outcome
 from pollerd.urls import join_url
 
 AGENT = "pollerd"
-"""Our name as a robot."""
+"""Our name as a crawler."""
 MOST_LISTED = 5_000
 """Further entries of a sitemap or feed are not read: a sitemap may hold fifty thousand, all of one site."""
 

@@ -1,4 +1,4 @@
-"""What a collection is to be about, and how far the robot may go for it."""
+"""What a collection is to be about, and how far the crawler may go for it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """URLs without what says who came from where: session ids, and parameters that only count visitors.
 
-They make many URLs of one page, and a robot that follows them never ends.
+They make many URLs of one page, and a crawler that follows them never ends.
 """
 
 from __future__ import annotations

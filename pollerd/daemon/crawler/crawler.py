@@ -1,7 +1,7 @@
-"""The topic robot at the live loop: pages of the fringe become sites on trial, and their first answers decide.
+"""The focused crawler at the live loop: pages of the frontier become sites on trial, and their first answers decide.
 
 A page that is to be asked for is a site like any other, so that politeness, budget, guard and crash safety hold for it
-without a second way of asking. Few are on trial at a time, the best of the fringe, one or some of each host: the
+without a second way of asking. Few are on trial at a time, the best of the frontier, one or some of each host: the
 chooser weighs them against the refresh of what is held.
 """
 
@@ -78,14 +78,14 @@ class FocusedCrawler:
         self._store, self._scheduler, self._chooser, self.topic = store, scheduler, chooser, topic
         self._rng, self._clock = rng, clock
         self.sites: dict[int, bool] = {}
-        """Id of each site that is to be read for the topic -> whether it is the robot's own."""
+        """Id of each site that is to be read for the topic -> whether it is the crawler's own."""
         self.unread: set[int] = set()
         """Ids of sites that were polled before, and not read for the topic as it is now."""
         self._settings = RequestSettings()
         self._frontier_value = FrontierValue(self._settings)
         self._pages: dict[int, _Page] = {}
         self._collected: set[int] = set()
-        """Ids of sites of the robot's own that are no longer on trial."""
+        """Ids of sites of the crawler's own that are no longer on trial."""
         self._stale: set[int] = set()
         """Ids of pages on the frontier whose stored values do not follow from what is known around them."""
         self._shapes = ShapeLimits()
@@ -144,7 +144,7 @@ class FocusedCrawler:
             self._cycle += _SMOOTHING * (time.monotonic() - began - self._cycle)
 
     async def _fill_up(self, budget: float) -> int:
-        """Values anew what is on trial and some of the fringe, where something was learned; how many sites came."""
+        """Values anew what is on trial and some of the frontier, where something was learned; how many sites came."""
         if self._news:
             self._news = False
             try:
@@ -195,7 +195,7 @@ class FocusedCrawler:
                 self._scheduler.sites.put("worth", slot, page.worth)
 
     async def _promote(self, budget: float) -> int:
-        """Fills up what is on trial from the fringe; how many sites came."""
+        """Fills up what is on trial from the frontier; how many sites came."""
         room = self._room(budget)
         if room <= 0:
             return 0
@@ -389,7 +389,7 @@ class FocusedCrawler:
         )
 
     def _may_come(self, url: str, depth: int) -> bool:
-        """Whether a URL that is not known yet may be a page on the fringe."""
+        """Whether a URL that is not known yet may be a page on the frontier."""
         allowed = depth <= self.topic.max_depth and self.topic.permits(url) and trap(url) is None
         return allowed and self._shapes.admit(url)
 

@@ -1,4 +1,4 @@
-"""Reads the answers of the topic robot's sites for the topic, in the loop or, where they are long, beside it."""
+"""Reads the answers of the focused crawler's sites for the topic, in the loop or, where they are long, beside it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HERE_BYTES = 32 * 1024
 
 
 class PageReader:
-    """Reads pages of sites that are the robot's, and keeps their redirects within the topic's domains."""
+    """Reads pages of sites that are the crawler's, and keeps their redirects within the topic's domains."""
 
     def __init__(self, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], runtime: Runtime) -> None:
-        """`sites`: id of each site that is read -> whether it is the robot's own, so that it stays within bounds.
+        """`sites`: id of each site that is read -> whether it is the crawler's own, so that it stays within bounds.
 
         `unread`: ids of those of which a whole page is wanted, whether or not it is news; they are taken out.
         """
@@ -26,11 +26,11 @@ class PageReader:
         self._unread, self._workers, self._faults = unread, runtime.workers, runtime.faults
 
     def wants_whole(self, site_id: int) -> bool:
-        """Whether the site was polled before the robot came, and is to be asked for its whole page once."""
+        """Whether the site was polled before the crawler came, and is to be asked for its whole page once."""
         return site_id in self._unread
 
     def following(self, site_id: int, may_follow: Callable[[str], Awaitable[bool]]) -> Callable[[str], Awaitable[bool]]:
-        """Whether a redirect of the site may be followed: for the robot's own, not out of the topic's domains."""
+        """Whether a redirect of the site may be followed: for the crawler's own, not out of the topic's domains."""
         if not self._sites.get(site_id, False):
             return may_follow
 
@@ -40,7 +40,7 @@ class PageReader:
         return within
 
     async def read(self, memory: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
-        """What a new body shows; None where the site is not the robot's, nothing is new, or reading raised."""
+        """What a new body shows; None where the site is not the crawler's, nothing is new, or reading raised."""
         if memory.site_id not in self._sites or outcome.body is None or detection is None:
             return None
         if detection.content is None and memory.site_id not in self._unread:

@@ -1,4 +1,4 @@
-"""What one answer means for a page of the topic robot's: taken, kept, dropped, or asked again. Pure."""
+"""What one answer means for a page of the focused crawler's: taken, kept, dropped, or asked again. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AT_ONCE = {
 
 
 class PageStatus(Struct, frozen=True, gc=False):
-    """How the page stood: its site's, on trial or not, the robot's own or the user's."""
+    """How the page stood: its site's, on trial or not, the crawler's own or the user's."""
 
     page_id: int
     depth: int

@@ -1,4 +1,4 @@
-"""How the topic robot's collection stands: what storage counts, and how current the allocator believes it to be."""
+"""How the focused crawler's collection stands: what storage counts, and how current the allocator believes it to be."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CollectionView:
     topic: str
     started_at: float
     requests: int
-    """Pages asked for from the fringe."""
+    """Pages asked for from the frontier."""
     harvest_rate: float | None
     """Share of them that were relevant; None before the first."""
     size: int
-    fringe: int
+    frontier: int
     pages: Mapping[PageState, int]
     """By state."""
     hosts: int
@@ -34,6 +34,11 @@ class CollectionView:
     """Of the pages collected; None where there are none."""
     freshness: float | None
     """Expected share of the collection's relevance whose copy is current, equation (1) of [C]; None: no belief."""
+
+    @property
+    def fringe(self) -> int:
+        """The frontier by its older name, which REST keeps."""
+        return self.frontier
 
 
 class CollectionReporter:
@@ -84,7 +89,7 @@ def _view(status: CollectionStatus, freshness: float | None) -> CollectionView:
         requests=status.requests,
         harvest_rate=status.enrolled / status.requests if status.requests else None,
         size=size,
-        fringe=status.pages[PageState.FRINGE],
+        frontier=status.pages[PageState.FRONTIER],
         pages=status.pages,
         hosts=status.hosts,
         mean_relevance=status.mean_relevance if size else None,

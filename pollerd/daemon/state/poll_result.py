@@ -14,7 +14,7 @@ class PollResult(Struct, frozen=True, gc=False):
 
     `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where
     nothing went out (robots.txt said no), so that it tells nothing about our own link. `reading`: what a new body
-    shows of the topic, where the site is the topic robot's.
+    shows of the topic, where the site is the focused crawler's.
     """
 
     slot: int

@@ -12,7 +12,7 @@ _FOLDERS: tuple[str, ...] = (
     "gpoks",
     "ephemeral",
     "lspe",
-    "robot",
+    "focused_crawler",
     "ours_web",
     "ours_objectives",
 )

@@ -1,7 +1,7 @@
-"""The topic robot's collection, read: how it stands, its pages, the links between them.
+"""The focused crawler's collection, read: how it stands, its pages, the links between them.
 
 Pages, their hosts and the links are the tables `page`, `page_host` and `page_link` of `schema`. `pages` writes what
-polls found of them, `fringe` says what to ask for next.
+polls found of them, `frontier` says what to ask for next.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class CollectionStatus:
     topic: str
     started_at: float
     requests: int
-    """Pages asked for from the fringe, those whose answer was committed."""
+    """Pages asked for from the frontier, those whose answer was committed."""
     enrolled: int
     """How many of them were relevant; over `requests` this is the harvest rate."""
     pages: Mapping[PageState, int]
@@ -40,7 +40,7 @@ class CollectionStatus:
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page that the robot knows."""
+    """A page that the crawler knows."""
 
     id: int
     url: str
@@ -52,17 +52,17 @@ class StoredPage:
     relevance: float | None
     """As scored last, 0 to 1; None where it was never read."""
     worth: float | None
-    """On the fringe: what asking for it is expected to bring, Q(x, 1); else None."""
+    """On the frontier: what asking for it is expected to bring, Q(x, 1); else None."""
     parent_id: int | None
     """The page that it was discovered on; None for a seed."""
     discovered_at: float
     asked_at: float | None
-    """When it was last taken from the fringe."""
+    """When it was last taken from the frontier."""
     modified_at: float | None
     """When a sitemap or feed says that it last changed."""
     site_id: int | None
     own: bool
-    """Whether its site is the robot's; False where it is one of the user's, or none."""
+    """Whether its site is the crawler's; False where it is one of the user's, or none."""
 
 
 def exists(connection: Connection) -> bool:

@@ -55,7 +55,7 @@ _NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", 
 
 
 class NewPage(NamedTuple):
-    """A page of the fringe when it is discovered, as its columns are named; `url` normalised."""
+    """A page of the frontier when it is discovered, as its columns are named; `url` normalised."""
 
     url: str
     depth: int
@@ -68,11 +68,11 @@ class NewPage(NamedTuple):
 
 
 class Frontier:
-    """The pages on the fringe and the sites that some of them become."""
+    """The pages on the frontier and the sites that some of them become."""
 
     def __init__(self, sql: Statements, imports: SiteImport) -> None:
         self._sql, self._import = sql, imports
-        self.surroundings = LinkContext(sql)
+        self.link_context = LinkContext(sql)
         self._ids = sql.compiled(select(page.c.key, page.c.id).where(sql.among(page.c.key, "keys")), ["keys"])
         self._hosts = sql.compiled(
             select(page_host.c.name, page_host.c.id).where(sql.among(page_host.c.name, "names")), ["names"]
@@ -116,14 +116,14 @@ class Frontier:
         return CollectionRow(row.topic, row.requests, row.learned)
 
     def recall(self, connection: Connection) -> int:
-        """Takes sites on trial back to the fringe, as long as nothing follows links; how many they were."""
+        """Takes sites on trial back to the frontier, as long as nothing follows links; how many they were."""
         asked = page.c.state == PageState.ASKED.value
         sites = list(connection.execute(select(page.c.site_id).where(asked)).scalars())
         if not sites:
             return 0
         hosts = list(connection.execute(select(page.c.host_id).where(asked).distinct()).scalars())
         connection.execute(self._delete_sites, {"sites": self._sql.many(sites)})
-        back = {"state": PageState.FRINGE.value, "site_id": None, "own": False, "worth": FIRST_WORTH}
+        back = {"state": PageState.FRONTIER.value, "site_id": None, "own": False, "worth": FIRST_WORTH}
         connection.execute(update(page).where(asked).values(back))
         connection.execute(update(page_host).values(out=0))
         self.renew_hosts(connection, hosts)
@@ -197,15 +197,15 @@ class Frontier:
         """
         h = page_host.c
         front = select(_best_page()).where(h.best < FIRST_WORTH).order_by(h.best.desc()).limit(FRONT)
-        some = select(page.c.id).where(page.c.state == PageState.FRINGE.value, page.c.id > after)
+        some = select(page.c.id).where(page.c.state == PageState.FRONTIER.value, page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(SWEEP)).scalars())
         ahead = [page_id for page_id in connection.execute(front).scalars() if page_id is not None]
         both = list(dict.fromkeys([*ids, *ahead]))
-        return self.surroundings.rows(connection, both), ids[-1] if len(ids) == SWEEP else 0
+        return self.link_context.rows(connection, both), ids[-1] if len(ids) == SWEEP else 0
 
     def write_values(self, connection: Connection, values: Sequence[tuple[PageRow, float]]) -> None:
         """Writes the values of pages that are still on the frontier."""
-        self.surroundings.write_values(connection, [(row.id, value) for row, value in values])
+        self.link_context.write_values(connection, [(row.id, value) for row, value in values])
         self.renew_hosts(connection, {row.host_id for row, _ in values})
 
     def promote(
@@ -253,7 +253,7 @@ class Frontier:
         return chosen
 
     def _put_on_trial(self, connection: Connection, page_ids: list[int], weight: float, now: float) -> list[Trial]:
-        rows = {row.id: row for row in self.surroundings.rows(connection, page_ids)}
+        rows = {row.id: row for row in self.link_context.rows(connection, page_ids)}
         order = [rows[page_id] for page_id in page_ids]
         specs = [SiteSpec(row.url, weight=weight) for row in order]
         added = self._import.add(connection, specs, [host_of(row.url) for row in order], now, respect_deleted=True)
@@ -272,7 +272,7 @@ class Frontier:
         states = (PageState.ASKED.value, PageState.COLLECTED.value)
         some = select(page.c.id).where(page.c.state.in_(states), page.c.site_id.is_not(None), page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(PIECE)).scalars())
-        rows = sorted(self.surroundings.rows(connection, ids), key=lambda row: row.id)
+        rows = sorted(self.link_context.rows(connection, ids), key=lambda row: row.id)
         unread = {page_id for (page_id,) in run(connection, self._unread, self._sql.many(ids))}
         return [_trial(row, PageState(row.state), row.site_id or -1, -1, unread=row.id in unread) for row in rows]
 
@@ -309,7 +309,7 @@ def _best_worth() -> ScalarSelect[Any]:
 
 
 def _become(given: ColumnSource) -> Executable:
-    """Pages of the fringe are asked for, or held."""
+    """Pages of the frontier are asked for, or held."""
     becomes: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in _BECOMES]
     return update(page).ordered_values(*becomes, (page.c.worth, null())).where(page.c.id == given["key"])
 

@@ -87,7 +87,7 @@ class LinkContext:
         self._best_parents = sql.compiled(best, ["targets"])
 
     def _update(self, columns: list[str]) -> ForEachRow:
-        """Of pages on the fringe."""
+        """Of pages on the frontier."""
 
         def change(given: ColumnSource) -> Executable:
             values: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in columns]

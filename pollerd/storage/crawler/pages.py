@@ -1,4 +1,4 @@
-"""What polls found of the robot's pages, on its way into the database with those polls, in one transaction."""
+"""What polls found of the crawler's pages, on its way into the database with those polls, in one transaction."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _count_brood(given: ColumnSource) -> Executable:
 
 
 def _siblings(sql: Statements) -> str:
-    """The best pages of a brood that are on the fringe; on PostgreSQL of many, by an array of their parents."""
+    """The best pages of a brood that are on the frontier; on PostgreSQL of many, by an array of their parents."""
     parents = columns_of({"parent": BigInteger()})
     parent = bindparam("parent") if sql.is_sqlite else parents.c.parent
     on_fringe = select(page.c.id).where(page.c.parent_id == parent, page.c.worth.is_not(None))
@@ -110,8 +110,8 @@ def _grow(given: ColumnSource) -> Executable:
 class PageCommit:
     """Writes page records; the caller owns the transaction."""
 
-    def __init__(self, sql: Statements, fringe: Frontier) -> None:
-        self._sql, self._fringe = sql, fringe
+    def __init__(self, sql: Statements, frontier: Frontier) -> None:
+        self._sql, self._frontier = sql, frontier
         c, link, number = page.c, page_link.c, BigInteger()
         self._siblings = _siblings(sql)
         kinds = {"state": c.state.type, "reason": c.reason.type, "relevance": c.relevance.type}
@@ -144,7 +144,7 @@ class PageCommit:
         hosts, touched = self._count(connection, [r for _, _, r in records if r.is_judged], homes)
         read = [(at, record) for _, at, record in records if record.leads is not None]
         shares = self._link(connection, read, homes, findings.step) if read else {}
-        self._fringe.renew_hosts(connection, hosts | self._fringe.surroundings.apply(connection, shares))
+        self._frontier.renew_hosts(connection, hosts | self._frontier.link_context.apply(connection, shares))
         self._drop(connection, findings.dropped)
         self._delete(connection, [site_id for site_id, _, record in records if record.ended])
         self._count_requests(connection, [record for _, _, record in records], findings.learned)
@@ -185,7 +185,7 @@ class PageCommit:
         self, connection: Connection, read: Sequence[tuple[float, PageRecord]], homes: Mapping[int, _Home], step: int
     ) -> dict[int, LinkContextDelta]:
         """Discovers what is new and brings links up to date; what that adds to what is known around pages."""
-        ids = self._fringe.ids(connection, {lead.url for _, record in read for lead in record.leads or ()})
+        ids = self._frontier.ids(connection, {lead.url for _, record in read for lead in record.leads or ()})
         ids |= self._discover(connection, read, ids, step)
         there: defaultdict[int, dict[int, float]] = defaultdict(dict)
         sources = self._sql.many(record.page_id for _, record in read)
@@ -211,10 +211,10 @@ class PageCommit:
                     new[lead.url] = _new_page(lead, record, at, step)
         if not new:
             return {}
-        self._fringe.add(connection, list(new.values()))
+        self._frontier.add(connection, list(new.values()))
         broods = Counter(one.parent_id for one in new.values())
         run_each(connection, self._grow, [(count, page_id) for page_id, count in broods.items()])
-        return self._fringe.ids(connection, new)
+        return self._frontier.ids(connection, new)
 
     def _drop(self, connection: Connection, dropped: Sequence[tuple[int, int]]) -> None:
         if dropped:

@@ -290,10 +290,10 @@ last_batch = Table(
     CheckConstraint("id = 1", name="single"),
 )
 
-# The topic robot. Its hosts are not those of `host`: of most of them nothing was ever asked.
+# The focused crawler. Its hosts are not those of `host`: of most of them nothing was ever asked.
 #
-# `worth` of a page on the fringe is Q(x, 1), what asking for it brings from then on, and NULL for all others; `best` is
-# the largest of a host's. `asked`: its pages that were asked for, `out`: those that are asked for now.
+# `worth` of a page on the frontier is Q(x, 1), what asking for it brings from then on, and NULL for all others; `best`
+# is the largest of a host's. `asked`: its pages that were asked for, `out`: those that are asked for now.
 page_host = Table(
     "page_host",
     metadata,
@@ -306,10 +306,10 @@ page_host = Table(
     sqlite_autoincrement=True,
 )
 
-# `key` is a hash of the URL. `step` counts the robot's requests when the page was discovered. `parents`, `parents_sum`
+# `key` is a hash of the URL. `step`: requests of the crawler when the page was discovered. `parents`, `parents_sum`
 # and `parents_best` are of the relevance of pages that link to it, `anchors` and `anchor_sum` of the texts of those
 # links that say something, `anchor` the score of the first. `brood` pages were discovered by this one, of which
-# `brood_asked` were retrieved, with relevances that sum to `brood_sum`. `own`: its site is the robot's, not the user's.
+# `brood_asked` were retrieved, with relevances that sum to `brood_sum`. `own`: its site is not the user's.
 page = Table(
     "page",
     metadata,
@@ -356,7 +356,7 @@ page_link = Table(
     sqlite_with_rowid=False,
 )
 
-# The one collection of this database. `requests`: pages asked for from the fringe that were committed, `enrolled`:
+# The one collection of this database. `requests`: pages asked for from the frontier that were committed, `enrolled`:
 # how many of them were found relevant. `learned`: what the request controller knows, versioned. `words`: a hash of what
 # pages are scored by, `words_at`: since when it is that (epoch s); sites not seen since then are to be scored anew.
 collection = Table(

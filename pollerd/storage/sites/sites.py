@@ -53,7 +53,7 @@ _FORGOTTEN: dict[str, Any] = {
 
 
 ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
-"""Of a site: it is the topic robot's, not the user's."""
+"""Of a site: it is the focused crawler's, not the user's."""
 
 
 class Sites:
@@ -99,7 +99,7 @@ class Sites:
         return self._read(connection, self._with_ids, {"ids": self._sql.many(site_ids)})
 
     def users(self, connection: Connection, after: int, limit: int) -> list[Site]:
-        """Sites with ids above `after`, by id, but none of the topic robot's."""
+        """Sites with ids above `after`, by id, but none of the focused crawler's."""
         return self._read(connection, _sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))
 
     def deleted(self, connection: Connection, urls: Sequence[str]) -> set[str]:
@@ -242,7 +242,7 @@ class Sites:
 
     @staticmethod
     def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
-        """Id and URL of every site whose URL is not among these, by id. Sites of the topic robot's are left out."""
+        """Id and URL of every site whose URL is not among these, by id. Sites of the focused crawler's are left out."""
         wanted = urls if isinstance(urls, Set) else set(urls)
         rows = connection.execute(select(site.c.id, site.c.url).where(~ROBOTS).order_by(site.c.id))
         return [(site_id, url) for site_id, url in rows if url not in wanted]
@@ -250,7 +250,7 @@ class Sites:
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids.
 
-        Sites of the topic robot's stay.
+        Sites of the focused crawler's stay.
         """
         gone = [site_id for site_id, _ in self.missing(connection, urls)]
         for start in range(0, len(gone), PIECE):

@@ -1,7 +1,7 @@
 """A generated topical web: hosts, hubs and authorities, relevance that runs along links, pages that change and go.
 
-It stands in for the graph of [C], which is not published. Its constants were fixed, with the generator, before a robot
-first ran on it: a robot may be improved against graphs of other seeds, these numbers may not.
+It stands in for the graph of [C], which is not published. Its constants were fixed, with the generator, before a
+crawler first ran on it: a crawler may be improved against graphs of other seeds, these numbers may not.
 
 - A host has a topic of its own; its sections and pages stray from it. So relevance is alike along links.
 - A host is a tree of pages below its root, with links across and back to the root.
@@ -31,7 +31,7 @@ HUB, AUTHORITY, ORDINARY = 0, 1, 2
 
 @dataclass(frozen=True)
 class Constants:
-    """What the generator is made of; none was ever fitted to a robot.
+    """What the generator is made of; none was ever fitted to a crawler.
 
     Topics are on the scale of log odds: `topic_*` of hosts, sections and pages. `content` is the share of a page's
     closeness to the topic that becomes relevance, by kind. `near` is how far an outward link strays, as a share of all
@@ -65,8 +65,8 @@ class Constants:
 GATED = Constants(gated=0.9, content=(0.02, 1.0, 0.1))
 """A harder web, where most that is relevant lies behind hubs that look worthless.
 
-Added, with its constants, after fringe-greedy had been seen to reach .987 of the upper bound on a web of the first
-kind, and before any robot ran on one of this.
+Added, with its constants, after frontier-greedy had been seen to reach .987 of the upper bound on a web of the first
+kind, and before any crawler ran on one of this.
 """
 
 

@@ -1,4 +1,4 @@
-"""A topical web that lives: its pages are modified and go while a robot is at work. One step of time is one request."""
+"""A topical web that changes: pages are modified and go while a crawler is at work. One request is one step."""
 
 from __future__ import annotations
 

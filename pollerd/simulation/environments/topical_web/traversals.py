@@ -20,7 +20,7 @@ from pollerd.simulation.environments.topical_web.graph import TopicalGraph
 Schedule = NDArray[np.int64]
 """All pages of a graph in the order of their requests, int64[n]."""
 Priority = Callable[[int, int], float]
-"""(page on the fringe, page that discovered it) -> larger first."""
+"""(page on the frontier, page that discovered it) -> larger first."""
 
 
 def score(graph: TopicalGraph, schedule: Schedule) -> float:
@@ -34,7 +34,7 @@ def unconstrained(graph: TopicalGraph) -> Schedule:
 
 
 def best_first(graph: TopicalGraph, priority: Priority) -> Schedule:
-    """The page of highest priority on the fringe, the one discovered first among equals."""
+    """The page of highest priority on the frontier, the one discovered first among equals."""
     known = np.zeros(len(graph), np.bool_)
     known[0] = True
     heap, found, order = [(0.0, 0, 0)], 1, list[int]()
@@ -47,14 +47,14 @@ def best_first(graph: TopicalGraph, priority: Priority) -> Schedule:
     return np.array(order)
 
 
-def fringe_greedy(graph: TopicalGraph) -> Schedule:
-    """[C]'s: by the relevance of the pages on the fringe, which are told to it before they are retrieved."""
+def frontier_greedy(graph: TopicalGraph) -> Schedule:
+    """[C]'s: by the relevance of the pages on the frontier, which are told to it before they are retrieved."""
     relevance = graph.relevance.tolist()
     return best_first(graph, lambda page, parent: relevance[page])
 
 
 def parent_greedy(graph: TopicalGraph) -> Schedule:
-    """By the relevance of the page that discovered them: fringe-greedy that is told nothing."""
+    """By the relevance of the page that discovered them: frontier-greedy that is told nothing."""
     relevance = graph.relevance.tolist()
     return best_first(graph, lambda page, parent: relevance[parent])
 
@@ -65,7 +65,7 @@ def breadth_first(graph: TopicalGraph) -> Schedule:
 
 
 def at_random(graph: TopicalGraph, schedules: int, rng: np.random.Generator) -> Iterator[Schedule]:
-    """Schedules that take any page of the fringe, with equal chances."""
+    """Schedules that take any page of the frontier, with equal chances."""
     ends = graph.first.tolist()
     targets = graph.target.tolist()
     links = [targets[start:end] for start, end in pairwise(ends)]
@@ -74,17 +74,17 @@ def at_random(graph: TopicalGraph, schedules: int, rng: np.random.Generator) -> 
 
 
 def _at_random(links: Sequence[Sequence[int]], draws: Sequence[float]) -> list[int]:
-    known, fringe, order = bytearray(len(links)), [0], list[int]()
+    known, frontier, order = bytearray(len(links)), [0], list[int]()
     known[0] = True
     for draw in draws:
-        place = int(draw * len(fringe))
-        page, fringe[place] = fringe[place], fringe[-1]
-        fringe.pop()
+        place = int(draw * len(frontier))
+        page, frontier[place] = frontier[place], frontier[-1]
+        frontier.pop()
         order.append(page)
         for link in links[page]:
             if not known[link]:
                 known[link] = True
-                fringe.append(link)
+                frontier.append(link)
     return order
 
 
@@ -110,7 +110,7 @@ def learned(
 def by_features(
     graph: TopicalGraph, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator
 ) -> Schedule:
-    """One traversal by the robot that knows pages by features, with what `judgement` knows; it learns on."""
+    """One traversal by the crawler that knows pages by features, with what `judgement` knows; it learns on."""
     controller = FeaturedController(len(graph), judgement, settings, rng)
     controller.start(0)
     order = list[int]()
@@ -121,7 +121,7 @@ def by_features(
 
 
 def shown(graph: TopicalGraph, page: int, relevance: float) -> RetrievedPage:
-    """What a robot sees of a page that it retrieves."""
+    """What a crawler sees of a page that it retrieves."""
     links = graph.links(page)
     same_host = graph.host[links] == graph.host[page]
     return RetrievedPage(relevance, links, graph.anchors(page), graph.hub_hint[links], same_host, graph.depth[links])

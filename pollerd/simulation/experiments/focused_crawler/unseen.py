@@ -1,4 +1,4 @@
-"""The robot that knows pages by features, at the first sight of a web that it never saw."""
+"""The crawler that knows pages by features, at the first sight of a web that it never saw."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments.topical_web import traversals as by
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph, generate
 from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
+from pollerd.simulation.experiments.focused_crawler.webs import KINDS, PAPER, WORDS, numbered_graph, run_number
 from pollerd.simulation.experiments.results import Results
-from pollerd.simulation.experiments.robot.webs import KINDS, PAPER, WORDS, numbered_graph, run_number
 
 TRAINED_ON: Mapping[Size, int] = {"quick": 3, "full": 6}
 TRAINING_PAGES: Mapping[Size, int] = {"quick": 1_000, "full": 3_000}
@@ -26,7 +26,7 @@ TRAINED, UNTRAINED = "features, trained on other webs", "features, untrained"
 OTHER_KIND = "features, trained on the other kind"
 PARENT = "parent-greedy"
 OTHERS: Mapping[str, Callable[[TopicalGraph], by.Schedule]] = {
-    "fringe-greedy": by.fringe_greedy,
+    "fringe-greedy": by.frontier_greedy,
     PARENT: by.parent_greedy,
     "breadth-first": by.breadth_first,
 }

@@ -16,8 +16,8 @@ from pollerd.simulation.environments.topical_web.graph import TopicalGraph, gene
 from pollerd.simulation.environments.topical_web.life import LivingWeb
 from pollerd.simulation.environments.topical_web.traversals import by_features, shown
 from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
+from pollerd.simulation.experiments.focused_crawler.webs import KINDS, OPEN_WEB, PAPER, numbered_graph, run_number
 from pollerd.simulation.experiments.results import Results
-from pollerd.simulation.experiments.robot.webs import KINDS, OPEN_WEB, PAPER, numbered_graph, run_number
 
 PAGES: Mapping[Size, int] = {"quick": 600, "full": 3_000}
 TRAINED_ON, TRAINING_SEED = 3, 90_210
@@ -25,8 +25,12 @@ REQUESTS_A_PAGE = 4
 POINTS = 100
 ROBOT, ROBOT_FOLLOWED = "robot, features", "robot, features, learned passive value"
 PASSIVE: Mapping[str, Passive] = {ROBOT: "best", ROBOT_FOLLOWED: "followed"}
-BY_WORTH = "fringe by features, refresh by freshness index"
-FRINGE_SHARES = {"fringe first, then in turn": 1.0, "half fringe, half in turn": 0.5, "tenth fringe, else in turn": 0.1}
+BY_VALUE = "fringe by features, refresh by freshness index"
+FRONTIER_SHARES = {
+    "fringe first, then in turn": 1.0,
+    "half fringe, half in turn": 0.5,
+    "tenth fringe, else in turn": 0.1,
+}
 
 
 class Upkeep(Experiment):
@@ -46,20 +50,20 @@ class Upkeep(Experiment):
     )
 
     def cells(self, size: Size) -> Sequence[Cell]:
-        return [cell(row, stream="webs") for row in (*PASSIVE, BY_WORTH, *FRINGE_SHARES)]
+        return [cell(row, stream="webs") for row in (*PASSIVE, BY_VALUE, *FRONTIER_SHARES)]
 
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
         graph = numbered_graph(OPEN_WEB, PAGES[size], run_number(seed))
         life, own = (np.random.default_rng([*map(int, seed.generate_state(4)), child]) for child in range(2))
         web = LivingWeb(graph, REQUESTS_A_PAGE * len(graph), life)
-        if cell.row == BY_WORTH:
+        if cell.row == BY_VALUE:
             settings = RequestSettings(exploration=0.0)
             keep_by_worth(web, _trained_to_build(PAGES[size]), settings, own)
         elif cell.row in PASSIVE:
             settings = RequestSettings(passive=PASSIVE[cell.row], exploration=0.0)
             keep_by_features(web, _trained(settings, PAGES[size]), settings, own)
         else:
-            keep_in_turn(web, FRINGE_SHARES[cell.row])
+            keep_in_turn(web, FRONTIER_SHARES[cell.row])
         quality = web.quality
         curve = [float(part.mean()) for part in np.array_split(quality, POINTS)]
         return RunOutcome(
@@ -68,12 +72,12 @@ class Upkeep(Experiment):
 
     def claims(self, results: Results) -> Sequence[Claim]:
         share = {row: results.value(row, "all") for row in results.rows}
-        best = max(FRINGE_SHARES, key=lambda row: share[row])
+        best = max(FRONTIER_SHARES, key=lambda row: share[row])
         return (
             Claim(
                 "fringe and refresh on one scale of worth do better than any split that was set (our own target)",
-                share[BY_WORTH] > share[best],
-                f"{share[BY_WORTH]:.3f}; {best} {share[best]:.3f}",
+                share[BY_VALUE] > share[best],
+                f"{share[BY_VALUE]:.3f}; {best} {share[best]:.3f}",
             ),
             Claim(
                 "so does one Q-learner for both, with reward (11) (our own target)",
@@ -96,7 +100,7 @@ class Upkeep(Experiment):
 
 
 def keep_by_features(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
-    """The robot that weighs fringe and collection by one index."""
+    """The crawler that weighs frontier and collection by one index."""
     controller = FeaturedController(len(web.graph), judgement, settings, rng, refresh=True)
     controller.start(0)
     for step in range(web.steps):
@@ -116,9 +120,9 @@ def keep_by_features(web: LivingWeb, judgement: LearnedQ, settings: RequestSetti
 
 
 def keep_by_worth(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
-    """The fringe by features, what is held by the freshness index, both as relevance times the time that it is current.
+    """The frontier by features, held pages by the freshness index, both as relevance times the time that it is current.
 
-    A page of the fringe is worth Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with
+    A page of the frontier is worth Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with
     `g(z) = 1 - (1 + z) exp(-z)`, λ being estimated from what requests of the page found, and from all pages.
     """
     n = len(web.graph)
@@ -149,16 +153,16 @@ def keep_by_worth(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings
 
 
 def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
-    """A set share of requests for the fringe, by parents' relevance, the rest in turn for what is held."""
-    known, fringe, held = np.zeros(len(web.graph), np.bool_), [(0.0, 0)], deque[int]()
+    """A set share of requests for the frontier, by parents' relevance, the rest in turn for what is held."""
+    known, frontier, held = np.zeros(len(web.graph), np.bool_), [(0.0, 0)], deque[int]()
     known[0] = True
     owed = 0.0
     for step in range(web.steps):
         web.advance(step)
         owed += fringe_share
-        if fringe and (owed >= 1.0 or not held):
+        if frontier and (owed >= 1.0 or not held):
             owed -= 1.0
-            page = heappop(fringe)[1]
+            page = heappop(frontier)[1]
         elif held:
             page = held.popleft()
         else:
@@ -168,7 +172,7 @@ def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
             held.append(page)
             links = web.graph.links(page)
             for link in links[~known[links]].tolist():
-                heappush(fringe, (-float(web.relevance[page]), link))
+                heappush(frontier, (-float(web.relevance[page]), link))
             known[links] = True
         web.retrieve(page)
 

@@ -1,4 +1,4 @@
-"""[C]'s experiments and ours on the robot run from the sweep to the report, small."""
+"""[C]'s experiments and ours on the crawler run from the sweep to the report, small."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pollerd.simulation.experiments.catalogue import experiments
+from pollerd.simulation.experiments.focused_crawler import concurrency, traversals, unseen, upkeep
+from pollerd.simulation.experiments.focused_crawler.webs import GATED_WEB, KINDS, numbered_graph, run_number
 from pollerd.simulation.experiments.reproduction import reproduce
-from pollerd.simulation.experiments.robot import concurrency, traversals, unseen, upkeep
-from pollerd.simulation.experiments.robot.webs import GATED_WEB, KINDS, numbered_graph, run_number
 from pollerd.simulation.experiments.runner import conduct, seed_of
 
 

@@ -11,8 +11,7 @@ from pollerd.crawling.control.requests import RequestSettings
 from pollerd.simulation.environments.topical_web import traversals as by
 from pollerd.simulation.environments.topical_web.graph import TopicalGraph
 from pollerd.simulation.experiments import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
-from pollerd.simulation.experiments.results import Results
-from pollerd.simulation.experiments.robot.webs import (
+from pollerd.simulation.experiments.focused_crawler.webs import (
     GATED_WEB,
     KINDS,
     OPEN_WEB,
@@ -22,6 +21,7 @@ from pollerd.simulation.experiments.robot.webs import (
     numbered_graph,
     run_number,
 )
+from pollerd.simulation.experiments.results import Results
 
 TRAVERSALS = 30
 SHOWN = 700
@@ -31,7 +31,7 @@ ROBOT, ROBOT_BEST = "robot", "robot, best passive value"
 LAST, FIRST, PASSED = "after 30", "after 1", "passes fringe-greedy after"
 FIXED: Mapping[str, Callable[[TopicalGraph], by.Schedule]] = {
     UPPER: by.unconstrained,
-    GREEDY: by.fringe_greedy,
+    GREEDY: by.frontier_greedy,
     "parent-greedy": by.parent_greedy,
     "breadth-first": by.breadth_first,
 }
@@ -122,7 +122,7 @@ class Traversals(Experiment):
 
 
 def _robot(graph: TopicalGraph, settings: RequestSettings, upper: float, rng: np.random.Generator) -> RunOutcome:
-    greedy = by.score(graph, by.fringe_greedy(graph)) / upper
+    greedy = by.score(graph, by.frontier_greedy(graph)) / upper
     shares, schedule = np.empty(TRAVERSALS), np.empty(0, np.int64)
     for number, schedule in enumerate(by.learned(graph, settings, TRAVERSALS, rng)):
         shares[number] = by.score(graph, schedule) / upper

@@ -9,8 +9,8 @@ import numpy as np
 from pollerd.crawling.control.concurrency import QUEUE_COST, Aimd, FetcherController, Fixed, Learned
 from pollerd.simulation.environments.response_queue import LatencyPhase, PhaseTotals, ResponseQueue
 from pollerd.simulation.experiments import Cell, Claim, Experiment, RunOutcome, Size, cell
+from pollerd.simulation.experiments.focused_crawler.webs import PAPER
 from pollerd.simulation.experiments.results import Results
-from pollerd.simulation.experiments.robot.webs import PAPER
 
 SERVERS, INTERVAL_S, PROCESSING_S = 400, 1.0, 0.02
 LATENCIES_S = (0.2, 2.0, 0.2, 2.0, 0.5)
