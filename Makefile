@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev
 COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run demo reproduce test test-python check lint types contracts bench clean constraints
+.PHONY: help run demo reproduce test test-all soak test-python check lint types contracts bench clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -24,15 +24,23 @@ demo: $(RUNTIME)  ## a small changing web on loopback, polled live
 reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --quick", ARGS="--list", ARGS=htraa-fig-6
 	@exec $(BIN)/pollerd reproduce $(ARGS)
 
-test: $(DEV)  ## all tests, a process for each core, with branch coverage
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --cov --cov-report=term $(ARGS)
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-check: lint types contracts test  ## lint, types, import contracts and tests
+test: $(DEV)  ## the fast tests of every room, in about a minute (tests/slow.txt names the others)
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-all: $(DEV)  ## all tests, with branch coverage
+	$(PYTEST) --cov --cov-report=term $(ARGS)
+
+soak: $(DEV)  ## half an hour of polling hostile pages: memory, descriptors, lag; ARGS="--minutes 75"
+	$(BIN)/python benchmarks/soak.py $(ARGS)
+
+check: lint types contracts test-all  ## what CI runs: lint, types, import contracts and all tests
 
 OTHER_PYTHON_TESTS := tests/urls tests/config tests/scheduling tests/detection tests/fetching tests/app
 
 test-python: $(DEV)  ## what differs between interpreters, on another one: PYTHON=python3.13 VENV=.venv-3.13
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(OTHER_PYTHON_TESTS) $(ARGS)
+	$(PYTEST) $(OTHER_PYTHON_TESTS) $(ARGS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -4,7 +4,7 @@ The daemon is the real one (`pollerd run`, SQLite, `whittle`), the origin a few 
 hostile: too large, trickling, garbled, redirecting in circles, failing, closing, different at every fetch.
 Sampled from outside every 5 seconds. The verdict is the slope of memory after the warm-up with its standard error, from
 means of a minute each (neighbouring samples hang together, minutes hardly do). Needs matplotlib for the plot
-(`pip install -e .[bench]`).
+(`make soak` has it).
 
     python benchmarks/soak.py [--minutes 30] [--sites 2000] [--budget 50] [--out DIR]
 """

@@ -1,18 +1,47 @@
-"""What all tests share: the slowest files are named at the end of a run."""
+"""What all tests share: which files are slow, and which were the slowest of a run.
+
+`tests/slow.txt` names the files that `make test` leaves out and `make test-all` runs. `pytest --note-slow`, over all tests
+on a quiet machine, writes it again.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+SLOW_SECONDS = 3.0
+_LIST = Path(__file__).parent / "slow.txt"
+_ROOT = _LIST.parent.parent
 _NAMED = 15
 _SECONDS: defaultdict[str, float] = defaultdict(float)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of this suite."""
+    parser.addoption("--note-slow", action="store_true", help=f"write {_LIST.name} from the times of this run")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests of slow files."""
+    slow = {line for line in _LIST.read_text().splitlines() if line and not line.startswith("#")}
+    for item in items:
+        if item.path.relative_to(_ROOT).as_posix() in slow:
+            item.add_marker("slow")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Counts the time of each test, of its set-up and its tear-down, for its file."""
     _SECONDS[report.location[0]] += report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Notes the slow files where that is asked for."""
+    if session.config.option.note_slow and not hasattr(session.config, "workerinput"):
+        slow = sorted(file for file, seconds in _SECONDS.items() if seconds > SLOW_SECONDS)
+        head = f"# Files whose tests take more than {SLOW_SECONDS:g} s together; written by `pytest --note-slow`.\n"
+        _LIST.write_text(head + "".join(f"{file}\n" for file in slow))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
