@@ -1,7 +1,7 @@
 """What all tests share: which files are slow, and which were the slowest of a run.
 
-`tests/slow.txt` names the files that `make test` leaves out and `make test-all` runs. `pytest --note-slow`, over all tests
-on a quiet machine, writes it again.
+`tests/slow.txt` names the files that `make test` leaves out and `make test-all` runs. `pytest --note-slow`, over all
+tests on a quiet machine, writes it again.
 """
 
 from __future__ import annotations
