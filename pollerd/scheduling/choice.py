@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pollerd.columns import rows_of
 from pollerd.scheduling.eligibility import SUSPECT_AFTER
-from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.noise import NoiseCap
+from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.trials import TrialCandidates, Trials

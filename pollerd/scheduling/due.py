@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pollerd.columns import stretches
 from pollerd.scheduling.eligibility import SUSPECT_AFTER
-from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.sites import SiteTable
 
 _COMMIT_SECONDS = 0.25

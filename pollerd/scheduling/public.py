@@ -1,14 +1,14 @@
 """What other packages use of `pollerd.scheduling`; they import it from there."""
 
-from pollerd.scheduling.backoff import backoff_seconds, clamp_retry_after, lengthened
 from pollerd.scheduling.capacity import AttainableRates, HostLoad, reach, totals
 from pollerd.scheduling.choice import Choice, Chooser
 from pollerd.scheduling.due import next_due
-from pollerd.scheduling.hosts import HostTable
 from pollerd.scheduling.min_yield import Bounds, first_waits, waits
 from pollerd.scheduling.noise import NoiseCap
-from pollerd.scheduling.outage import PROBE_SECONDS, LinkState, OutageDetector, hosts_that_must_fail
-from pollerd.scheduling.robots_txt import RobotsText, rules_allow, rules_delay
+from pollerd.scheduling.politeness.backoff import backoff_seconds, clamp_retry_after, lengthened
+from pollerd.scheduling.politeness.hosts import HostTable
+from pollerd.scheduling.politeness.outage import PROBE_SECONDS, LinkState, OutageDetector, hosts_that_must_fail
+from pollerd.scheduling.politeness.robots_txt import RobotsText, rules_allow, rules_delay
 from pollerd.scheduling.settings import LONGEST_TTL_SECONDS, SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.waiting import PollLimit, Waiting

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.sites import SiteTable
 
 BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling.capacity import reach
-from pollerd.scheduling.hosts import HostTable
+from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 

@@ -14,7 +14,7 @@ from pollerd import allocation, columns
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling import Chooser, HostTable, SchedulingSettings, SiteTable, next_due
-from pollerd.scheduling.robots_txt import FRESH_SECONDS
+from pollerd.scheduling.politeness.robots_txt import FRESH_SECONDS
 
 NOW = 1_000_000.0
 SETTINGS = SchedulingSettings(min_interval_seconds=30, host_interval_seconds=1)

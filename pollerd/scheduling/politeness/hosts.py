@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
 from pollerd.model import HostOverride
-from pollerd.scheduling.robots_txt import FRESH_SECONDS, RobotsCache, RobotsText
+from pollerd.scheduling.politeness.robots_txt import FRESH_SECONDS, RobotsCache, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
 SPACING_KEPT_SECONDS = 10.0
