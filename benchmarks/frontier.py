@@ -1,6 +1,6 @@
 """What a large frontier costs the focused crawler: choosing, taking in an answer, valuing anew; time, loop and memory.
 
-Fills an SQLite database with so many pages (see `fringe_web`), drops it from the system's cache, opens it as the daemon
+Fills an SQLite database with so many pages (see `frontier_web`), drops it from the system's cache, opens it as the daemon
 does, and then goes through rounds of choosing pages, answering them with 150 links each, and valuing pages anew.
 
     python benchmarks/frontier.py [--pages 1000000] [--rounds 100] [--wanted 5] [--links 150] [--folder FOLDER]
@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
-from fringe_web import fill, hosts_of
+from frontier_web import fill, hosts_of
 from msgspec.structs import replace
 from numpy.typing import NDArray
 from scale import resident_kb
