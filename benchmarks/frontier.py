@@ -1,6 +1,6 @@
 """What a large frontier costs the focused crawler: choosing, taking in an answer, valuing anew; time, loop and memory.
 
-Fills an SQLite database with that many pages (see `frontier_web`), drops it from the cache, opens it as the daemon does,
+Fills an SQLite database with many pages (see `frontier_web`), drops it from the cache, opens it as the daemon does,
 and goes through rounds of choosing pages, answering them with 150 links each, and valuing pages again.
 
     python benchmarks/frontier.py [--pages 1000000] [--rounds 100] [--wanted 5] [--links 150] [--folder FOLDER]
