@@ -115,7 +115,7 @@ class Robot:
         """The answers of pages on trial: what they lead to is looked up, learned from, and committed."""
         drafts = {trial.page_id: await self._leads(trial) for trial in trials}
         async with self._times.of(f"taking in {len(trials)}, {self._links} links each"):
-            memories = await self._store.load_memories([trial.site_id for trial in trials])
+            contexts = await self._store.load_contexts([trial.site_id for trial in trials])
             urls = sorted({draft.url for found in drafts.values() for draft in found})
             await self._store.known_pages(urls)
             records = []
@@ -123,7 +123,7 @@ class Robot:
                 self._step += 1
                 relevance = float(self._rng.random()) * 0.5
                 self._frontier_value.learn(frontier_rows([trial.around]).states()[0], relevance, np.empty((0, 10)), 0.0)
-                records.append(self._record(trial, memories[trial.site_id], relevance, drafts[trial.page_id]))
+                records.append(self._record(trial, contexts[trial.site_id], relevance, drafts[trial.page_id]))
             findings = CrawlUpdate(self._step, learned=self._frontier_value.pack())
             committed = await self._store.commit(Batch(records, findings=findings))
             await self._value(await self._store.pages_around(committed.stale_pages))
@@ -158,7 +158,7 @@ class Robot:
         self._pages = sum(status.pages.values())
 
     @staticmethod
-    def _record(trial: Trial, memory: SiteContext, relevance: float, leads: tuple[OutLinkDraft, ...]) -> PollRecord:
+    def _record(trial: Trial, context: SiteContext, relevance: float, leads: tuple[OutLinkDraft, ...]) -> PollRecord:
         collected = relevance > 0.35
         page = PageRecord(
             trial.page_id,
@@ -172,7 +172,7 @@ class Robot:
             on_trial=True,
         )
         poll = Poll(trial.site_id, 10.0, None, OutcomeKind.UNCHANGED, 200, 0.1, 50_000, changed=False)
-        return PollRecord(poll, replace(memory, baseline=Baseline()), SiteState.ACTIVE, page=page)
+        return PollRecord(poll, replace(context, baseline=Baseline()), SiteState.ACTIVE, page=page)
 
 
 async def known_urls(store: Store, page_id: int, number: int) -> list[str]:

@@ -33,15 +33,15 @@ def page(rng: random.Random) -> bytes:
     return " ".join(rng.choices(WORDS, k=1600)).encode()
 
 
-def record(memory: SiteContext, at: float, content: bytes | None, rng: random.Random) -> PollRecord:
-    baseline = memory.baseline
+def record(context: SiteContext, at: float, content: bytes | None, rng: random.Random) -> PollRecord:
+    baseline = context.baseline
     if content is not None:
         baseline = Baseline(rng.randbytes(16), rng.randbytes(16), Media.HTML)
     kind = OutcomeKind.UNCHANGED if content is None else OutcomeKind.CHANGED
-    poll = Poll(memory.site_id, at, 10.0, kind, 200, 0.05, 15_000, content is not None)
+    poll = Poll(context.site_id, at, 10.0, kind, 200, 0.05, 15_000, content is not None)
     return PollRecord(
         poll,
-        replace(memory, validators=Validators(f'"{at}"', "Sat, 21 Nov 2026 12:00:00 GMT"), baseline=baseline),
+        replace(context, validators=Validators(f'"{at}"', "Sat, 21 Nov 2026 12:00:00 GMT"), baseline=baseline),
         SiteState.ACTIVE,
         last_seen_at=at,
         content=content,
@@ -79,16 +79,16 @@ async def measure(url: str, commits: int, batch: int) -> None:
     name = url.split(":", 1)[0].split("+", 1)[0]
     for label, changed in (("unchanged", False), ("changed", True)):
         reading = writing = wall = 0.0
-        await store.load_memories(sites[:1])
+        await store.load_contexts(sites[:1])
         serving = await backends(url)
         server = cpu_of(serving)
         for n in range(commits):
             chosen = sites[n % 4 * batch :][:batch]
             started = time.process_time()
-            memories = await store.load_memories(chosen)
+            contexts = await store.load_contexts(chosen)
             reading += time.process_time() - started
             contents = [page(rng) if changed else None for _ in chosen]
-            records = [record(memories[s], 10.0 + n, c, rng) for s, c in zip(chosen, contents, strict=True)]
+            records = [record(contexts[s], 10.0 + n, c, rng) for s, c in zip(chosen, contents, strict=True)]
             polled = Batch(records, [HostUpdate(s, 10.0 + n) for s in chosen], "whittle", bytes(2000))
             started, clock = time.process_time(), time.perf_counter()
             await store.commit(polled)

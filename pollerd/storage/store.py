@@ -188,9 +188,9 @@ class Store:
 
     # While polling.
 
-    async def load_memories(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
+    async def load_contexts(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """Memories by site id, in one query; a site that was deleted is missing."""
-        return await self._database.read(lambda c: site_context.load_memories(c, self._sql, self._seal, site_ids))
+        return await self._database.read(lambda c: site_context.load_contexts(c, self._sql, self._seal, site_ids))
 
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
         """Contents by id, decompressed; a pruned one is missing."""
@@ -215,7 +215,7 @@ class Store:
         check_batch(batch)
         bases = self._bases
         fresh = [
-            (i, r.content, bases.get(r.memory.content_id or 0))
+            (i, r.content, bases.get(r.context.content_id or 0))
             for i, r in enumerate(batch.records)
             if r.content is not None
         ]

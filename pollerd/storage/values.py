@@ -99,11 +99,11 @@ class ChangeDraft(Struct, frozen=True, gc=False):
 class PollRecord(Struct, frozen=True, gc=False):
     """One poll with everything that follows from it; kept whole or not at all.
 
-    A record whose site was deleted, or got another URL than `memory.url`, is skipped.
+    A record whose site was deleted, or got another URL than `context.url`, is skipped.
     """
 
     poll: Poll
-    memory: SiteContext
+    context: SiteContext
     """The site's memory after this poll."""
     state: SiteState
     """Any but `PAUSED`, which only the user sets."""
@@ -113,12 +113,12 @@ class PollRecord(Struct, frozen=True, gc=False):
     last_seen_at: float | None = None
     """Last informative poll, this one included."""
     content: bytes | None = None
-    """New normalised content; its fingerprint and media are those of `memory.baseline`."""
+    """New normalised content; its fingerprint and media are those of `context.baseline`."""
     change: ChangeDraft | None = None
     learned: bytes | None = None
     """The allocator's state of this site, for `Batch.allocator`."""
     mask_changed: bool = False
-    """Whether `memory.baseline.mask` is new with this poll: what polls before it said of changes may be noise."""
+    """Whether `context.baseline.mask` is new with this poll: what polls before it said of changes may be noise."""
     page: PageRecord | None = None
     """What became of the focused crawler's page, where the site is one."""
 

@@ -27,7 +27,7 @@ async def change(api: Api, *contents: bytes, media: Media = Media.HTML) -> int:
         found = record(site_id, n)
         baseline = Baseline(fingerprint=n.to_bytes(16, "big"), media=media)
         await api.store.commit(
-            Batch([replace(found, content=content, memory=replace(found.memory, baseline=baseline))])
+            Batch([replace(found, content=content, context=replace(found.context, baseline=baseline))])
         )
     newest: int = (await api("GET", "/changes?limit=1")).json["items"][0]["id"]
     return newest

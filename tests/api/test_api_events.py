@@ -72,7 +72,7 @@ async def stream(api: Api, query: str = "", last: int | None = None) -> AsyncIte
 async def find(api: Api, site_id: int, n: int, url: str = URL) -> None:
     """The n-th poll of the site finds a change."""
     found = record(site_id, n)
-    await api.store.commit(Batch([replace(found, memory=replace(found.memory, url=url))]))
+    await api.store.commit(Batch([replace(found, context=replace(found.context, url=url))]))
 
 
 async def test_every_reader_gets_a_change_once_it_is_committed(api: Api) -> None:

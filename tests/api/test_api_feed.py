@@ -21,7 +21,7 @@ async def find(api: Api, site_id: int, n: int, summary: str | None = None, url: 
     found = record(site_id, n)
     assert found.change is not None
     draft = found.change if summary is None else replace(found.change, summary=summary)
-    await api.store.commit(Batch([replace(found, change=draft, memory=replace(found.memory, url=url))]))
+    await api.store.commit(Batch([replace(found, change=draft, context=replace(found.context, url=url))]))
 
 
 def entries(reply: Reply) -> list[ElementTree.Element]:

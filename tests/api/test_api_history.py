@@ -25,7 +25,7 @@ def record(site_id: int, n: int, *, redirect: str | None = None, confirmed: int 
             changed=n > 0,
             redirects=(Redirect(301, "https://example.org/new"),),
         ),
-        memory=SiteContext(
+        context=SiteContext(
             site_id,
             URL,
             baseline=Baseline(fingerprint=n.to_bytes(16, "big"), media=Media.HTML),

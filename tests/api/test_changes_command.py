@@ -44,8 +44,8 @@ async def differing(api: Api, before: str, after: str) -> int:
     for n, text in enumerate((before, after)):
         found = record(site_id, n)
         baseline = Baseline(fingerprint=n.to_bytes(16, "big"), media=Media.TEXT)
-        memory = replace(found.memory, baseline=baseline)
-        await api.store.commit(Batch([replace(found, content=text.encode(), memory=memory)]))
+        context = replace(found.context, baseline=baseline)
+        await api.store.commit(Batch([replace(found, content=text.encode(), context=context)]))
     newest: int = (await api("GET", "/changes?limit=1&order=newest")).json["items"][0]["id"]
     return newest
 
@@ -55,7 +55,7 @@ async def test_changes_newest_first(run: Run, api: Api) -> None:
     await poll(api.store, first, 4)
     for n in range(2):
         found = record(second, n)
-        await api.store.commit(Batch([replace(found, memory=replace(found.memory, url="https://b.org/"))]))
+        await api.store.commit(Batch([replace(found, context=replace(found.context, url="https://b.org/"))]))
     header, *lines = (await run("changes")).stdout.splitlines()
     assert header.split("\t") == ["id", "detected_at", "site_id", "url", "kind", "summary"]
     rows = [line.split("\t") for line in lines]

@@ -101,11 +101,11 @@ async def many_changes(store: Store) -> None:
     """More than sockets hold."""
     url = "https://example.org/"
     added = await store.add_sites([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
-    memory = SiteContext(added.added[0][0], url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
+    context = SiteContext(added.added[0][0], url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
     for n in range(60):
-        poll = Poll(memory.site_id, n, 1.0, OutcomeKind.CHANGED, 200, 0.1, 10, True)
+        poll = Poll(context.site_id, n, 1.0, OutcomeKind.CHANGED, 200, 0.1, 10, True)
         change = ChangeDraft(Media.HTML, "x" * 200_000, n - 1.0)
-        await store.commit(Batch([PollRecord(poll, memory, SiteState.ACTIVE, content=b"text", change=change)]))
+        await store.commit(Batch([PollRecord(poll, context, SiteState.ACTIVE, content=b"text", change=change)]))
 
 
 async def test_an_export_under_way_is_cut_off(guarded: Api) -> None:

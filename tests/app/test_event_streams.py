@@ -62,11 +62,11 @@ async def prefilled(database: str) -> None:
     url = "https://example.org/"
     added = await store.add_sites([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
     site_id, _, _ = added.added[0]
-    memory = SiteContext(site_id, url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
+    context = SiteContext(site_id, url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
     for n in range(60):
         poll = Poll(site_id, n, 1.0, OutcomeKind.CHANGED, 200, 0.1, 10, True)
         change = ChangeDraft(Media.HTML, "x" * 200_000, n - 1.0)
-        await store.commit(Batch([PollRecord(poll, memory, SiteState.ACTIVE, content=b"text", change=change)]))
+        await store.commit(Batch([PollRecord(poll, context, SiteState.ACTIVE, content=b"text", change=change)]))
     await store.close()
 
 

@@ -99,12 +99,12 @@ async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versio
     assert len(changes) >= PAGES // 2
     sites = [site async for site in store.iter_sites()]
     assert len(sites) == PAGES
-    memories = await store.load_memories([site.id for site in sites])
+    contexts = await store.load_contexts([site.id for site in sites])
     for site in sites:
         page = int(site.spec.url.rsplit("/", 1)[1])
         own = [change for change in changes if change.site_id == site.id]
         await assert_an_unbroken_chain(store, own, versions.current[page])
-        assert await version(store, memories[site.id].content_id) == versions.current[page], "the last was found"
+        assert await version(store, contexts[site.id].content_id) == versions.current[page], "the last was found"
         polls = (await store.list_polls(site.id, limit=1000)).items
         assert len(polls) == site.polls <= len(origin.hits(f"/{page}"))
         assert sum(poll.changed for poll in polls) == site.changes == len(own)

@@ -275,7 +275,7 @@ async def test_a_page_whose_commit_is_refused_stays_on_trial(
 
     async def picky(store: Store, batch: Batch) -> CommitResult:
         nonlocal refused
-        if refused < 2 and any(record.memory.url == small.seed and record.page for record in batch.records):
+        if refused < 2 and any(record.context.url == small.seed and record.page for record in batch.records):
             refused += 1  # with the others, and alone
             raise RuntimeError("refused")
         return await commit(store, batch)

@@ -20,9 +20,9 @@ SETTINGS = SchedulingSettings(min_interval_seconds=30.0)
 def finding(
     kind: OutcomeKind, *, last: OutcomeKind | None = OutcomeKind.UNCHANGED, duration: float = 0.5
 ) -> PollResult:
-    memory = SiteContext(site_id=1, url="http://a.example/", last_outcome=last)
+    context = SiteContext(site_id=1, url="http://a.example/", last_outcome=last)
     outcome = Outcome(OutcomeKind.NOT_MODIFIED, started_at=1000.0, duration=duration)
-    return PollResult(0, memory, outcome, Detection(kind, Baseline()))
+    return PollResult(0, context, outcome, Detection(kind, Baseline()))
 
 
 def test_who_may_wait_and_how_long() -> None:

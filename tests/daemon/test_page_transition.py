@@ -21,9 +21,9 @@ THEIRS = PageStatus(page_id=1, depth=2, on_trial=False, own=False)
 
 def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollRecord:
     target = "http://b/" if moved else None
-    memory = SiteContext(7, "http://a/", redirect_url=target, redirect_count=moved)
+    context = SiteContext(7, "http://a/", redirect_url=target, redirect_count=moved)
     poll = Poll(7, 0.0, None, kind, None, 0.1, 0, changed=False)
-    return PollRecord(poll, memory, SiteState.ACTIVE, failures=failures)
+    return PollRecord(poll, context, SiteState.ACTIVE, failures=failures)
 
 
 def state(before: PageStatus, record: PollRecord, reading: PageReading | None = None) -> PageState | None:

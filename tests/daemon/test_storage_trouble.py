@@ -218,18 +218,18 @@ async def test_sites_that_cannot_be_read_are_told_of_once(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with start() as running:
-        read = running.store.load_memories
+        read = running.store.load_contexts
 
         async def refused(site_ids: Sequence[int]) -> dict[int, SiteContext]:
             raise DatabaseUnavailableError("permission denied for table site")
 
-        monkeypatch.setattr(running.store, "load_memories", refused)
+        monkeypatch.setattr(running.store, "load_contexts", refused)
         await running.add(origin.url("/a"))
         assert await failing(running) == "permission denied for table site"
         await asyncio.sleep(1.5)
         assert running.control.health.alive()
         assert origin.hits() == []
-        monkeypatch.setattr(running.store, "load_memories", read)
+        monkeypatch.setattr(running.store, "load_contexts", read)
         await until(lambda: len(origin.hits()) > 1)
         assert running.control.health.status().storage_failure is None
     assert capsys.readouterr().out.count("storage_failing") == 1

@@ -349,8 +349,8 @@ def raising(faults: Faults, site_ids: range) -> None:
 
 
 def finding(kind: OutcomeKind) -> PollResult:
-    memory, outcome = SiteContext(0, "http://a/"), Outcome(OutcomeKind.BODY, 0.0, 0.0, body=b"")
-    return PollResult(0, memory, outcome, Detection(kind, memory.baseline))
+    context, outcome = SiteContext(0, "http://a/"), Outcome(OutcomeKind.BODY, 0.0, 0.0, body=b"")
+    return PollResult(0, context, outcome, Detection(kind, context.baseline))
 
 
 def test_a_page_read_well_in_between_breaks_the_row(faults: Faults) -> None:

@@ -56,7 +56,7 @@ async def learned_of(store: Store, allocator: str) -> tuple[NDArray[np.int64], N
 
 
 def record(
-    memory: SiteContext,
+    context: SiteContext,
     at: float,
     content: bytes | None = None,
     *,
@@ -65,21 +65,21 @@ def record(
     **poll: Any,
 ) -> PollRecord:
     """A poll of this site; with content it is a changed one (or the first)."""
-    baseline = memory.baseline
+    baseline = context.baseline
     if content is not None:
         baseline = Baseline(fingerprint(content), fingerprint(content)[::-1], Media.HTML, b"12345678", 5.0, 2, 1)
     outcome = OutcomeKind.CHANGED if changed else OutcomeKind.UNCHANGED
     after = SiteContext(
-        memory.site_id,
-        memory.url,
+        context.site_id,
+        context.url,
         Validators('"e"', "Sat, 21 Nov 2026 12:00:00 GMT"),
         baseline,
-        polls_since_full=memory.polls_since_full + 1,
+        polls_since_full=context.polls_since_full + 1,
         content_type="text/html",
     )
     values: dict[str, Any] = {"elapsed": 10.0, "status": 200, "duration": 0.1, "bytes": 100, **poll}
     return PollRecord(
-        Poll(site_id=memory.site_id, at=at, outcome=outcome, changed=changed, **values),
+        Poll(site_id=context.site_id, at=at, outcome=outcome, changed=changed, **values),
         after,
         SiteState.ACTIVE,
         last_seen_at=at,
@@ -93,8 +93,8 @@ async def poll_all(
     store: Store, sites: Sequence[int], at: float, content: bytes | None = None, *, changed: bool = False
 ) -> Batch:
     """Commit one poll of each site; the batch."""
-    memories = await store.load_memories(sites)
-    batch = Batch([record(memories[s], at, content, changed=changed) for s in sites])
+    contexts = await store.load_contexts(sites)
+    batch = Batch([record(contexts[s], at, content, changed=changed) for s in sites])
     await store.commit(batch)
     return batch
 

@@ -47,8 +47,8 @@ async def answer(store: Store, trial: Trial, leads: dict[str, float], at: float 
     values = {"state": PageState.COLLECTED, "relevance": 0.8, "weight": 0.8, "on_trial": True, **page}
     drafts = tuple(OutLinkDraft(url, score) for url, score in leads.items())
     kept = PageRecord(page_id=trial.page_id, depth=trial.depth, leads=drafts, **values)
-    memory = (await store.load_memories([trial.site_id]))[trial.site_id]
-    batch = Batch([replace(record(memory, at), page=kept)], findings=CrawlUpdate(1))
+    context = (await store.load_contexts([trial.site_id]))[trial.site_id]
+    batch = Batch([replace(record(context, at), page=kept)], findings=CrawlUpdate(1))
     committed = await store.commit(batch)
     await value(store, await store.pages_around(committed.stale_pages))
     return batch

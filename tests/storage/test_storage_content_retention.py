@@ -167,9 +167,9 @@ async def test_whatever_goes_the_rest_can_be_read_and_the_limit_is_named(url: st
         await store.prune(at)
         await assert_counted(store, url)
     for site in sites:
-        memory = (await store.load_memories([site]))[site]
-        if memory.content_id is not None:
-            assert (await store.get_content(memory.content_id)).body
+        context = (await store.load_contexts([site]))[site]
+        if context.content_id is not None:
+            assert (await store.get_content(context.content_id)).body
         pruned = [c for c in await changes_of(store, site) if not (c.before_content_id and c.after_content_id)]
         assert {(await store.limit_passed(c))[0] for c in pruned} <= {"content_retention", "content_cap_bytes"}
     await store.close()

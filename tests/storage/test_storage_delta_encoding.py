@@ -22,10 +22,10 @@ def edition(number: int) -> bytes:
 
 async def change(store: Store, site: int, at: float, content: bytes) -> int:
     """Polls the site as the daemon does, what it held being read first; the id of its content."""
-    memory = (await store.load_memories([site]))[site]
-    await store.load_contents([memory.content_id or 0])
-    poll = record(memory, at, content, changed=memory.content_id is not None)
-    poll = replace(poll, memory=replace(poll.memory, content_id=memory.content_id))
+    context = (await store.load_contexts([site]))[site]
+    await store.load_contents([context.content_id or 0])
+    poll = record(context, at, content, changed=context.content_id is not None)
+    poll = replace(poll, context=replace(poll.context, content_id=context.content_id))
     return (await store.commit(Batch([poll]))).content_ids[site]
 
 
@@ -95,10 +95,10 @@ async def test_what_is_not_current_any_more_is_not_leaned_on(store: Store, url: 
     [site] = await add(store)
     first = await change(store, site, 10.0, edition(1))
     await change(store, site, 20.0, PAGE[::-1])
-    memory = (await store.load_memories([site]))[site]
+    context = (await store.load_contexts([site]))[site]
     await store.load_contents([first])
-    poll = record(memory, 30.0, edition(2), changed=True)
-    result = await store.commit(Batch([replace(poll, memory=replace(poll.memory, content_id=first))]))
+    poll = record(context, 30.0, edition(2), changed=True)
+    result = await store.commit(Batch([replace(poll, context=replace(poll.context, content_id=first))]))
     assert (await rows(url))[result.content_ids[site]][1] is None
     assert (await store.get_content(result.content_ids[site])).body == edition(2)
 

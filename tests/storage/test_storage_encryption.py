@@ -35,8 +35,8 @@ async def test_what_is_secret_comes_back_and_is_nowhere_in_clear(url: str) -> No
     assert (await store.get_site(site)).spec.access == SECRET
     assert (await store.get_site(plain)).spec.access == NO_ACCESS
     await poll_all(store, [site, plain], 10.0, b"one")
-    memories = await store.load_memories([site, plain])
-    assert (memories[site].access, memories[plain].access) == (SECRET, NO_ACCESS)
+    contexts = await store.load_contexts([site, plain])
+    assert (contexts[site].access, contexts[plain].access) == (SECRET, NO_ACCESS)
     await store.close()
     [(sealed,)] = await query(url, f"SELECT access FROM site WHERE id = {site}")
     assert not any(word in bytes(sealed) for word in PLAIN)
@@ -51,7 +51,7 @@ async def test_it_is_changed_and_taken_away(url: str) -> None:
     await store.update_site(site, {"access": SECRET}, 5.0)
     changed = await store.update_site(site, {"weight": 2.0}, 6.0)
     assert changed.spec.access == SECRET
-    assert (await store.load_memories([site]))[site].settings_changed_at == 6.0
+    assert (await store.load_contexts([site]))[site].settings_changed_at == 6.0
     await store.update_site(site, {"access": NO_ACCESS}, 7.0)
     assert await query(url, "SELECT access FROM site") == [(None,)]
     await store.close()

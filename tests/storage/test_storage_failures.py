@@ -23,8 +23,8 @@ from storage.samples import add, file_of, patiently, poll_all, query, record, sc
 async def some_batch(store: Store) -> Batch:
     """A batch of two changed sites, that is not committed yet."""
     sites = (await schedule_of(store)).site_id.tolist() or await add(store, 2)
-    memories = await store.load_memories(sites)
-    return Batch([record(memories[s], 20.0, b"x" * 100, changed=True) for s in sites])
+    contexts = await store.load_contexts(sites)
+    return Batch([record(contexts[s], 20.0, b"x" * 100, changed=True) for s in sites])
 
 
 async def assert_goes_in_once(store: Store, batch: Batch) -> None:
@@ -102,10 +102,10 @@ async def pragma(store: Store, text: str) -> None:
 async def test_a_full_or_readonly_database(sqlite_url: str, broken: str, mended: str, words: str) -> None:
     store = await Store.open(sqlite_url)
     sites = await add(store, 2)
-    memories = await store.load_memories(sites)
+    contexts = await store.load_contexts(sites)
     # Content that does not compress away, so that new pages are needed.
     contents = {s: random.Random(s).randbytes(100_000) for s in sites}
-    batch = Batch([record(memories[s], 20.0, contents[s], changed=True) for s in sites])
+    batch = Batch([record(contexts[s], 20.0, contents[s], changed=True) for s in sites])
     await pragma(store, broken)
     with pytest.raises(DatabaseUnavailableError, match=words):
         await store.commit(batch)
@@ -156,8 +156,8 @@ async def test_no_server_and_no_such_database(postgres_url: str) -> None:
 
 async def test_commits_reads_and_deletes_at_once(store: Store, url: str) -> None:
     sites = await add(store, 40)
-    memories = await store.load_memories(sites)
-    batches = [Batch([record(memories[s], float(n), b"%d" % n, changed=True) for s in sites]) for n in range(8)]
+    contexts = await store.load_contexts(sites)
+    batches = [Batch([record(contexts[s], float(n), b"%d" % n, changed=True) for s in sites]) for n in range(8)]
     results = await asyncio.gather(
         *(store.commit(batch) for batch in batches),
         *(store.delete_site(site, 1.0) for site in sites[:10]),

@@ -59,8 +59,8 @@ async def test_word_comes_after_the_commit_and_is_not_missed(store: Store) -> No
 
 async def test_a_repeated_batch_is_announced_too(store: Store) -> None:
     site_id = (await add(store, 1))[0]
-    memories = await store.load_memories([site_id])
-    batch = Batch([record(memories[site_id], 10.0, b"a", changed=True)])
+    contexts = await store.load_contexts([site_id])
+    batch = Batch([record(contexts[site_id], 10.0, b"a", changed=True)])
     await store.commit(batch)
     assert (await store.commit(batch)).changes
     await asyncio.wait_for(store.news(0), 30)

@@ -69,12 +69,12 @@ async def test_what_is_not_there(store: Store) -> None:
 
 async def test_recent_polls_replay_in_time_order(store: Store) -> None:
     sites = await add(store, 2)
-    memories = await store.load_memories(sites)
+    contexts = await store.load_contexts(sites)
     for n in range(4):
-        records = [record(memories[s], 10.0 * n + s, elapsed=None if n == 0 else 10.0) for s in sites]
-        failed = record(memories[sites[0]], 10.0 * n + 5)
+        records = [record(contexts[s], 10.0 * n + s, elapsed=None if n == 0 else 10.0) for s in sites]
+        failed = record(contexts[sites[0]], 10.0 * n + 5)
         failed = replace(failed, poll=replace(failed.poll, outcome=OutcomeKind.TIMEOUT))
-        dated = record(memories[sites[1]], 10.0 * n + 6, changed=True, age=2.0, count=3)
+        dated = record(contexts[sites[1]], 10.0 * n + 6, changed=True, age=2.0, count=3)
         await store.commit(Batch([*records, failed, dated]))
     pieces = [columns async for columns in store.recent_polls(per_site=4, piece=3)]
     at = np.concatenate([p.at for p in pieces])
@@ -110,8 +110,8 @@ async def test_contents_over_the_cap_go_oldest_first_but_never_the_current(url: 
     pruned = await store.prune(20.0)
     assert pruned.contents == 3
     assert pruned.content_bytes > 180
-    memories = await store.load_memories(sites)
+    contexts = await store.load_contexts(sites)
     kept = await query(url, "SELECT id FROM content ORDER BY id")
-    assert kept == sorted((m.content_id,) for m in memories.values())
+    assert kept == sorted((m.content_id,) for m in contexts.values())
     assert (await store.prune(20.0)).contents == 0
     await store.close()

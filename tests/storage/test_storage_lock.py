@@ -27,8 +27,8 @@ def cut(url: str) -> None:
 
 
 async def a_batch(store: Store, sites: list[int], at: float) -> Batch:
-    memories = await patiently(lambda: store.load_memories(sites))
-    return Batch([record(memories[s], at, b"%f" % at, changed=True) for s in sites])
+    contexts = await patiently(lambda: store.load_contexts(sites))
+    return Batch([record(contexts[s], at, b"%f" % at, changed=True) for s in sites])
 
 
 async def test_every_transaction_that_writes_is_the_holders(postgres_url: str) -> None:

@@ -24,8 +24,8 @@ async def relayed_store(url: str) -> AsyncIterator[tuple[Store, Wire]]:
 
 async def waits_of(store: Store, wire: Wire, sites: list[int], at: float, content: bytes | None) -> int:
     """How often the server was waited for to commit one poll of each of the sites."""
-    memories = await store.load_memories(sites)
-    records = [record(memories[s], at, content, changed=content is not None, learned=b"x") for s in sites]
+    contexts = await store.load_contexts(sites)
+    records = [record(contexts[s], at, content, changed=content is not None, learned=b"x") for s in sites]
     batch = Batch(records, [HostUpdate(1, at)], allocator="whittle", shared_state=b"y")
     before = wire.waits
     await store.commit(batch)
@@ -51,22 +51,22 @@ async def test_as_many_round_trips_for_many_polls_as_for_one(postgres_url: str) 
 async def test_reading_takes_one_question_and_its_transaction(postgres_url: str) -> None:
     async with relayed_store(postgres_url) as (store, wire):
         sites = await add(store, 50)
-        await store.load_memories(sites)
+        await store.load_contexts(sites)
         before = wire.waits
-        await store.load_memories(sites)
+        await store.load_contexts(sites)
         assert wire.waits - before == len(["begin", "memories", "rollback"])
 
 
 async def test_a_site_that_is_in_a_batch_more_than_once(store: Store) -> None:
     """A statement that takes all rows at once writes each once: the polls of one site still all count, in order."""
     site, other = await add(store, 2)
-    memories = await store.load_memories([site, other])
+    contexts = await store.load_contexts([site, other])
     batch = Batch(
         [
-            record(memories[site], 1.0, b"one", changed=True, learned=b"1"),
-            record(memories[other], 1.5, b"other", changed=True, learned=b"o"),
-            record(memories[site], 2.0, b"two", changed=True, learned=b"2"),
-            record(memories[site], 3.0, b"one", changed=True, learned=b"3"),
+            record(contexts[site], 1.0, b"one", changed=True, learned=b"1"),
+            record(contexts[other], 1.5, b"other", changed=True, learned=b"o"),
+            record(contexts[site], 2.0, b"two", changed=True, learned=b"2"),
+            record(contexts[site], 3.0, b"one", changed=True, learned=b"3"),
         ],
         [HostUpdate(1, 1.0), HostUpdate(1, 3.0)],
         allocator="whittle",
@@ -77,5 +77,5 @@ async def test_a_site_that_is_in_a_batch_more_than_once(store: Store) -> None:
     assert (found.polls, found.changes, found.last_poll_at) == (3, 3, 3.0)
     changes = (await store.list_changes(site_id=site)).items
     assert [(await store.get_content(c.after_content_id or 0)).body for c in changes] == [b"one", b"two", b"one"]
-    (current,) = (await store.load_memories([site])).values()
+    (current,) = (await store.load_contexts([site])).values()
     assert (await store.get_content(current.content_id or 0)).body == b"one"

@@ -141,8 +141,8 @@ async def test_changed_settings_are_kept_and_the_rest_stays(store: Store) -> Non
     after = await store.update_site(site, changes, 20.0)
     assert after.spec == SiteSpec("http://h0/0", 2.0, 3.0, ("b", "c"), 60.0, paused=True)
     assert (after.state, after.polls) == (SiteState.PAUSED, 1)
-    memory = (await store.load_memories([site]))[site]
-    assert (memory.settings_changed_at, memory.baseline.fingerprint is None) == (20.0, False)
+    context = (await store.load_contexts([site]))[site]
+    assert (context.settings_changed_at, context.baseline.fingerprint is None) == (20.0, False)
     after = await store.update_site(site, {"min_interval": None, "paused": False}, 30.0)
     assert (after.spec.min_interval, after.state, after.spec.tags) == (None, SiteState.ACTIVE, ("b", "c"))
 
@@ -152,8 +152,8 @@ async def test_a_new_url_forgets_the_old_page(store: Store) -> None:
     await poll_all(store, sites, 10.0, b"one")
     after = await store.update_site(sites[0], {"url": "http://new/", "host": "new:80"}, 20.0)
     assert (after.spec.url, after.host, after.polls) == ("http://new/", "new:80", 1)
-    memory = (await store.load_memories(sites))[sites[0]]
-    assert (memory.baseline.fingerprint, memory.content_id, bool(memory.validators)) == (None, None, False)
+    context = (await store.load_contexts(sites))[sites[0]]
+    assert (context.baseline.fingerprint, context.content_id, bool(context.validators)) == (None, None, False)
     with pytest.raises(DuplicateError) as caught:
         await store.update_site(sites[0], {"url": "http://h1/1", "host": "h1:80"}, 30.0)
     assert caught.value.existing_id == sites[1]
@@ -167,7 +167,7 @@ async def test_bad_changes_are_refused(store: Store) -> None:
     for changes in bad:
         with pytest.raises(InvalidValueError):
             await store.update_site(site, changes, 2.0)
-    assert (await store.load_memories([site]))[site].settings_changed_at is None
+    assert (await store.load_contexts([site]))[site].settings_changed_at is None
 
 
 async def test_a_deleted_site_leaves_nothing(store: Store, url: str) -> None:

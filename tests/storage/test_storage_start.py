@@ -17,24 +17,24 @@ async def test_an_empty_database(store: Store) -> None:
     assert await hosts_of(store) == []
     assert [piece async for piece in store.learned("whittle")] == []
     assert await store.load_allocation() is None
-    assert (await store.load_memories([1]), await store.load_contents([1])) == ({}, {})
+    assert (await store.load_contexts([1]), await store.load_contents([1])) == ({}, {})
 
 
 async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     sites = await add(store, 3, min_interval=30.0, weight=2.0)
-    memories = await store.load_memories(sites)
+    contexts = await store.load_contexts(sites)
     failed = replace(
-        record(memories[sites[0]], 50.0),
+        record(contexts[sites[0]], 50.0),
         state=SiteState.BACKING_OFF,
         not_before=80.0,
         failures=2,
         last_seen_at=None,
     )
-    await store.commit(Batch([failed, record(memories[sites[1]], 60.0, b"x", changed=True)]))
+    await store.commit(Batch([failed, record(contexts[sites[1]], 60.0, b"x", changed=True)]))
     await store.update_site(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
-    assert sorted(await store.load_memories(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
+    assert sorted(await store.load_contexts(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
     assert [STATES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
     assert rows.paused.tolist() == [False, False, True]
     np.testing.assert_array_equal(rows.last_poll_at, [50.0, 60.0, np.nan])
@@ -49,8 +49,8 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
 async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 3)
     sites = await add(store, 8, hosts=4)
-    memories = await store.load_memories(sites)
-    records = [record(memories[s], 1.0, learned=bytes([s])) for s in sites]
+    contexts = await store.load_contexts(sites)
+    records = [record(contexts[s], 1.0, learned=bytes([s])) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
     pieces = [rows async for rows, _ in store.schedule()]
     assert [len(rows) for rows in pieces] == [3, 3, 2]
@@ -86,8 +86,8 @@ async def test_hosts_without_sites_go_at_the_start(store: Store) -> None:
 
 async def test_learned_states_of_two_widths_are_not_mixed(store: Store) -> None:
     sites = await add(store, 2)
-    memories = await store.load_memories(sites)
-    records = [record(memories[s], 1.0, learned=b"x" * s) for s in sites]
+    contexts = await store.load_contexts(sites)
+    records = [record(contexts[s], 1.0, learned=b"x" * s) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
     with pytest.raises(SchemaError, match="width"):
         await learned_of(store, "whittle")

@@ -22,10 +22,10 @@ async def main(url: str) -> None:
     done = (await schedule_of(store)).polls.min().item()
     while True:
         done += 1
-        memories = await store.load_memories(sites)
+        contexts = await store.load_contexts(sites)
         content = b"content %d " % done * 50
         records = [
-            record(memories[s], float(done), content, changed=done > 1, learned=done.to_bytes(8, "big")) for s in sites
+            record(contexts[s], float(done), content, changed=done > 1, learned=done.to_bytes(8, "big")) for s in sites
         ]
         await store.commit(Batch(records, allocator="whittle"))
         print(done, flush=True)  # noqa: T201

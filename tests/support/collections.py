@@ -34,5 +34,5 @@ async def fill(store: Store) -> None:
 
 def _record(trial: Trial, page: PageRecord) -> PollRecord:
     poll = Poll(trial.site_id, AT, None, OutcomeKind.FIRST, 200, 0.1, 100, False)
-    memory = SiteContext(trial.site_id, trial.url)
-    return PollRecord(poll, memory, SiteState.ACTIVE, last_seen_at=AT, page=page)
+    context = SiteContext(trial.site_id, trial.url)
+    return PollRecord(poll, context, SiteState.ACTIVE, last_seen_at=AT, page=page)

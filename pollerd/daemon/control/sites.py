@@ -263,10 +263,10 @@ class SiteControl:
     async def explain(self, site_id: int) -> ExplanationView:
         """Why the site is polled as it is. Raises NotFoundError."""
         explanation = self._explainer.explain(site_id)
-        memory = (await self._site_cache.get([site_id])).get(site_id)
-        if explanation is None or memory is None:
+        context = (await self._site_cache.get([site_id])).get(site_id)
+        if explanation is None or context is None:
             raise NotFoundError("site", site_id)
-        return replace(explanation, mask=noise_of(memory.baseline.mask))
+        return replace(explanation, mask=noise_of(context.baseline.mask))
 
     def _slot(self, site_id: int) -> int:
         slot = self._scheduler.sites.slot_of(site_id)

@@ -288,8 +288,8 @@ class FocusedCrawler:
 
     async def known_urls(self, findings: Sequence[PollResult]) -> set[str]:
         """Which of the URLs that the findings lead to are known. Raises DatabaseUnavailableError."""
-        urls = {lead.url for finding in findings if finding.reading for lead in finding.reading.leads}
-        urls |= {finding.reading.canonical for finding in findings if finding.reading and finding.reading.canonical}
+        urls = {lead.url for result in findings if result.reading for lead in result.reading.leads}
+        urls |= {result.reading.canonical for result in findings if result.reading and result.reading.canonical}
         return await self._store.known_pages(sorted(urls)) if urls else set()
 
     def judge(
@@ -301,15 +301,15 @@ class FocusedCrawler:
         """
         out, dropped = list(records), list[tuple[int, int]]()
         judged = lessons = enrolled = 0
-        for i, (finding, record) in enumerate(zip(findings, records, strict=True)):
-            page = self._pages.get(finding.site_id)
-            found = None if page is None else verdict(page.standing, record, finding.reading, self.topic)
+        for i, (result, record) in enumerate(zip(findings, records, strict=True)):
+            page = self._pages.get(result.site_id)
+            found = None if page is None else verdict(page.standing, record, result.reading, self.topic)
             if page is None or found is None:
                 continue
             on_trial = page.standing.on_trial
-            found = self._within_size(page, found, finding.reading, enrolled, dropped)
+            found = self._within_size(page, found, result.reading, enrolled, dropped)
             enrolled += on_trial and found.state is PageState.COLLECTED
-            out[i] = self._recorded(finding, record, page, found, known)
+            out[i] = self._recorded(result, record, page, found, known)
             judged += 1
             lessons += on_trial
         if not judged:
@@ -343,11 +343,11 @@ class FocusedCrawler:
         return found
 
     def _recorded(
-        self, finding: PollResult, record: PollRecord, page: _Page, found: PageTransition, known: set[str]
+        self, result: PollResult, record: PollRecord, page: _Page, found: PageTransition, known: set[str]
     ) -> PollRecord:
-        reading = finding.reading
+        reading = result.reading
         kept = page_record(page.standing, found, reading)
-        leads = self._leads(finding, page, found, known)
+        leads = self._leads(result, page, found, known)
         if page.standing.on_trial:
             self._learn(page, reading, [lead for lead in leads or () if lead.url not in known])
         known.update(lead.url for lead in leads or ())
@@ -355,10 +355,10 @@ class FocusedCrawler:
         return replace(record, page=replace(kept, leads=leads), content=content)
 
     def _leads(
-        self, finding: PollResult, page: _Page, found: PageTransition, known: set[str]
+        self, result: PollResult, page: _Page, found: PageTransition, known: set[str]
     ) -> tuple[OutLinkDraft, ...] | None:
         """Where the page leads within the limits; None where that is as it was."""
-        reading = finding.reading
+        reading = result.reading
         if found.instead is not None:
             return self._drafts([OutLink(found.instead, reading.relevance if reading else 0.0)], page, known)
         if reading is None:
@@ -368,14 +368,14 @@ class FocusedCrawler:
         if first_of_host and page.standing.own:
             self._mapped.add(page.host)
             linked = {draft.url for draft in drafts}
-            maps = [OutLink(url) for url in self._sitemaps(finding) if url not in linked]
+            maps = [OutLink(url) for url in self._sitemaps(result) if url not in linked]
             drafts += self._drafts(maps, page, known, counted=False)
         return drafts
 
-    def _sitemaps(self, finding: PollResult) -> tuple[str, ...]:
+    def _sitemaps(self, result: PollResult) -> tuple[str, ...]:
         """Those that the host's robots.txt names, else where they are by custom."""
-        url = finding.memory.url
-        text = self._scheduler.hosts.robots_text(int(self._scheduler.sites.host[finding.slot]))
+        url = result.context.url
+        text = self._scheduler.hosts.robots_text(int(self._scheduler.sites.host[result.slot]))
         named = () if text is None else robots_sitemaps(text.plain(), robots_url(url))
         return named or (f"{origin_of(url)}/sitemap.xml",)
 

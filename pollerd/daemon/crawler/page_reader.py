@@ -39,19 +39,19 @@ class PageReader:
 
         return within
 
-    async def read(self, memory: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
+    async def read(self, context: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
         """What a new body shows; None where the site is not the crawler's, nothing is new, or reading raised."""
-        if memory.site_id not in self._sites or outcome.body is None or detection is None:
+        if context.site_id not in self._sites or outcome.body is None or detection is None:
             return None
-        if detection.content is None and memory.site_id not in self._unread:
+        if detection.content is None and context.site_id not in self._unread:
             return None
-        self._unread.discard(memory.site_id)
-        url = outcome.redirects[-1].url if outcome.redirects else memory.url
+        self._unread.discard(context.site_id)
+        url = outcome.redirects[-1].url if outcome.redirects else context.url
         media = detection.baseline.media
         try:
             if len(outcome.body) > _HERE_BYTES:
                 return await self._workers.do(read, self._recipe, url, outcome, media, detection.content)
             return read(self._recipe, url, outcome, media, detection.content)
         except Exception as error:  # noqa: BLE001
-            self._faults.report(memory, error)
+            self._faults.report(context, error)
             return None

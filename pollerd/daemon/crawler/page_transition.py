@@ -62,8 +62,8 @@ def verdict(
 def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, topic: TopicSettings) -> PageTransition:
     if not before.own:
         return PageTransition(PageState.COLLECTED)
-    moved = record.memory.redirect_url
-    if moved is not None and (before.on_trial or record.memory.redirect_count >= MOVED):
+    moved = record.context.redirect_url
+    if moved is not None and (before.on_trial or record.context.redirect_count >= MOVED):
         return PageTransition(PageState.REJECTED, "moved", moved)
     if reading.canonical is not None:
         return PageTransition(PageState.REJECTED, "has another canonical URL", reading.canonical)

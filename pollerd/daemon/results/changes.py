@@ -30,11 +30,11 @@ class NoiseStep:
         changed = [i for i, result in enumerate(results) if _changed(result)]
         if not changed:
             return results, {}
-        wanted = [key for i in changed if (key := results[i].memory.content_id) is not None]
+        wanted = [key for i in changed if (key := results[i].context.content_id) is not None]
         contents = await self._store.load_contents(wanted) if wanted else {}
         out, summaries = list(results), {}
         for i in changed:
-            before = contents.get(out[i].memory.content_id or 0)
+            before = contents.get(out[i].context.content_id or 0)
             out[i] = await self._noise.judged(out[i], before)
             if _changed(out[i]):
                 summaries[out[i].site_id] = await self._summary(out[i], before)
@@ -42,7 +42,7 @@ class NoiseStep:
 
     async def _summary(self, result: PollResult, before: bytes | None) -> str:
         """What changed, in a line; empty where that cannot be said."""
-        detection, context = result.detection, result.memory
+        detection, context = result.detection, result.context
         if detection is None or detection.content is None:
             return ""
         mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY

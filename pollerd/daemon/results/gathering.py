@@ -14,16 +14,16 @@ from pollerd.scheduling import SchedulingSettings, SiteTable
 _NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
-def free_to_wait(finding: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
+def free_to_wait(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
     """Seconds for which nobody misses what the finding says, 0 where somebody may.
 
     Its site, which stays in flight until the commit, could not be polled earlier anyway, by its min_interval; the poll
     found what the one before did; and nobody asked for it by hand.
     """
-    outcome, detection, slot = finding.outcome, finding.detection, finding.slot
-    if detection is None or detection.kind not in _NOTHING_NEW or outcome.redirects or finding.reading is not None:
+    outcome, detection, slot = result.outcome, result.detection, result.slot
+    if detection is None or detection.kind not in _NOTHING_NEW or outcome.redirects or result.reading is not None:
         return 0.0
-    last = finding.memory.last_outcome
+    last = result.context.last_outcome
     if last is None or not last.informative or sites.asap[slot]:
         return 0.0
     own = float(sites.min_interval[slot])

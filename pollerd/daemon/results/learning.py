@@ -72,7 +72,7 @@ class LearningStep:
 
         It keeps what was found; the site backs off as after a failure and says why.
         """
-        aside = self._status.record(self._faults.set_aside(result.slot, result.memory, error))
+        aside = self._status.record(self._faults.set_aside(result.slot, result.context, error))
         return replace(
             record,
             poll=replace(record.poll, detail=aside.poll.detail),

@@ -36,60 +36,58 @@ class NoiseDetector:
         self._tried: dict[int, tuple[bytes, ...]] = {}
         """Site id -> which of them were tried there, so that each is tried once."""
 
-    async def judged(self, finding: PollResult, first: bytes | None) -> PollResult:
+    async def judged(self, result: PollResult, first: bytes | None) -> PollResult:
         """The finding of a change as it is once noise is known; as it was, where it is of no twin.
 
         `first` is the content of the poll before, None where it is not kept. The mask that the twins teach stands in
         the finding's baseline; twins that are the same under it found no change. Raises DatabaseUnavailableError.
         """
-        detection = finding.detection
+        detection = result.detection
         if detection is None or detection.content is None or first is None:
-            return finding
+            return result
         try:
-            if self._is_twin(finding):
-                given = await self._learned(finding, detection, first, detection.content)
+            if self._is_twin(result):
+                given = await self._learned(result, detection, first, detection.content)
             elif detection.baseline.mask:
-                await self._look_at_structure(finding.slot, detection.content, detection.baseline.mask)
-                return finding
+                await self._look_at_structure(result.slot, detection.content, detection.baseline.mask)
+                return result
             else:
-                given = await self._recognised(finding, detection, first, detection.content)
+                given = await self._recognised(result, detection, first, detection.content)
         except DatabaseUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001
-            self._faults.report(finding.memory, error)
-            return finding
-        return finding if given is None else replace(finding, detection=given)
+            self._faults.report(result.context, error)
+            return result
+        return result if given is None else replace(result, detection=given)
 
     async def _look_at_structure(self, slot: int, content: bytes, mask: bytes) -> None:
         """Where the page was rebuilt its mask is to be learned anew: a twin is asked for."""
         if await self._do(len(content), mask_is_stale, content, mask):
             self._scheduler.sites.suspect(slot)
 
-    async def _learned(
-        self, finding: PollResult, detection: Detection, first: bytes, second: bytes
-    ) -> Detection | None:
+    async def _learned(self, result: PollResult, detection: Detection, first: bytes, second: bytes) -> Detection | None:
         """The detection under the mask that the twins teach; None where they teach nothing."""
-        memory = finding.memory
-        earlier = await self._store.load_content_before(memory.site_id, memory.content_id or 0)
+        context = result.context
+        earlier = await self._store.load_content_before(context.site_id, context.content_id or 0)
         size = len(first) + len(second)
         baseline, same = await self._do(size, learn_from_twins, first, second, detection.baseline, earlier)
-        if baseline.mask == memory.baseline.mask:
+        if baseline.mask == context.baseline.mask:
             return None
         self._instruments.masks_learned.inc()
         if not same:
             return replace(detection, baseline=baseline)
-        self._share(finding.slot, baseline.mask)
+        self._share(result.slot, baseline.mask)
         return _quiet(detection, baseline)
 
     async def _recognised(
-        self, finding: PollResult, detection: Detection, first: bytes, second: bytes
+        self, result: PollResult, detection: Detection, first: bytes, second: bytes
     ) -> Detection | None:
         """The detection of a site without a mask, where one learned at others lately explains its change.
 
         Of sites that change always all masks are tried, each once; of those that have changed so far, and few polls
         told of, those of their host.
         """
-        masks = self._to_try(finding.site_id, finding.slot)
+        masks = self._to_try(result.site_id, result.slot)
         if not masks:
             return None
         size = (len(first) + len(second)) * len(masks)
@@ -97,7 +95,7 @@ class NoiseDetector:
         if baseline is None:
             return None
         self._instruments.masks_learned.inc()
-        self._share(finding.slot, baseline.mask)
+        self._share(result.slot, baseline.mask)
         return _quiet(detection, baseline)
 
     def _to_try(self, site_id: int, slot: int) -> tuple[bytes, ...]:
@@ -123,11 +121,11 @@ class NoiseDetector:
         """Where it may take long, beside the loop."""
         return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workers.do(work, *arguments)
 
-    def _is_twin(self, finding: PollResult) -> bool:
-        sites, slot = self._scheduler.sites, finding.slot
+    def _is_twin(self, result: PollResult) -> bool:
+        sites, slot = self._scheduler.sites, result.slot
         chosen_at = float(sites.twin_at[slot])
-        prompt = finding.outcome.started_at - chosen_at <= _PROMPT_SECONDS
-        return bool(sites.site_id[slot] == finding.site_id and chosen_at > sites.last_poll[slot] and prompt)
+        prompt = result.outcome.started_at - chosen_at <= _PROMPT_SECONDS
+        return bool(sites.site_id[slot] == result.site_id and chosen_at > sites.last_poll[slot] and prompt)
 
 
 def _quiet(detection: Detection, baseline: Baseline) -> Detection:

@@ -40,7 +40,7 @@ class PrivateAddresses:
         self._log.warning(
             "private_addresses",
             sites=number,
-            url=first.memory.url,
+            url=first.context.url,
             reason=first.poll.detail,
             instead="start pollerd with --allow-private where loopback and private addresses are meant to be polled",
         )

@@ -94,7 +94,7 @@ class ResultProcessor:
 
     def set_aside(self, result: PollResult, error: Exception) -> PreparedBatch:
         """What to store in place of a poll that the database refused because of its contents."""
-        aside = self._faults.set_aside(result.slot, result.memory, error)
+        aside = self._faults.set_aside(result.slot, result.context, error)
         return PreparedBatch((aside,), (self._steps.status.record(aside),))
 
     def apply_committed(self, prepared: PreparedBatch, committed: CommitResult, moved: Collection[int]) -> None:
@@ -109,8 +109,8 @@ class ResultProcessor:
             self._steps.tables.apply(results, records)
         for result, record in zip(results, records, strict=True):
             content_id = committed.content_ids.get(result.site_id)
-            after = record.memory if content_id is None else replace(record.memory, content_id=content_id)
-            self._site_cache.follow(result.memory, after)
+            after = record.context if content_id is None else replace(record.context, content_id=content_id)
+            self._site_cache.follow(result.context, after)
             if record.state is SiteState.ACTIVE:
                 self._faults.passed(result)
         for site_id in self._steps.crawl.apply_committed(records, prepared.crawled, committed.stale_pages):

@@ -32,7 +32,7 @@ class StatusStep:
             try:
                 records.append(self.record(result, summaries.get(result.site_id, "")))
             except Exception as error:  # noqa: BLE001
-                out[i] = self._faults.set_aside(result.slot, result.memory, error)
+                out[i] = self._faults.set_aside(result.slot, result.context, error)
                 records.append(self.record(out[i]))
         return out, records
 

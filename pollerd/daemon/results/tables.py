@@ -63,9 +63,9 @@ class TableUpdates:
 
 def _puzzling(record: PollRecord) -> bool:
     """A change without a known reason; a feed whose new entries were told apart has one."""
-    return record.poll.changed and not (record.memory.baseline.media is Media.FEED and record.poll.count)
+    return record.poll.changed and not (record.context.baseline.media is Media.FEED and record.poll.count)
 
 
 def _ttl(result: PollResult, record: PollRecord) -> float:
     """Seconds for which the page asks not to be polled again, by its headers or as a feed; 0: it does not."""
-    return max(result.outcome.fresh_for or 0.0, record.memory.baseline.ttl or 0.0)
+    return max(result.outcome.fresh_for or 0.0, record.context.baseline.ttl or 0.0)

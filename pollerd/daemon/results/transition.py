@@ -41,27 +41,27 @@ class PollEffect(Struct, frozen=True, gc=False):
 
 
 def judge(
-    finding: PollResult, standing: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
+    result: PollResult, standing: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollEffect:
     """Draws the conclusions of one poll. `summary` describes the change, where there is one."""
-    outcome = finding.outcome
-    kind = finding.detection.kind if finding.detection is not None else outcome.kind
+    outcome = result.outcome
+    kind = result.detection.kind if result.detection is not None else outcome.kind
     informative = kind.informative
     failures = 0 if informative else standing.failures + 1
     state, wait = _verdict(kind, outcome, failures, settings, rng)
     pause, throttles = _host_verdict(outcome, standing.host_throttles, settings, rng)
     at = outcome.started_at
-    memory = _memory(finding, kind)
+    context = _memory(result, kind)
     record = PollRecord(
-        poll=_poll(finding, kind, standing),
-        memory=memory,
+        poll=_poll(result, kind, standing),
+        context=context,
         state=state,
         not_before=None if wait is None else at + outcome.duration + wait,
         failures=failures,
         last_seen_at=at if informative else standing.last_seen_at,
-        content=finding.detection.content if finding.detection is not None else None,
-        change=_change(finding, kind, standing, summary),
-        mask_changed=memory.baseline.mask != finding.memory.baseline.mask,
+        content=result.detection.content if result.detection is not None else None,
+        change=_change(result, kind, standing, summary),
+        mask_changed=context.baseline.mask != result.context.baseline.mask,
     )
     return PollEffect(record, pause, throttles)
 
@@ -103,12 +103,12 @@ def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng:
     return lengthened(own, outcome.retry_after, cap)
 
 
-def _poll(finding: PollResult, kind: OutcomeKind, standing: SiteStatus) -> Poll:
-    outcome, detection = finding.outcome, finding.detection
+def _poll(result: PollResult, kind: OutcomeKind, standing: SiteStatus) -> Poll:
+    outcome, detection = result.outcome, result.detection
     evidence = detection.evidence if detection is not None else None
     seen = standing.last_seen_at
     return Poll(
-        site_id=finding.site_id,
+        site_id=result.site_id,
         at=outcome.started_at,
         elapsed=None if seen is None else max(outcome.started_at - seen, 0.0),
         outcome=kind,
@@ -123,9 +123,9 @@ def _poll(finding: PollResult, kind: OutcomeKind, standing: SiteStatus) -> Poll:
     )
 
 
-def _memory(finding: PollResult, kind: OutcomeKind) -> SiteContext:
-    before, outcome = finding.memory, finding.outcome
-    if finding.detection is None or not kind.informative:
+def _memory(result: PollResult, kind: OutcomeKind) -> SiteContext:
+    before, outcome = result.context, result.outcome
+    if result.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
     target = _permanent_target(outcome)
     again = target is not None and target == before.redirect_url
@@ -133,7 +133,7 @@ def _memory(finding: PollResult, kind: OutcomeKind) -> SiteContext:
     return replace(
         before,
         validators=outcome.validators,
-        baseline=finding.detection.baseline,
+        baseline=result.detection.baseline,
         polls_since_full=0 if full else before.polls_since_full + 1,
         content_type=outcome.content_type if full else before.content_type,
         redirect_url=target,
@@ -152,8 +152,8 @@ def _permanent_target(outcome: Outcome) -> str | None:
     return target
 
 
-def _change(finding: PollResult, kind: OutcomeKind, standing: SiteStatus, summary: str) -> ChangeDraft | None:
-    if kind is not OutcomeKind.CHANGED or finding.detection is None:
+def _change(result: PollResult, kind: OutcomeKind, standing: SiteStatus, summary: str) -> ChangeDraft | None:
+    if kind is not OutcomeKind.CHANGED or result.detection is None:
         return None
-    media = finding.detection.baseline.media or Media.BINARY
+    media = result.detection.baseline.media or Media.BINARY
     return ChangeDraft(kind=media, summary=summary, previous_poll_at=standing.last_seen_at)

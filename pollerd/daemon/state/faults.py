@@ -32,21 +32,21 @@ class Faults:
         """Ids of the sites that raised since a page was last read well."""
         self._log = structlog.get_logger("pollerd.faults")
 
-    def set_aside(self, slot: int, memory: SiteContext, error: Exception) -> PollResult:
+    def set_aside(self, slot: int, context: SiteContext, error: Exception) -> PollResult:
         """The finding of a site at which `error` was raised, to be committed in place of what it hit.
 
         Raises as `report`.
         """
-        self.report(memory, error)
-        return self.unusable(slot, memory, reason(memory, error))
+        self.report(context, error)
+        return self.unusable(slot, context, reason(context, error))
 
-    def unusable(self, slot: int, memory: SiteContext, reason: str) -> PollResult:
+    def unusable(self, slot: int, context: SiteContext, reason: str) -> PollResult:
         """The finding of a site that cannot be polled as it stands in the database."""
         detail = f"set aside: {reason}"
         outcome = Outcome(OutcomeKind.UNDECODABLE, started_at=self._clock(), duration=0.0, detail=detail)
-        return PollResult(slot, memory, outcome, asked=False)
+        return PollResult(slot, context, outcome, asked=False)
 
-    def report(self, memory: SiteContext, error: Exception) -> None:
+    def report(self, context: SiteContext, error: Exception) -> None:
         """Says that something raised at the site; to be called where it is handled.
 
         Raises FaultEverywhereError, caused by `error`, at the twentieth site in a row; hands on one that is under way.
@@ -54,20 +54,20 @@ class Faults:
         if isinstance(error, FaultEverywhereError):
             raise error
         self._instruments.site_faults.inc()
-        self._log.error("site_fault", site_id=memory.site_id, url=memory.url, exc_info=error)
-        self._in_a_row.add(memory.site_id)
+        self._log.error("site_fault", site_id=context.site_id, url=context.url, exc_info=error)
+        self._in_a_row.add(context.site_id)
         if len(self._in_a_row) >= SITES_IN_A_ROW:
             sites = f"{len(self._in_a_row)} sites in a row"
-            raise FaultEverywhereError(f"{sites} raised, the last: {reason(memory, error)}") from error
+            raise FaultEverywhereError(f"{sites} raised, the last: {reason(context, error)}") from error
 
-    def passed(self, finding: PollResult) -> None:
+    def passed(self, result: PollResult) -> None:
         """Takes note of a poll that went well to the end, its commit: where it read its page, the row is broken."""
-        if finding.detection is not None and finding.detection.kind.informative:
+        if result.detection is not None and result.detection.kind.informative:
             self._in_a_row.clear()
 
 
-def reason(memory: SiteContext, error: Exception) -> str:
+def reason(context: SiteContext, error: Exception) -> str:
     """One line; without the error's words where the site has secrets, which may stand in them."""
     name = type(error).__name__
-    words = " ".join(str(error).split()) if memory.access is NO_ACCESS else "(not shown)"
+    words = " ".join(str(error).split()) if context.access is NO_ACCESS else "(not shown)"
     return f"{name}: {words}"[:_LONGEST]

@@ -18,7 +18,7 @@ class PollResult(Struct, frozen=True, gc=False):
     """
 
     slot: int
-    memory: SiteContext
+    context: SiteContext
     outcome: Outcome
     detection: Detection | None = None
     asked: bool = True
@@ -27,4 +27,4 @@ class PollResult(Struct, frozen=True, gc=False):
     @property
     def site_id(self) -> int:
         """The site that was polled."""
-        return self.memory.site_id
+        return self.context.site_id

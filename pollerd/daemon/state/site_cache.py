@@ -23,10 +23,10 @@ class SiteCache:
             await self._load(missing)
         found = {}
         for site_id in site_ids:
-            memory = self._kept.get(site_id)
-            if memory is not None:
+            context = self._kept.get(site_id)
+            if context is not None:
                 self._kept.move_to_end(site_id)
-                found[site_id] = memory
+                found[site_id] = context
         self._trim()
         return found
 
@@ -34,8 +34,8 @@ class SiteCache:
         """Reads the sites; one that is forgotten meanwhile was perhaps read as it was before, and is not kept."""
         self._loading.update(site_ids)
         try:
-            loaded = await self._store.load_memories(site_ids)
-            self._kept.update({i: memory for i, memory in loaded.items() if i in self._loading})
+            loaded = await self._store.load_contexts(site_ids)
+            self._kept.update({i: context for i, context in loaded.items() if i in self._loading})
         finally:
             self._loading.difference_update(site_ids)
 

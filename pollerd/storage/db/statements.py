@@ -191,7 +191,7 @@ class Statements:
         )
         base = content.alias("base")
         self.delete_contents = self.compiled(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
-        self.memories = self.compiled(
+        self.contexts = self.compiled(
             select(
                 site.c.id,
                 site.c.url,

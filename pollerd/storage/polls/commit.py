@@ -31,9 +31,9 @@ def check_batch(batch: Batch) -> None:
     for record in batch.records:
         if record.state is SiteState.PAUSED:
             raise InvalidValueError("state", "any but paused, which only the user sets", record.state.value)
-        if record.poll.site_id != record.memory.site_id:
-            raise InvalidValueError("memory", "of the site that was polled", record.memory.site_id)
-        baseline = record.memory.baseline
+        if record.poll.site_id != record.context.site_id:
+            raise InvalidValueError("context", "of the site that was polled", record.context.site_id)
+        baseline = record.context.baseline
         if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
             raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
         if record.page is not None and batch.findings is None:
@@ -97,7 +97,7 @@ class Commit:
         urls = {site_id: url for site_id, url, _ in rows}
         current = {site_id: content_id for site_id, _, content_id in rows}
         numbered = enumerate(self._batch.records)
-        return current, [(i, r) for i, r in numbered if urls.get(r.poll.site_id) == r.memory.url]
+        return current, [(i, r) for i, r in numbered if urls.get(r.poll.site_id) == r.context.url]
 
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
@@ -105,7 +105,7 @@ class Commit:
         """The ids of the contents that were found."""
         rows = [
             _content_row(
-                record, _standing(record.content, self._bodies[i], record.memory.content_id == current[site_id])
+                record, _standing(record.content, self._bodies[i], record.context.content_id == current[site_id])
             )
             for i, record in living
             if record.content is not None and (site_id := record.poll.site_id)
@@ -132,7 +132,7 @@ class Commit:
             before = current[site_id]
             new: int | None = None
             if record.content is not None:
-                new = contents[(site_id, record.memory.baseline.fingerprint or b"")]
+                new = contents[(site_id, record.context.baseline.fingerprint or b"")]
                 current[site_id] = new
             states.append(_state_row(record, new))
             if record.change is not None:
@@ -157,7 +157,7 @@ class Commit:
         return [id_ for (id_,) in run(connection, sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
-        rows = [(r.poll.site_id, r.memory.baseline.mask, r.poll.at) for _, r in living if r.mask_changed]
+        rows = [(r.poll.site_id, r.context.baseline.mask, r.poll.at) for _, r in living if r.mask_changed]
         run_each(connection, self._sql.upsert_mask, rows)
 
     def _write_learned(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
@@ -242,7 +242,7 @@ def _standing(content: bytes, packed: Packed, is_current: bool) -> Packed:
 
 
 def _content_row(record: PollRecord, packed: Packed) -> tuple[Any, ...]:
-    baseline, at = record.memory.baseline, record.poll.at
+    baseline, at = record.context.baseline, record.poll.at
     media = baseline.media.value if baseline.media is not None else ""
     body, base_id = packed.body, packed.base_id
     return (record.poll.site_id, baseline.fingerprint, media, len(body), at, at, body, base_id)
@@ -263,7 +263,7 @@ def _change_row(record: PollRecord, before: int | None, after: int | None) -> tu
 
 
 def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...]:
-    p, m = record.poll, record.memory
+    p, m = record.poll, record.context
     b = m.baseline
     return (
         record.state.value,

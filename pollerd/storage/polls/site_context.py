@@ -18,11 +18,11 @@ from pollerd.storage.encoding.text_encoding import spoken
 from pollerd.storage.values import SiteContext
 
 
-def load_memories(
+def load_contexts(
     connection: Connection, sql: Statements, seal: Encryption, site_ids: Sequence[int]
 ) -> dict[int, SiteContext]:
     """Memories by site id; a site that was deleted is missing. Of a row that cannot be read the memory says why."""
-    rows = run(connection, sql.memories, sql.many(site_ids))
+    rows = run(connection, sql.contexts, sql.many(site_ids))
     return {row[0]: _readable(seal, row) for row in rows}
 
 
