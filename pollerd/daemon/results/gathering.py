@@ -15,7 +15,7 @@ _NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
 def free_to_wait(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
-    """Seconds for which nobody misses what the finding says, 0 where somebody may.
+    """Seconds for which nobody misses what the result says, 0 where somebody may.
 
     Its site, which stays in flight until the commit, could not be polled earlier anyway, by its min_interval; the poll
     found what the one before did; and nobody asked for it by hand.

@@ -37,10 +37,10 @@ class NoiseDetector:
         """Site id -> which of them were tried there, so that each is tried once."""
 
     async def judged(self, result: PollResult, first: bytes | None) -> PollResult:
-        """The finding of a change as it is once noise is known; as it was, where it is of no twin.
+        """The result of a change as it is once noise is known; as it was, where it is of no twin.
 
         `first` is the content of the poll before, None where it is not kept. The mask that the twins teach stands in
-        the finding's baseline; twins that are the same under it found no change. Raises DatabaseUnavailableError.
+        the result's baseline; two fetches that are the same under it found no change. Raises DatabaseUnavailableError.
         """
         detection = result.detection
         if detection is None or detection.content is None or first is None:

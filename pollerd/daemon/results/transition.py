@@ -1,4 +1,4 @@
-"""From a finding to what is to be recorded: state, backoff, validators, redirects. Pure."""
+"""From a result to what is to be recorded: state, backoff, validators, redirects. Pure."""
 
 from __future__ import annotations
 

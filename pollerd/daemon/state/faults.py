@@ -24,7 +24,7 @@ _LONGEST = 300
 
 
 class Faults:
-    """Reports what raised, with its traceback, and turns it into a finding like any other."""
+    """Reports what raised, with its traceback, and turns it into a result like any other."""
 
     def __init__(self, instruments: Instruments, clock: Callable[[], float]) -> None:
         self._instruments, self._clock = instruments, clock
@@ -33,7 +33,7 @@ class Faults:
         self._log = structlog.get_logger("pollerd.faults")
 
     def set_aside(self, slot: int, context: SiteContext, error: Exception) -> PollResult:
-        """The finding of a site at which `error` was raised, to be committed in place of what it hit.
+        """The result of a site at which `error` was raised, to be committed in place of what it hit.
 
         Raises as `report`.
         """
@@ -41,7 +41,7 @@ class Faults:
         return self.unusable(slot, context, reason(context, error))
 
     def unusable(self, slot: int, context: SiteContext, reason: str) -> PollResult:
-        """The finding of a site that cannot be polled as it stands in the database."""
+        """The result of a site that cannot be polled as it stands in the database."""
         detail = f"set aside: {reason}"
         outcome = Outcome(OutcomeKind.UNDECODABLE, started_at=self._clock(), duration=0.0, detail=detail)
         return PollResult(slot, context, outcome, asked=False)
