@@ -1,0 +1,98 @@
+"""When the dispatcher chooses again, by a clock that a test turns; queues of commands; the hook without a crawler."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import pytest
+
+from pollerd.daemon.crawler.hook import CrawlHook, NoCrawl, PageHook
+from pollerd.daemon.polling.cadence import Cadence
+from pollerd.daemon.state.allocator_commands import CommandQueue
+
+
+class Clock:
+    """Monotonic seconds."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_before_the_first_choice_nothing_holds_it_back() -> None:
+    cadence = Cadence(0.1, Clock())
+    assert (cadence.choose_again_at, cadence.rested_at) == (-math.inf, -math.inf)
+    assert (cadence.tick, cadence.due_in, cadence.nothing_due) == (0.1, math.inf, False)
+
+
+def test_a_quick_choice_keeps_the_tick_and_takes_its_share_of_the_time() -> None:
+    cadence = Cadence(0.1, Clock())
+    cadence.chose(0.002, 5.0, nothing_due=True)
+    assert cadence.tick == 0.1
+    assert cadence.choose_again_at == pytest.approx(100.006), "choosing takes a quarter of the time at most"
+    assert cadence.rested_at == pytest.approx(100.038), "and a twentieth where nothing was chosen"
+    assert (cadence.due_in, cadence.nothing_due) == (5.0, True)
+
+
+@pytest.mark.parametrize(("took", "tick"), [(0.01, 0.2), (0.03, 0.6), (0.2, 1.0)])
+def test_a_slow_choice_looks_further_ahead_a_second_at_most(took: float, tick: float) -> None:
+    cadence = Cadence(0.1, Clock())
+    cadence.chose(took, 0.0, nothing_due=False)
+    assert cadence.tick == pytest.approx(tick)
+    assert cadence.number(200.0, ahead=False) == int(200.0 * cadence.tick)
+
+
+def test_a_look_for_what_is_due_counts_like_a_choice() -> None:
+    cadence = Cadence(0.1, Clock())
+    cadence.chose(0.002, 0.0, nothing_due=False)
+    cadence.looked(0.001)
+    assert cadence.rested_at == pytest.approx(100.038 + 0.019)
+
+
+@pytest.mark.parametrize(
+    ("rate", "ahead", "number"), [(0.01, True, 1), (5.0, True, 5), (50.0, True, 16), (50.0, False, 5), (1e3, True, 100)]
+)
+def test_how_many_are_chosen_at_once(rate: float, ahead: bool, number: int) -> None:
+    assert Cadence(0.1, Clock()).number(rate, ahead=ahead) == number
+
+
+def test_a_queue_gives_its_commands_once_and_drops_all_where_there_are_too_many() -> None:
+    done = list[int]()
+    commands = [lambda _, n=n: done.append(n) for n in range(4)]
+    queue, allocator = CommandQueue(2), object()
+    queue.put(commands[0])
+    queue.put(commands[1])
+    for command in queue.take():
+        command(allocator)  # type: ignore[arg-type]
+    assert (done, len(queue), queue.overflowed) == ([0, 1], 0, False)
+    for command in commands[:3]:
+        queue.put(command)
+    assert (len(queue), queue.overflowed) == (0, True)
+    queue.put(commands[3])
+    assert queue.take() == []
+
+
+@pytest.mark.parametrize("hook", [NoCrawl, CrawlHook])
+def test_both_hooks_take_what_the_loop_calls(hook: type) -> None:
+    wanted = {name for name in vars(PageHook) if not name.startswith("_")} | {"chooses_ahead"}
+    source = inspect.getsource(hook)
+    assert [name for name in sorted(wanted) if name not in source] == []
+
+
+async def test_without_a_crawler_nothing_is_added() -> None:
+    hook: PageHook = NoCrawl()
+
+    async def may_follow(_url: str) -> bool:
+        return True
+
+    assert hook.may_start()
+    assert hook.chooses_ahead
+    assert not hook.wants_whole(1)
+    assert hook.following(1, may_follow) is may_follow
+    assert hook.pause_after(10.0, 1.0) == 0.0
+    assert await hook.known_urls([]) == set()
+    assert hook.judge([], [], set()) == ([], None)
+    assert list(hook.apply_committed([], None, ())) == []
+    await hook.run()
