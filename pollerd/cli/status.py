@@ -14,6 +14,7 @@ _EVERY_SECONDS = 0.5
 
 async def watch_status(control: Control, terminal: StatusTerminal) -> None:
     """Keeps the line up to date until cancelled."""
+    await control.explainer.binding.ready()
     try:
         while True:
             terminal.show(status_parts(control.health.status(), control.explainer.binding.now().in_short()))

@@ -59,6 +59,11 @@ class BindingWatch:
         self._due = 0.0
         self._counting: asyncio.Task[Waiting] | None = None
 
+    async def ready(self) -> None:
+        """Returns once `now` has something to tell without counting a long list in the loop, which may take seconds."""
+        if self._waiting is None and self._scheduler.sites.size > LONG:
+            self._waiting = await asyncio.to_thread(self._count, self._clock())
+
     def now(self) -> Binding:
         """What binds; of very many sites some seconds ago. The first time they are counted at once."""
         found = self._counted()

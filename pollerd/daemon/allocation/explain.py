@@ -129,6 +129,7 @@ class ScheduleExplainer:
 
     async def allocation_over_budgets(self) -> AllocationView:
         """`allocation`, with the benefit curve; worked out off the loop."""
+        await self.binding.ready()
         curve = await self._forecast.curve()
         points = tuple(BenefitPointView(budget, per_second * HOUR_SECONDS) for budget, per_second in curve.points)
         return replace(
