@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pollerd.allocation.whittle.rate_model.common_clock import MOST_STRETCHES, ActivityClock
+from pollerd.allocation.whittle.rate_model.common_clock import MOST_INTERVALS, ActivityClock
 
 CYCLE = 100.0
 SITES = 100
@@ -71,9 +71,9 @@ def test_no_gap_grows_by_more_than_the_progress(seed: int) -> None:
 
 def test_the_past_is_kept_for_so_many_stretches() -> None:
     clock = ActivityClock(1e4)
-    for now in np.arange(1, MOST_STRETCHES + 50) * (CYCLE / 64):
+    for now in np.arange(1, MOST_INTERVALS + 50) * (CYCLE / 64):
         clock.extend(float(now), CYCLE)
-    assert len(clock.mixed) <= MOST_STRETCHES
+    assert len(clock.mixed) <= MOST_INTERVALS
     assert clock.version == 1
     clock.extend(1e9, CYCLE)
     assert clock.edges[-1] > 1e9

@@ -28,7 +28,7 @@ def learned(rates: np.ndarray, rng: np.random.Generator, cycles: int) -> CommonR
         gap = now - last[slot]
         allocator.observe(slot, gap, EvidenceBatch(rng.random(1) < -np.expm1(-rates[slot] * gap)), now)
         last[slot] = now
-    return allocator._belief.alike
+    return allocator._belief.common_rate
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -59,10 +59,10 @@ def test_the_rate_of_all_is_found() -> None:
     gap = rng.exponential(1000.0, 2000)
     changed = rng.random(2000) < -np.expm1(-rate * gap)
     alike.observe(LATTICE, gap, changed, np.full(2000, 0.5), np.zeros(2000, np.bool_), 1)
-    alike.renew()
+    alike.refresh()
     assert alike.cells.sum() == pytest.approx(1.0)
     assert np.exp(alike.cells @ np.log(LATTICE.rates)) == pytest.approx(rate, rel=0.2)
-    assert alike.lead == 0.0, "no page was polled before"
+    assert alike.log_bayes_factor == 0.0, "no page was polled before"
 
 
 @pytest.mark.parametrize("sites", [SITES, 3000])
@@ -75,7 +75,7 @@ def test_polls_one_by_one_teach_like_a_batch(sites: int) -> None:
         part = slice(i, i + 1)
         one.observe(LATTICE, gap[part], changed[part], unchanged[part], known[part], sites)
     np.testing.assert_allclose(one.log_posterior, all_at_once.log_posterior, rtol=1e-9, atol=1e-9)
-    assert one.lead == pytest.approx(all_at_once.lead)
+    assert one.log_bayes_factor == pytest.approx(all_at_once.log_bayes_factor)
     assert one.weight == pytest.approx(all_at_once.weight)
 
 
@@ -84,7 +84,7 @@ def test_however_far_behind_beliefs_can_catch_up() -> None:
     everyone = np.ones(200, np.bool_)
     wrong = np.full(200, 0.999)
     alike.observe(LATTICE, gap, everyone, wrong, everyone, SITES)
-    assert alike.lead == LOG_PRIOR_ODDS - MOST_BEHIND
+    assert alike.log_bayes_factor == LOG_PRIOR_ODDS - MOST_BEHIND
     half = np.arange(200) % 2 == 0
     alike.observe(LATTICE, gap, half, np.where(half, 0.1, 0.9), everyone, SITES)
     assert alike.weight == 1.0
@@ -106,7 +106,7 @@ def test_the_window_slides_under_it() -> None:
     alike, gap = CommonRate(LATTICE, CYCLE), np.full(500, 1000.0)
     changed = np.arange(500) % 3 == 0
     alike.observe(LATTICE, gap, changed, np.full(500, 0.6), changed, 1)
-    alike.renew()
+    alike.refresh()
     before = alike.cells.copy()
     alike.move(LATTICE, grid.Lattice(LATTICE.start + 2 * LATTICE.step, LATTICE.step))
     np.testing.assert_allclose(alike.cells[:-2], before[2:], atol=1e-9)

@@ -18,7 +18,7 @@ from pollerd.allocation.whittle.rate_model.groups import NONE, Groups
 from pollerd.errors import InvalidValueError
 
 PAGES, HOSTS, NOW = 60, 3, 1.7e9
-FAST, SLOW, MIXED = range(HOSTS)
+FAST_HAZARD, SLOW_HAZARDS, MIXED = range(HOSTS)
 HOST = np.arange(PAGES) % HOSTS
 
 
@@ -35,7 +35,7 @@ def taught(policy: Allocator, rounds: int = 8) -> Allocator:
     polled = np.arange(PAGES - 12)
     for turn in range(rounds):
         now = NOW + PAGES * (turn + 1.0)
-        changed = (HOST[polled] == FAST) | ((HOST[polled] == MIXED) & ((polled + turn) % 2 == 0))
+        changed = (HOST[polled] == FAST_HAZARD) | ((HOST[polled] == MIXED) & ((polled + turn) % 2 == 0))
         policy.observe(polled, np.full(len(polled), float(PAGES)), EvidenceBatch(changed), now)
     return policy
 
@@ -63,7 +63,7 @@ def test_without_hosts_all_is_as_ever() -> None:
 def test_a_page_of_another_host_and_a_slot_used_again_go_by_all_sites() -> None:
     policy = taught(whittle(HOST))
     last = np.array([PAGES - 3])
-    assert HOST[last] == FAST
+    assert HOST[last] == FAST_HAZARD
     before = policy.rates_of(last)
     policy.place(last, np.array([77]))
     elsewhere = policy.rates_of(last)

@@ -101,7 +101,7 @@ def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.Mon
     for _ in range(500):
         world.turn(4)
     monkeypatch.setattr(allocator._belief, "_update_at", 10**9)
-    monkeypatch.setattr(allocator._belief.alike, "observe", lambda *_: False)
+    monkeypatch.setattr(allocator._belief.common_rate, "observe", lambda *_: False)
     for _ in range(200):
         world.turn(4)
     for _ in range(800):
@@ -115,12 +115,12 @@ def test_a_cleared_list_looks_at_all() -> None:
     slots, gap = np.arange(1_000), np.linspace(1.0, 100.0, 1_000)
     shortlist.note(slots, gap, gap, gap**2, 50.0, 1, 1_000)
     free = np.ones(1_000, np.bool_)
-    assert 0 < shortlist.to_look_at(free, gap, 50.0, 1e9, 1).sum() < 1_000
+    assert 0 < shortlist.candidates(free, gap, 50.0, 1e9, 1).sum() < 1_000
     assert (
-        shortlist.to_look_at(free, gap + 1.0, 51.0, 1e9, 1).sum() >= shortlist.to_look_at(free, gap, 50.0, 1e9, 1).sum()
+        shortlist.candidates(free, gap + 1.0, 51.0, 1e9, 1).sum() >= shortlist.candidates(free, gap, 50.0, 1e9, 1).sum()
     )
     shortlist.clear()
-    assert shortlist.to_look_at(free, gap, 50.0, 1e9, 1).all()
+    assert shortlist.candidates(free, gap, 50.0, 1e9, 1).all()
 
 
 def taught_world(n: int, rates: NDArray[np.float64] | None = None, worthless: float = 0.0) -> World:
@@ -151,7 +151,7 @@ class Watched:
         whittle = world.allocator
         assert isinstance(whittle, Whittle)
         monkeypatch.setattr(whittle._belief, "_update_at", 10**9)
-        monkeypatch.setattr(whittle._belief.alike, "observe", lambda *_: False)
+        monkeypatch.setattr(whittle._belief.common_rate, "observe", lambda *_: False)
         self.world, self.whittle = world, whittle
         self.share: list[float] = []
         self.looked: list[int] = []
@@ -193,7 +193,7 @@ def test_all_indices_fall_or_rise_at_once(monkeypatch: pytest.MonkeyPatch, facto
     """The level is looked for anew: it is not come down to by ever so little, and nobody stays put off by the old."""
     watched = Watched(monkeypatch, taught_world(20_000))
     watched.turn(40)
-    watched.whittle._roster.worth = watched.whittle._roster.worth * factor
+    watched.whittle._slot_table.weight_per_cost = watched.whittle._slot_table.weight_per_cost * factor
     watched.whittle._version += 1
     watched.turn(120)
     np.testing.assert_allclose(watched.share[-60:], 1.0)

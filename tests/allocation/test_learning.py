@@ -15,7 +15,7 @@ from pollerd.allocation.core.index import g
 from pollerd.allocation.whittle.estimates import mean_rates
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
-from pollerd.allocation.whittle.rate_model.drift import SLOW, START_ODDS
+from pollerd.allocation.whittle.rate_model.drift import SLOW_HAZARDS, START_ODDS
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood
 from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior
 from pollerd.allocation.whittle.settings import LearningSettings
@@ -101,7 +101,9 @@ def test_a_lesson_reaches_all_sites() -> None:
     np.testing.assert_allclose(mean_rates(belief, slots), belief.posterior(slots) @ belief.rates, rtol=1e-5)
     assert (mean_rates(belief, slots) != before).all()
     gap = np.full(3, 500.0)
-    np.testing.assert_array_equal(belief.faded_rows(slice(0, 3), gap), belief.faded_rows(slots, np.full(45, 500.0))[:3])
+    np.testing.assert_array_equal(
+        belief.predicted_rows(slice(0, 3), gap), belief.predicted_rows(slots, np.full(45, 500.0))[:3]
+    )
 
 
 def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +149,7 @@ def test_integrated_index_matches_direct_summation(objective: str, weight: float
         allocator._exploration.price = 0.0  # no claims
     belief = allocator._belief
     belief.refinement.offset[:n] = rng.uniform(-0.5, 0.5, n)
-    belief.alike.weight = weight
+    belief.common_rate.weight = weight
     gap = rng.uniform(1, 1e5, n)
     keep = np.exp(-belief.hazards * gap[:, None] / belief.cycle)[:, :, None]
     own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.population
@@ -157,7 +159,7 @@ def test_integrated_index_matches_direct_summation(objective: str, weight: float
 
     def mean(value: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Of both hypotheses: refined rates page by page, and the lattice's for all alike."""
-        page_by_page, all_alike = rows * value(refined), belief.alike.cells * value(belief.rates)
+        page_by_page, all_alike = rows * value(refined), belief.common_rate.cells * value(belief.rates)
         return weight * page_by_page.sum(1) + (1 - weight) * all_alike.sum(1)
 
     if objective == "changes":
@@ -306,8 +308,8 @@ def test_hazards_follow_the_world() -> None:
         ends.append(allocator._belief)
     still, restless = ends
     assert still.odds[0] > 0.7
-    assert still.hazards[0] < SLOW[1]
-    assert restless.odds[1] > 0.5 or restless.hazards[0] > SLOW[1]
+    assert still.hazards[0] < SLOW_HAZARDS[1]
+    assert restless.odds[1] > 0.5 or restless.hazards[0] > SLOW_HAZARDS[1]
 
 
 def test_lessons_come_at_growing_counts() -> None:

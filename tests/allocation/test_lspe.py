@@ -98,7 +98,7 @@ def test_features_are_the_states_and_their_products() -> None:
     states = np.array([2.0, 3.0, 5.0])
     features = Features(3)
     assert features.of(states).tolist() == [2, 4, 3, 6, 9, 5, 10, 15, 25]
-    assert features.with_seats(np.array([True, False, False])).tolist() == [1, 1, 0, 1, 0, 0, 1, 0, 0]
+    assert features.with_positions(np.array([True, False, False])).tolist() == [1, 1, 0, 1, 0, 0, 1, 0, 0]
     assert len(Features(30)) == 495
     np.testing.assert_array_equal(Features(2).of(states[:2]), features.of(states)[:5])
 
@@ -110,7 +110,7 @@ CEILING, DECAY = np.array([3.0, 5.0]), np.array([0.6, 0.3])
 SETTINGS = LspeSettings(law="independent", steepness=1.3, shift=0.2)
 
 
-def scene(ages: tuple[int, ...]) -> Observation:
+def observation(ages: tuple[int, ...]) -> Observation:
     return Observation(-np.expm1(-DECAY * np.array(ages)), CEILING, -np.expm1(-DECAY))
 
 
@@ -119,12 +119,12 @@ def chain(learner: Learner, printed: bool) -> tuple[NDArray[np.float64], NDArray
     states = list(itertools.product(range(1, AGES + 1), repeat=2))
     matrix, reward = np.zeros((len(states), len(states))), np.zeros(len(states))
     for here, ages in enumerate(states):
-        chance = learner.chances(scene(ages))
+        chance = learner.poll_probabilities(observation(ages))
         for polled in itertools.product((False, True), repeat=2):
             weight = np.where(polled, chance, 1 - chance).prod()
             then = tuple(1 if p else min(age + 1, AGES) for age, p in zip(ages, polled, strict=True))
             matrix[here, states.index(then)] += weight
-            waiting = scene(ages).waiting
+            waiting = observation(ages).waiting
             reward[here] += weight * (waiting.sum() if printed else waiting @ np.array(polled))
     system = np.vstack([(matrix.T - np.eye(len(states)))[:-1], np.ones(len(states))])
     law = np.linalg.solve(system, np.eye(len(states))[-1])
@@ -139,8 +139,8 @@ def policy_gradient(learner: Learner, printed: bool) -> NDArray[np.float64]:
     states = list(itertools.product(range(1, AGES + 1), repeat=2))
     out = np.zeros((2, 3))
     for weight, ages in zip(law, states, strict=True):
-        here = scene(ages)
-        chance = learner.chances(here)
+        here = observation(ages)
+        chance = learner.poll_probabilities(here)
         for polled in itertools.product((False, True), repeat=2):
             then = tuple(1 if p else min(age + 1, AGES) for age, p in zip(ages, polled, strict=True))
             gain = values[states.index(then)] + (0.0 if printed else here.waiting @ np.array(polled))
@@ -178,7 +178,7 @@ def shared_chain(learner: Learner) -> tuple[NDArray[np.float64], float]:
     states = list(itertools.product(range(1, AGES + 1), repeat=2))
     matrix, reward, moves = np.zeros((len(states), len(states))), np.zeros(len(states)), []
     for here, ages in enumerate(states):
-        chance, waiting = learner.chances(scene(ages)), scene(ages).waiting
+        chance, waiting = learner.poll_probabilities(observation(ages)), observation(ages).waiting
         for site in range(2):
             then = tuple(1 if i == site else min(age + 1, AGES) for i, age in enumerate(ages))
             matrix[here, states.index(then)] += chance[site]
@@ -189,7 +189,7 @@ def shared_chain(learner: Learner) -> tuple[NDArray[np.float64], float]:
     values = np.linalg.lstsq(np.eye(len(states)) - matrix, reward - average)[0]
     out = np.zeros((2, 3))
     for here, then, chance, polled, got in moves:
-        now = scene(states[here])
+        now = observation(states[here])
         slope = SHARED.sharpness * now.ceiling / now.scale * (chance - polled)
         out += law[here] * chance[polled][0] * (got + values[then]) * slope[:, None] * now.psi
     return out, average
@@ -215,10 +215,10 @@ def test_learning_by_the_shared_law_raises_the_average() -> None:
         learner.coefficients[:, 0] = (0.9, 0.4)
         begin = shared_chain(learner)[1]
         for _ in range(1500):
-            here = scene(ages)
-            polled = np.arange(2) == int(rng.random() > learner.chances(here)[0])
+            here = observation(ages)
+            polled = np.arange(2) == int(rng.random() > learner.poll_probabilities(here)[0])
             ages = tuple(1 if p else min(age + 1, AGES) for age, p in zip(ages, polled, strict=True))
-            learner.learn(Transition(here, polled, float(here.waiting @ polled)), scene(ages))
+            learner.learn(Transition(here, polled, float(here.waiting @ polled)), observation(ages))
         assert shared_chain(learner)[1] > begin + 0.05
 
 
@@ -239,10 +239,10 @@ def test_learning_from_collected_rewards_raises_the_average(inverse: str) -> Non
         learner.coefficients[:, 0] = 0.85
         begin = chain(learner, printed=False)[2]
         for _ in range(1500):
-            here = scene(ages)
-            polled = rng.random(2) < learner.chances(here)
+            here = observation(ages)
+            polled = rng.random(2) < learner.poll_probabilities(here)
             ages = tuple(1 if p else min(age + 1, AGES) for age, p in zip(ages, polled, strict=True))
-            learner.learn(Transition(here, polled, float(here.waiting @ polled)), scene(ages))
+            learner.learn(Transition(here, polled, float(here.waiting @ polled)), observation(ages))
         assert chain(learner, printed=False)[2] > begin + 0.5  # over 60 seeds it rose by .781 with a deviation of .002
 
 
@@ -290,10 +290,10 @@ def test_the_most_urgent_is_a_draw_of_the_shared_law() -> None:
     live(allocator, 4, 30, 1)
     now, gap = NOW + 500.0, np.array([400.0, 300.0, 250.0, 200.0])
     allocator._last[:4] = now - gap
-    chance = allocator._learner.chances(allocator._scene(now))
+    chance = allocator._learner.poll_probabilities(allocator._observation(now))
     polled = np.zeros(4)
-    for luck in np.random.default_rng(8).gumbel(size=(draws, 4)):
-        allocator._luck = luck
+    for noise in np.random.default_rng(8).gumbel(size=(draws, 4)):
+        allocator._noise = noise
         polled[allocator.select(gap, now, np.ones(4, bool), 1)] += 1
     assert chance.max() < 0.9
     assert (abs(polled / draws - chance) < 5.5 * np.sqrt(chance * (1 - chance) / draws)).all()
@@ -326,16 +326,16 @@ def test_state_of_other_parameters_is_refused() -> None:
 
 
 def test_seats_of_strangers_are_told() -> None:
-    seats = StateIndex()
-    seats.take(np.array([7, 3, 9]))
-    assert seats.of(np.array([3, 7])).tolist() == [1, 0]
-    assert seats.leave(np.array([3])).tolist() == [False, True, False]
-    seats.take(np.array([20]))
-    assert seats.of(np.array([20])).tolist() == [1]
-    assert seats.tickets.tolist() == [1, 4, 3]
+    positions = StateIndex()
+    positions.take(np.array([7, 3, 9]))
+    assert positions.of(np.array([3, 7])).tolist() == [1, 0]
+    assert positions.leave(np.array([3])).tolist() == [False, True, False]
+    positions.take(np.array([20]))
+    assert positions.of(np.array([20])).tolist() == [1]
+    assert positions.generations.tolist() == [1, 4, 3]
     other = StateIndex()
     other.take(np.array([20, 9, 5]))
-    strange = other.settle({20: (1, 4), 9: (2, 2)}, seats.tickets, seats.issued)
+    strange = other.reassign({20: (1, 4), 9: (2, 2)}, positions.generations, positions.issued)
     assert strange.tolist() == [True, False, True]
     assert other.of(np.array([5, 20, 9])).tolist() == [0, 1, 2]
     assert other.issued == 5

@@ -107,7 +107,7 @@ class Hierarchy:
         else:
             leaves = np.array([heapq.heappop(self._free) for _ in range(k)], np.int64)
         before = self.count[1]
-        self._tally(leaves, 1)
+        self._poll_counts(leaves, 1)
         if k:
             even = rng is None or before == 0
             self._shift(leaves, np.full(k, 1.0 / max(int(before), 1)), None if even else rng)
@@ -116,7 +116,7 @@ class Hierarchy:
     def remove(self, leaves: NDArray[np.int64], rng: np.random.Generator | None) -> None:
         """Empties leaves int64[k]; what they had goes to the others in proportion. `rng` as in `add`."""
         amounts = self.amounts(leaves)
-        self._tally(leaves, -1)
+        self._poll_counts(leaves, -1)
         for leaf in leaves.tolist():
             heapq.heappush(self._free, leaf)
         self._shift(leaves, -amounts, rng)
@@ -129,7 +129,7 @@ class Hierarchy:
         occupied[:size] = self.occupied()
         self._lay_out(states, occupied)
 
-    def _tally(self, leaves: NDArray[np.int64], step: int) -> None:
+    def _poll_counts(self, leaves: NDArray[np.int64], step: int) -> None:
         for height in range(self.depth + 1):
             np.add.at(self.count, (leaves + self.capacity) >> height, step)
 

@@ -15,7 +15,7 @@ from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.slots.elapsed import credit_after, finite
 from pollerd.allocation.slots.poll_counts import FIELDS, SOUND, PollCounts
 from pollerd.allocation.slots.ranking import top
-from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
 from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.slots.validation import positive_or_0, put
@@ -63,8 +63,8 @@ class Htraa(Allocator):
     def __init__(self, budget: float, settings: HtraaSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
         self._settings = settings
-        self._bits, self._rng = stream(rng)
-        self._roster, self._tally = SlotTable(), PollCounts()
+        self._bit_generator, self._rng = own_generator(rng)
+        self._slot_table, self._poll_counts = SlotTable(), PollCounts()
         self._tree = Hierarchy(settings)
         self._leaf = np.zeros(0, np.int64)
         self._key = np.zeros(0, np.uint64)
@@ -82,10 +82,10 @@ class Htraa(Allocator):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._roster.admit_equal(slots, weight, cost, NAME)
+        self._slot_table.admit_equal(slots, weight, cost, NAME)
 
     def expect(self, sites: int) -> None:
-        self._roster.grow(sites)
+        self._slot_table.grow(sites)
 
     def add(
         self,
@@ -96,16 +96,16 @@ class Htraa(Allocator):
     ) -> None:
         self._bind()
         self.admit(slots, weight, cost)
-        slots = self._roster.add(slots, weight, cost, half_life)
+        slots = self._slot_table.add(slots, weight, cost, half_life)
         self._grow()
-        self._tally.rows[slots] = 0.0
+        self._poll_counts.rows[slots] = 0.0
         self._credit[slots] = 0.0
         self._key[slots] = self._rng.integers(1, 2**63, size=len(slots), dtype=np.uint64)
         self._place(slots)
 
     def _grow(self) -> None:
-        extra = self._roster.capacity - len(self._leaf)
-        self._tally.grow(self._roster.capacity)
+        extra = self._slot_table.capacity - len(self._leaf)
+        self._poll_counts.grow(self._slot_table.capacity)
         for name, value in (("_leaf", -1), ("_key", 0), ("_credit", 0.0)):
             lengthen(vars(self), name, extra, value)
 
@@ -115,7 +115,7 @@ class Htraa(Allocator):
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._bind()
-        slots = self._roster.remove(slots)
+        slots = self._slot_table.remove(slots)
         leaves = self._leaf[slots]
         self._tree.remove(leaves, self._rng if self._informed else None)
         self._schedule.remove(leaves)
@@ -125,9 +125,9 @@ class Htraa(Allocator):
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         self._bind()
-        elapsed = self._roster.check_elapsed(elapsed)
+        elapsed = self._slot_table.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
-        slots = np.flatnonzero(self._roster.used)
+        slots = np.flatnonzero(self._slot_table.used)
         out[slots] = self._tree.amounts(self._leaf[slots]) * (finite(elapsed[slots]) + self._credit[slots])
         return out
 
@@ -135,10 +135,10 @@ class Htraa(Allocator):
         self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
         self._bind()
-        elapsed = self._roster.check_elapsed(elapsed)
+        elapsed = self._slot_table.check_elapsed(elapsed)
         if not self._started:
             self._start()
-        if k <= 0 or not self._roster.size:
+        if k <= 0 or not self._slot_table.size:
             return np.empty(0, np.int64)
         chosen = self._schedule.choose(elapsed, self._credit, now, eligible, k)
         if chosen is None:
@@ -152,14 +152,14 @@ class Htraa(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         self._bind()
-        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
-        told = np.flatnonzero(np.isfinite(elapsed))
-        while len(told):
-            room = len(told)
+        slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
+        informative = np.flatnonzero(np.isfinite(elapsed))
+        while len(informative):
+            room = len(informative)
             if self._started and self._settings.reorder:
                 room = min(room, self._reorder_at - self._taught)
-            part, told = told[:room], told[room:]
-            self._tally.note(slots[part], elapsed[part], evidence.changed[part])
+            part, informative = informative[:room], informative[room:]
+            self._poll_counts.note(slots[part], elapsed[part], evidence.changed[part])
             if self._started:
                 self._settle_credit(slots[part], elapsed[part])
                 self._teach(slots[part], evidence.changed[part])
@@ -183,12 +183,12 @@ class Htraa(Allocator):
     def _start(self) -> None:
         """The first choice is to be made: what was told so far gives the tree its start."""
         self._started = True
-        if self._tally.rows[self._roster.used.nonzero()[0], 0].any():
+        if self._poll_counts.rows[self._slot_table.used.nonzero()[0], 0].any():
             self._sort()
 
     def _sort(self) -> None:
         """Leaves by estimated rate, the fastest on the left; the automata go where the amounts are in proportion."""
-        slots = np.flatnonzero(self._roster.used)
+        slots = np.flatnonzero(self._slot_table.used)
         rates = self.rates()[slots]
         order = np.lexsort((self._leaf[slots], -rates))
         slots = slots[order]
@@ -198,8 +198,8 @@ class Htraa(Allocator):
         self._schedule.renew(slots, self._leaf[slots])
 
     def rates(self) -> NDArray[np.float64]:
-        n = self._roster.n
-        return np.where(self._roster.used[:n], self._tally.rates(n, self._cycle()), np.nan)
+        n = self._slot_table.n
+        return np.where(self._slot_table.used[:n], self._poll_counts.rates(n, self._cycle()), np.nan)
 
     def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """The tree's amounts; before the first choice the rates, in proportion to which it will start."""
@@ -208,7 +208,7 @@ class Htraa(Allocator):
 
     def _cycle(self) -> float:
         """Seconds in which every site has one poll."""
-        return self._step() * max(self._roster.size, 1)
+        return self._step() * max(self._slot_table.size, 1)
 
     def _step(self) -> float:
         """Seconds between two polls."""
@@ -218,14 +218,14 @@ class Htraa(Allocator):
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """A name for the site's leaf, which stays when leaves are sorted, what its polls found, its credit."""
-        slots = self._roster.known(slots)
-        return pack_rows(self._key[slots].view(np.float64), self._tally.rows[slots], self._credit[slots])
+        slots = self._slot_table.known(slots)
+        return pack_rows(self._key[slots].view(np.float64), self._poll_counts.rows[slots], self._credit[slots])
 
     def shared_state(self) -> bytes:
         """The tree with the names of its leaves; the random numbers to come; how much was taught."""
         self._bind()
         keys = np.zeros(self._tree.capacity, np.uint64)
-        slots = np.flatnonzero(self._roster.used)
+        slots = np.flatnonzero(self._slot_table.used)
         keys[self._leaf[slots]] = self._key[slots]
         return pack(NAME, VERSION, self._arrays(self._tree.states, keys))
 
@@ -233,7 +233,7 @@ class Htraa(Allocator):
         return {
             "form": self._form(),
             "progress": np.array([self._started, self._informed, self._taught, self._reorder_at]),
-            "random": halves(self._bits),
+            "random": dump_rng(self._bit_generator),
             "states": states.astype(np.uint32 if states.max() < 2**32 else np.uint64),
             "keys": keys,
         }
@@ -243,7 +243,7 @@ class Htraa(Allocator):
         return np.array([settings.resolution, settings.growth, settings.exponent], np.float64)
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         kept = unpack(NAME, VERSION, shared_state)
         same_form(kept, self._arrays(self._tree.states, self._key), ("states", "keys"))
         key, rows, credit = self._taken_apart(slots, site_state)
@@ -255,10 +255,10 @@ class Htraa(Allocator):
             allowed = f"from 0 to {most} polls taught, before leaves are sorted at {FIRST_REORDER_POLLS} or more"
             raise InvalidValueError("progress of the state", allowed, (int(taught), int(reorder_at)))
         self._tree.restore(kept["states"].astype(np.int64), kept["keys"] != 0)
-        self._key[slots], self._tally.rows[slots], self._credit[slots] = key, rows, credit
+        self._key[slots], self._poll_counts.rows[slots], self._credit[slots] = key, rows, credit
         self._started, self._informed = bool(started), bool(informed)
         self._taught, self._reorder_at = int(taught), int(reorder_at)
-        put_back(self._bits, kept["random"])
+        load_rng(self._bit_generator, kept["random"])
         self._stored_keys = kept["keys"]
 
     def _bind(self) -> None:
@@ -266,7 +266,7 @@ class Htraa(Allocator):
         if self._stored_keys is None:
             return
         names, self._stored_keys = self._stored_keys, None
-        slots = np.flatnonzero(self._roster.used)
+        slots = np.flatnonzero(self._slot_table.used)
         order = np.argsort(names, kind="stable")
         at = np.minimum(np.searchsorted(names, self._key[slots], sorter=order), len(names) - 1)
         leaves = order[at]
@@ -288,6 +288,6 @@ class Htraa(Allocator):
         key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
         rows, credit = data[:, 1:-1], data[:, -1]
         all_sound(NAME, "a name above 0", key > 0, key)
-        all_sound(NAME, SOUND, self._tally.sound(rows), rows)
+        all_sound(NAME, SOUND, self._poll_counts.sound(rows), rows)
         all_sound(NAME, "a finite credit", np.isfinite(credit), credit)
         return key, rows, credit

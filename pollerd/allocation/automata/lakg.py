@@ -90,12 +90,15 @@ class Lakg(Periodic):
         self._settled = False
 
     def _start(self) -> int:
-        return self._settings.start_for(self._roster.size)
+        return self._settings.start_for(self._slot_table.size)
 
     def _settle_states(self) -> None:
         """After sites came or went: those without a state of their own start anew, and all are counted."""
-        self._amount_of = self._settings.amounts(self._roster.size)
-        used, states = self._roster.used[: self._roster.n], self._state[: self._roster.n, 0].astype(np.int64)
+        self._amount_of = self._settings.amounts(self._slot_table.size)
+        used, states = (
+            self._slot_table.used[: self._slot_table.n],
+            self._state[: self._slot_table.n, 0].astype(np.int64),
+        )
         states[states == 0] = self._start()
         self._how_many = np.bincount(states[used], minlength=self._resolution + 1).astype(np.float64)
         self._need = 1.0 / self._amount_of[states]

@@ -14,7 +14,7 @@ from pollerd.allocation.bandits.thompson import Thompson
 from pollerd.allocation.bandits.ucb1 import Ucb1
 from pollerd.allocation.core.periodic import Periodic
 from pollerd.allocation.slots.poll_counts import MOST_POLLS
-from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
 from pollerd.allocation.slots.validation import floats, put, whole
 from pollerd.errors import InvalidValueError
 
@@ -57,7 +57,7 @@ class MixtureBandit(Periodic):
     def __init__(self, budget: float, settings: MixtureSettings, rng: np.random.Generator) -> None:
         super().__init__(budget)
         self._amounts = settings.amounts
-        self._bits, self._rng = stream(rng)
+        self._bit_generator, self._rng = own_generator(rng)
         self._nothing = np.zeros((0, 0))
         self._start()
 
@@ -68,7 +68,7 @@ class MixtureBandit(Periodic):
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._roster.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, self.NAME)
+        self._slot_table.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, self.NAME)
         super().admit(slots, weight, cost)
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
@@ -85,7 +85,7 @@ class MixtureBandit(Periodic):
     # --- choosing and learning -----------------------------------------------------------------------------------
 
     def _periods(self) -> NDArray[np.float64]:
-        slots, every = np.flatnonzero(self._roster.used), np.full(self._roster.n, np.inf)
+        slots, every = np.flatnonzero(self._slot_table.used), np.full(self._slot_table.n, np.inf)
         first = self._amounts[self._arm] if len(slots) == MOST_SITES else 1.0
         every[slots] = 1.0 / (self.budget * np.array([first, 1.0 - first])[: len(slots)])
         return every
@@ -102,7 +102,7 @@ class MixtureBandit(Periodic):
             "arm": np.array([self._arm]),
             "counts": self._arms.counts,
             "sums": self._arms.sums,
-            "random": halves(self._bits),
+            "random": dump_rng(self._bit_generator),
         }
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
@@ -113,7 +113,7 @@ class MixtureBandit(Periodic):
         if not ((sums >= 0) & (sums <= counts) & (counts <= MOST_POLLS)).all():
             raise InvalidValueError("shared_state", "rewards from 0 to 1 for each pull", "others")
         self._arm, self._arms.counts, self._arms.sums = int(kept["arm"][0]), counts, sums
-        put_back(self._bits, kept["random"])
+        load_rng(self._bit_generator, kept["random"])
 
 
 class Ucb1Splits(MixtureBandit):

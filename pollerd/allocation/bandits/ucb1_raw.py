@@ -31,12 +31,12 @@ class Ucb1Raw(Allocator):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster = SlotTable()
+        self._slot_table = SlotTable()
         self._rows = np.zeros((0, 2))
         """Polls of each site, and those that found a change."""
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._roster.admit_equal(slots, weight, cost, NAME)
+        self._slot_table.admit_equal(slots, weight, cost, NAME)
 
     def add(
         self,
@@ -46,41 +46,45 @@ class Ucb1Raw(Allocator):
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
         self.admit(slots, weight, cost)
-        slots = self._roster.add(slots, weight, cost, half_life)
-        self._rows = np.concatenate([self._rows, np.zeros((self._roster.capacity - len(self._rows), 2))])
+        slots = self._slot_table.add(slots, weight, cost, half_life)
+        self._rows = np.concatenate([self._rows, np.zeros((self._slot_table.capacity - len(self._rows), 2))])
         self._rows[slots] = 0.0
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        self._rows[self._roster.remove(slots)] = 0.0
+        self._rows[self._slot_table.remove(slots)] = 0.0
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        elapsed = self._roster.check_elapsed(elapsed)
-        out, n = np.full(len(elapsed), -np.inf), self._roster.n
+        elapsed = self._slot_table.check_elapsed(elapsed)
+        out, n = np.full(len(elapsed), -np.inf), self._slot_table.n
         bounds = np.minimum(ucb1_bounds(self._rows[:n, 0], self._rows[:n, 1]), _NEVER_PULLED)
         bounds = np.where(np.isposinf(elapsed[:n]), _NEVER_POLLED, bounds)
-        out[:n] = np.where(self._roster.used[:n], bounds, -np.inf)
+        out[:n] = np.where(self._slot_table.used[:n], bounds, -np.inf)
         return out
 
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
-        told = np.isfinite(elapsed)
-        np.add.at(self._rows, slots[told], np.column_stack([np.ones(int(told.sum())), evidence.changed[told]]))
+        slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
+        informative = np.isfinite(elapsed)
+        np.add.at(
+            self._rows,
+            slots[informative],
+            np.column_stack([np.ones(int(informative.sum())), evidence.changed[informative]]),
+        )
 
     def rates(self) -> NDArray[np.float64]:
-        return np.full(self._roster.n, np.nan)
+        return np.full(self._slot_table.n, np.nan)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The version, polls, and those that found a change."""
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         return pack_rows(self._rows[slots], version=VERSION)
 
     def shared_state(self) -> bytes:
         return pack(NAME, VERSION, {})
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         same_form(unpack(NAME, VERSION, shared_state), {})
         rows = unpack_rows(NAME, site_state, len(slots), self._rows.shape[1], version=VERSION)
         polls, changes = rows.T

@@ -42,16 +42,16 @@ class Estimator(Rated):
         self._polls = 0
 
     def _in_phase(self) -> bool:
-        each = POLLS_A_SITE * self._roster.size
+        each = POLLS_A_SITE * self._slot_table.size
         return self._polls < (each if self._phase is None else self._phase)
 
     def _share_of_phase(self) -> float:
         """Polls of one site in the phase."""
-        return POLLS_A_SITE if self._phase is None else self._phase / max(self._roster.size, 1)
+        return POLLS_A_SITE if self._phase is None else self._phase / max(self._slot_table.size, 1)
 
     def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         if self._in_phase():
-            return np.full(len(rates), self._roster.size / self.budget)
+            return np.full(len(rates), self._slot_table.size / self.budget)
         return in_proportion(-np.expm1(-rates * self._step()), self.budget)
 
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:

@@ -34,13 +34,13 @@ class Optimal(Rated):
         n = len(rates)
         if self._objective == "changes" and self._equal(n):
             return in_proportion(rates, self.budget)
-        weight, cost, half_life = self._roster.weight[:n], self._roster.cost[:n], self._roster.half_life[:n]
+        weight, cost, half_life = self._slot_table.weight[:n], self._slot_table.cost[:n], self._slot_table.half_life[:n]
         amplitude, rate = amplitude_and_rate(self._objective, rates, weight, half_life)
-        amplitude = np.where(self._roster.used[:n], amplitude, 0.0)
+        amplitude = np.where(self._slot_table.used[:n], amplitude, 0.0)
         return solve_price(self.budget, amplitude, rate, cost)[1]
 
     def _equal(self, n: int) -> bool:
         """Whether all sites have one weight above 0 and one cost of 1: the best split is then in closed form."""
-        used = self._roster.used[:n]
-        weight, cost = self._roster.weight[:n][used], self._roster.cost[:n][used]
+        used = self._slot_table.used[:n]
+        weight, cost = self._slot_table.weight[:n][used], self._slot_table.cost[:n][used]
         return bool(len(weight) and weight[0] > 0 and (weight == weight[0]).all() and (cost == 1.0).all())

@@ -34,7 +34,7 @@ class Rated(Periodic):
         super().__init__(budget)
         self._told = None if told is None else column("rates", told, floats("rates", told).size, zero=True)
         self._step_s = positive_or_0("step", step)
-        self._tally = PollCounts(memory)
+        self._poll_counts = PollCounts(memory)
         self._learned = np.zeros((0, self._FIELDS))
         """The tally's fields, and the rate that the site's period goes by; 0: the one that it starts from."""
         self._polls_since = 0
@@ -52,23 +52,23 @@ class Rated(Periodic):
 
     def _cycle(self) -> float:
         """Seconds in which every site has one poll."""
-        return self._step() * max(self._roster.size, 1)
+        return self._step() * max(self._slot_table.size, 1)
 
     # --- rates ---------------------------------------------------------------------------------------------------
 
     def rates(self) -> NDArray[np.float64]:
-        n = self._roster.n
+        n = self._slot_table.n
         rates = self._estimates() if self._told is None else self._told[:n]
-        return np.where(self._roster.used[:n], rates, np.nan)
+        return np.where(self._slot_table.used[:n], rates, np.nan)
 
     def _estimates(self) -> NDArray[np.float64]:
-        return self._tally.rates(self._roster.n, self._cycle())
+        return self._poll_counts.rates(self._slot_table.n, self._cycle())
 
     def _periods(self) -> NDArray[np.float64]:
         if self._every is None or self._every_for != self.budget:
-            n = self._roster.n
+            n = self._slot_table.n
             rates = self._settled_rates(n) if self._told is None else self._told[:n]
-            self._every = self._split(np.where(self._roster.used[:n], rates, 0.0))
+            self._every = self._split(np.where(self._slot_table.used[:n], rates, 0.0))
             self._every_for = self.budget
         return self._every
 
@@ -79,14 +79,14 @@ class Rated(Periodic):
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         if self._told is not None:
             return
-        self._tally.note(slots, elapsed, changed)
+        self._poll_counts.note(slots, elapsed, changed)
         self._polls_since += len(slots)
-        if self._polls_since >= self._roster.size:
+        if self._polls_since >= self._slot_table.size:
             self._settle_rates()
 
     def _settle_rates(self) -> None:
         """From now on periods go by the rates as they are estimated now."""
-        n = self._roster.n
+        n = self._slot_table.n
         polled = self._learned[:n, 0] > 0
         self._learned[:n, -1] = np.where(polled, self._estimates(), 0.0)
         self._polls_since, self._every = 0, None
@@ -102,13 +102,13 @@ class Rated(Periodic):
 
     def _grow(self, capacity: int) -> None:
         self._learned = np.concatenate([self._learned, np.zeros((capacity - len(self._learned), self._FIELDS))])
-        self._tally.rows = self._learned[:, :-1]
+        self._poll_counts.rows = self._learned[:, :-1]
 
     def _rows(self) -> NDArray[np.float64]:
         return self._learned
 
     def _check(self, rows: NDArray[np.float64]) -> None:
-        all_sound(self.NAME, SOUND, self._tally.sound(rows[:, :-1]), rows)
+        all_sound(self.NAME, SOUND, self._poll_counts.sound(rows[:, :-1]), rows)
         settled = rows[:, -1]
         sound = (settled == 0) | ((settled >= _SLOWEST) & (settled <= _FASTEST))
         all_sound(self.NAME, f"a rate of 0 or from {_SLOWEST:g} to {_FASTEST:g} per s", sound, settled)

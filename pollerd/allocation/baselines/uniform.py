@@ -21,7 +21,7 @@ class Uniform(Allocator):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster = SlotTable()
+        self._slot_table = SlotTable()
 
     def add(
         self,
@@ -30,34 +30,34 @@ class Uniform(Allocator):
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
-        self._roster.add(slots, weight, cost, half_life)
+        self._slot_table.add(slots, weight, cost, half_life)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        self._roster.remove(slots)
+        self._slot_table.remove(slots)
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        elapsed = self._roster.check_elapsed(elapsed)
+        elapsed = self._slot_table.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
-        n = self._roster.n
-        out[:n] = np.where(self._roster.used[:n], finite(elapsed[:n]), -np.inf)
+        n = self._slot_table.n
+        out[:n] = np.where(self._slot_table.used[:n], finite(elapsed[:n]), -np.inf)
         return out
 
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        self._roster.check_polls(slots, elapsed, evidence)
+        self._slot_table.check_polls(slots, elapsed, evidence)
 
     def rates(self) -> NDArray[np.float64]:
-        return np.full(self._roster.n, np.nan)
+        return np.full(self._slot_table.n, np.nan)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return np.empty((len(self._roster.known(slots)), 0), np.uint8)
+        return np.empty((len(self._slot_table.known(slots)), 0), np.uint8)
 
     def shared_state(self) -> bytes:
         return pack("uniform", 1, {})
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         if site_state.shape != (len(slots), 0):
             raise InvalidValueError("site_state", f"uint8[{len(slots)}, 0]", site_state.shape)
         same_form(unpack("uniform", 1, shared_state), {})

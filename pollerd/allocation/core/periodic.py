@@ -33,7 +33,7 @@ class Periodic(Allocator):
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
-        self._roster, self._edf = SlotTable(), EarliestDeadlineFirst(jumps=self._PERIODS_JUMP)
+        self._slot_table, self._edf = SlotTable(), EarliestDeadlineFirst(jumps=self._PERIODS_JUMP)
 
     # --- what a subclass says ------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class Periodic(Allocator):
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
         if self._EQUAL_ONLY:
-            self._roster.admit_equal(slots, weight, cost, self.NAME)
+            self._slot_table.admit_equal(slots, weight, cost, self.NAME)
 
     def add(
         self,
@@ -83,14 +83,14 @@ class Periodic(Allocator):
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
         self.admit(slots, weight, cost)
-        slots = self._roster.add(slots, weight, cost, half_life)
-        self._edf.grow(self._roster.capacity)
-        self._grow(self._roster.capacity)
+        slots = self._slot_table.add(slots, weight, cost, half_life)
+        self._edf.grow(self._slot_table.capacity)
+        self._grow(self._slot_table.capacity)
         self._forget(slots)
         self._resized()
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        self._forget(self._roster.remove(slots))
+        self._forget(self._slot_table.remove(slots))
         self._resized()
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
@@ -100,10 +100,10 @@ class Periodic(Allocator):
     # --- choosing ------------------------------------------------------------------------------------------------
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        elapsed = self._roster.check_elapsed(elapsed)
-        n, out = self._roster.n, np.full(len(elapsed), -np.inf)
+        elapsed = self._slot_table.check_elapsed(elapsed)
+        n, out = self._slot_table.n, np.full(len(elapsed), -np.inf)
         late = self._edf.lateness(elapsed[:n], self._periods())
-        out[:n] = np.where(self._roster.used[:n], late, -np.inf)
+        out[:n] = np.where(self._slot_table.used[:n], late, -np.inf)
         return out
 
     def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64] | None:
@@ -114,10 +114,14 @@ class Periodic(Allocator):
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
-        told = np.isfinite(elapsed)
-        if not told.all():
-            slots, elapsed, evidence = slots[told], elapsed[told], evidence.take(np.flatnonzero(told))
+        slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
+        informative = np.isfinite(elapsed)
+        if not informative.all():
+            slots, elapsed, evidence = (
+                slots[informative],
+                elapsed[informative],
+                evidence.take(np.flatnonzero(informative)),
+            )
         if len(slots):
             self._settle(slots, elapsed)
             self._learn(slots, elapsed, evidence.changed)
@@ -132,20 +136,20 @@ class Periodic(Allocator):
             self._edf.polled(slots[[row]], elapsed[[row]], period[[row]])
 
     def rates(self) -> NDArray[np.float64]:
-        return np.full(self._roster.n, np.nan)
+        return np.full(self._slot_table.n, np.nan)
 
     # --- storage -------------------------------------------------------------------------------------------------
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """The version, the credit with the scheduler, then what was learned of the site: float64 each."""
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         return pack_rows(self._edf.credit[slots], self._rows()[slots], version=self.VERSION)
 
     def shared_state(self) -> bytes:
         return pack(self.NAME, self.VERSION, self._shared())
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         kept = unpack(self.NAME, self.VERSION, shared_state)
         rows = unpack_rows(self.NAME, site_state, len(slots), 1 + self._FIELDS, version=self.VERSION)
         credit = rows[:, 0]

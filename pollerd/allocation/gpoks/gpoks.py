@@ -15,7 +15,7 @@ from pollerd.allocation.gpoks.belief import GaussianBelief, believe
 from pollerd.allocation.gpoks.kernel import IndexSet, Kernel, index_set
 from pollerd.allocation.gpoks.sampling import VARIANTS, value_functions
 from pollerd.allocation.slots.poll_counts import FIELDS, MEMORY_POLLS, SOUND, PollCounts, rate_without_polls
-from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
 from pollerd.allocation.slots.state_bytes import all_sound
 from pollerd.allocation.slots.validation import one_of, positive_or_0, put, whole
 from pollerd.errors import InvalidValueError
@@ -94,8 +94,8 @@ class Gpoks(Periodic):
         self._settings = settings
         self._bins = _DOUBLINGS * settings.points + 1
         self._FIELDS = len(FIELDS) + 3 * self._bins + 1  # type: ignore[misc]
-        self._bits, self._rng = stream(rng)
-        self._tally = PollCounts()
+        self._bit_generator, self._rng = own_generator(rng)
+        self._poll_counts = PollCounts()
         self._population = np.zeros(self._bins)
         """How many sites, of those polled, change once in the gap of each bin, as their polls have it."""
         self._polls = 0
@@ -110,7 +110,7 @@ class Gpoks(Periodic):
     def _resize_rows(self, rows: NDArray[np.float64]) -> None:
         """The tally; by gap, the shortest first: polls, changes found, and the function held; the last gap, s."""
         self._learned, at = rows, len(FIELDS)
-        self._tally.rows = rows[:, :at]
+        self._poll_counts.rows = rows[:, :at]
         self._counts, self._sums, self._held = (
             rows[:, at + part * self._bins : at + (part + 1) * self._bins] for part in range(3)
         )
@@ -125,7 +125,7 @@ class Gpoks(Periodic):
     def _check(self, rows: NDArray[np.float64]) -> None:
         at, bins = len(FIELDS), self._bins
         counts, sums, held = (rows[:, at + part * bins : at + (part + 1) * bins] for part in range(3))
-        all_sound(self.NAME, SOUND, self._tally.sound(rows[:, :at]), rows[:, :at])
+        all_sound(self.NAME, SOUND, self._poll_counts.sound(rows[:, :at]), rows[:, :at])
         all_sound(self.NAME, "no more changes than polls at any gap", (sums >= 0) & (sums <= counts), sums)
         all_sound(self.NAME, f"at most {MEMORY_POLLS} polls at all gaps", counts.sum(1) <= MEMORY_POLLS, counts)
         all_sound(self.NAME, f"a function from 0 to {_MOST_WORTH:g}", (held >= 0) & (held <= _MOST_WORTH), held)
@@ -137,7 +137,7 @@ class Gpoks(Periodic):
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
         super()._forget(slots)
-        self._polls = self._roster.size  # the population is counted with the next poll
+        self._polls = self._slot_table.size  # the population is counted with the next poll
 
     # --- the index set -------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ class Gpoks(Periodic):
 
     def _cycle(self) -> float:
         """Seconds in which every site has one poll."""
-        return self._step() * max(self._roster.size, 1)
+        return self._step() * max(self._slot_table.size, 1)
 
     def _bin(self, gap: Any) -> Any:
         """The bins int64 nearest to gaps in s >= 0, any shape."""
@@ -177,9 +177,9 @@ class Gpoks(Periodic):
 
     def _count(self) -> None:
         """The population anew."""
-        n = self._roster.n
-        polled = self._roster.used[:n] & (self._learned[:n, 0] > 0)
-        rates = self._tally.rates(n, self._cycle())[polled]
+        n = self._slot_table.n
+        polled = self._slot_table.used[:n] & (self._learned[:n, 0] > 0)
+        rates = self._poll_counts.rates(n, self._cycle())[polled]
         self._population = np.bincount(self._bin(1.0 / rates), minlength=self._bins).astype(np.float64)
         self._polls = 0
 
@@ -199,8 +199,8 @@ class Gpoks(Periodic):
 
     def _split(self) -> NDArray[np.float64]:
         """DET-KS on the functions held; the smallest amount is everybody's, as [B] starts from ε."""
-        slots, gaps = np.flatnonzero(self._roster.used), self._gaps()
-        every = np.full(self._roster.n, np.inf)
+        slots, gaps = np.flatnonzero(self._slot_table.used), self._gaps()
+        every = np.full(self._slot_table.n, np.inf)
         if len(slots):
             first, last = self._window()
             worth = self._held[slots, first : last + 1][:, ::-1]
@@ -227,7 +227,7 @@ class Gpoks(Periodic):
     # --- learning ------------------------------------------------------------------------------------------------
 
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        self._tally.note(slots, elapsed, changed)
+        self._poll_counts.note(slots, elapsed, changed)
         bins = self._bin(elapsed)
         np.add.at(self._counts, (slots, bins), 1.0)
         np.add.at(self._sums, (slots, bins), changed)
@@ -237,7 +237,7 @@ class Gpoks(Periodic):
             self._sums[polled[full]] /= 2
         self._learned[slots, -1] = elapsed
         self._polls += len(slots)
-        if self._polls * _LESSONS_A_CYCLE >= self._roster.size:
+        if self._polls * _LESSONS_A_CYCLE >= self._slot_table.size:
             self._count()
         self._draw(polled)
         self._every = None
@@ -250,11 +250,11 @@ class Gpoks(Periodic):
         self._held[slots] = drawn[:, within]
 
     def rates(self) -> NDArray[np.float64]:
-        n = self._roster.n
-        return np.where(self._roster.used[:n], self._tally.rates(n, self._cycle()), np.nan)
+        n = self._slot_table.n
+        return np.where(self._slot_table.used[:n], self._poll_counts.rates(n, self._cycle()), np.nan)
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         first, last = self._window()
         at = last - np.clip(self._bin(np.nan_to_num(elapsed, posinf=np.inf)), first, last)
         return np.asarray(np.clip(self._belief(slots).mean[np.arange(len(slots)), at], 0.0, 1.0))
@@ -263,7 +263,11 @@ class Gpoks(Periodic):
 
     def _shared(self) -> dict[str, NDArray[Any]]:
         form = np.array([VARIANTS.index(self._settings.variant), self._settings.points])
-        return {"form": form, "population": np.append(self._population, self._polls), "random": halves(self._bits)}
+        return {
+            "form": form,
+            "population": np.append(self._population, self._polls),
+            "random": dump_rng(self._bit_generator),
+        }
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
         form, population = self._shared()["form"], kept["population"]
@@ -272,7 +276,7 @@ class Gpoks(Periodic):
         if len(population) != self._bins + 1 or not (population >= 0).all():
             raise InvalidValueError("shared_state", f"a population of {self._bins} numbers >= 0", population)
         self._population, self._polls = population[:-1], int(population[-1])
-        put_back(self._bits, kept["random"])
+        load_rng(self._bit_generator, kept["random"])
 
 
 @lru_cache(maxsize=64)

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
 from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
-from pollerd.allocation.slots.poll_counts import FIELDS as TALLY_FIELDS
+from pollerd.allocation.slots.poll_counts import FIELDS as POLL_COUNT_FIELDS
 from pollerd.allocation.slots.poll_counts import PollCounts
 
-FIELDS = (*TALLY_FIELDS, "counted", "items", "seconds")
-_TOLD = len(TALLY_FIELDS)
+FIELDS = (*POLL_COUNT_FIELDS, "counted", "items", "seconds")
+_FIRST_OWN_FIELD = len(POLL_COUNT_FIELDS)
 _MEMORY_POLLS = 128
 _MOST_ITEMS, _LONGEST_S = 2.0**63, NEVER_POLLED_S * (1.0 + 1e-9)
 """At most so many items, and seconds, come with each poll, up to rounding."""
@@ -26,49 +26,49 @@ class Arrivals:
     """
 
     def __init__(self) -> None:
-        self._tally = PollCounts()
-        self._counts = np.zeros((0, len(FIELDS) - _TOLD))
+        self._poll_counts = PollCounts()
+        self._counts = np.zeros((0, len(FIELDS) - _FIRST_OWN_FIELD))
 
     def grow(self, capacity: int) -> None:
         """Room for so many sites."""
-        self._tally.grow(capacity)
+        self._poll_counts.grow(capacity)
         more = max(capacity - len(self._counts), 0)
         self._counts = np.concatenate([self._counts, np.zeros((more, self._counts.shape[1]))])
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """Slots int64[k] stand for sites nothing is known of."""
-        self._tally.rows[slots], self._counts[slots] = 0.0, 0.0
+        self._poll_counts.rows[slots], self._counts[slots] = 0.0, 0.0
 
     def rows(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """All that is known of slots int64[k], float64[k, fields]."""
-        return np.concatenate([self._tally.rows[slots], self._counts[slots]], axis=1)
+        return np.concatenate([self._poll_counts.rows[slots], self._counts[slots]], axis=1)
 
     def sound(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which rows float64[k, fields] `rows` may have given, bool[k]."""
-        counted, items, seconds = rows[:, _TOLD:].T
+        counted, items, seconds = rows[:, _FIRST_OWN_FIELD:].T
         with np.errstate(invalid="ignore", over="ignore"):
             few = (counted >= 0) & (counted <= _MEMORY_POLLS)
             some = (items >= 0) & (items <= counted * _MOST_ITEMS)
             some &= (seconds >= 0) & (seconds <= counted * _LONGEST_S)
-        return np.asarray(self._tally.sound(rows[:, :_TOLD]) & few & some)
+        return np.asarray(self._poll_counts.sound(rows[:, :_FIRST_OWN_FIELD]) & few & some)
 
     def put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.float64]) -> None:
         """Puts back what `rows` gave."""
-        self._tally.rows[slots], self._counts[slots] = rows[:, :_TOLD], rows[:, _TOLD:]
+        self._poll_counts.rows[slots], self._counts[slots] = rows[:, :_FIRST_OWN_FIELD], rows[:, _FIRST_OWN_FIELD:]
 
     def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
         """Adds polls of slots int64[k], some maybe twice, elapsed float64[k] s finite."""
         elapsed = np.minimum(elapsed, NEVER_POLLED_S)
-        self._tally.note(slots, elapsed, evidence.changed)
-        told = evidence.count >= 0
+        self._poll_counts.note(slots, elapsed, evidence.changed)
+        informative = evidence.count >= 0
         counted = np.column_stack([np.ones(len(slots)), evidence.count, elapsed])
-        np.add.at(self._counts, slots[told], counted[told])
+        np.add.at(self._counts, slots[informative], counted[informative])
         while (full := self._counts[slots, 0] >= _MEMORY_POLLS).any():
             self._counts[np.unique(slots[full])] /= 2
 
     def changes(self, slots: NDArray[np.int64], cycle: float) -> NDArray[np.float64]:
         """Changes per second of slots int64[k], float64[k] > 0, from changed or not; cycle s: the gap of the prior."""
-        return self._tally.rates(len(self._tally.rows), cycle)[slots]
+        return self._poll_counts.rates(len(self._poll_counts.rows), cycle)[slots]
 
     def items(self, slots: NDArray[np.int64], cycle: float) -> NDArray[np.float64]:
         """Items per second, from counts for sites that have polls with counts; `changes` for the others."""

@@ -122,7 +122,7 @@ class Evaluation:
         scalars = np.array([getattr(self, name) for name in _SCALARS])
         return {"sums": scalars, "weights": self.weights, "a": self._a, "b": self._b, "matrix": self._matrix}
 
-    def put_back(self, kept: Mapping[str, NDArray[Any]]) -> None:
+    def load(self, kept: Mapping[str, NDArray[Any]]) -> None:
         """What `state` gave, flat; takes its number of features."""
         size = len(kept["weights"])
         for name, value in zip(_SCALARS, kept["sums"], strict=True):

@@ -14,11 +14,11 @@ class Features:
     coefficients are, not what they can express.
     """
 
-    def __init__(self, seats: int) -> None:
-        later = np.repeat(np.arange(seats), np.arange(seats) + 2)
-        start = np.arange(seats) * (np.arange(seats) + 3) // 2
+    def __init__(self, positions: int) -> None:
+        later = np.repeat(np.arange(positions), np.arange(positions) + 2)
+        start = np.arange(positions) * (np.arange(positions) + 3) // 2
         within = np.arange(len(later)) - start[later]
-        self._later, self._other = later, np.where(within == 0, seats, within - 1)
+        self._later, self._other = later, np.where(within == 0, positions, within - 1)
 
     def __len__(self) -> int:
         return len(self._later)
@@ -28,7 +28,7 @@ class Features:
         extended = np.append(states, 1.0)
         return np.asarray(extended[self._later] * extended[self._other])
 
-    def with_seats(self, seats: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def with_positions(self, positions: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which features, bool[ℓ], one of the seats bool[seats] is part of."""
-        extended = np.append(seats, False)
+        extended = np.append(positions, False)
         return np.asarray(extended[self._later] | extended[self._other])

@@ -13,7 +13,7 @@ from pollerd.allocation.lspe.evaluation import Evaluation
 from pollerd.allocation.lspe.features import Features
 from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import LspeSettings
-from pollerd.allocation.lspe.thresholds import chances, levels, projected, score, shared
+from pollerd.allocation.lspe.thresholds import levels, poll_probabilities, projected, score, softmax_probabilities
 
 ASCENT_STEPS = 500
 """`a(n) = c / ⌈n/500⌉` ([D] section IV)."""
@@ -33,72 +33,72 @@ class Learner:
     A step costs O(ℓ²) for the ℓ = n (n + 3) / 2 features of n seats.
     """
 
-    def __init__(self, seats: int, settings: LspeSettings) -> None:
+    def __init__(self, positions: int, settings: LspeSettings) -> None:
         self._settings = settings
-        self._features = Features(seats)
+        self._features = Features(positions)
         self.evaluation = Evaluation(len(self._features), settings)
-        self.coefficients = self._fresh(seats)
+        self.coefficients = self._fresh(positions)
         """q, float64[seats, 3], in units of u*."""
 
-    def _fresh(self, seats: int) -> NDArray[np.float64]:
+    def _fresh(self, positions: int) -> NDArray[np.float64]:
         """q of sites nothing was learned of: level."""
-        return np.tile([self._settings.start, 0.0, 0.0], (seats, 1))
+        return np.tile([self._settings.start, 0.0, 0.0], (positions, 1))
 
-    def thresholds(self, scene: Observation) -> NDArray[np.float64]:
+    def thresholds(self, observation: Observation) -> NDArray[np.float64]:
         """T of each seat in units of interest, float64[seats]."""
-        return scene.ceiling * levels(self.coefficients, scene.psi, scene.low)
+        return observation.ceiling * levels(self.coefficients, observation.psi, observation.low)
 
-    def chances(self, scene: Observation) -> NDArray[np.float64]:
+    def poll_probabilities(self, observation: Observation) -> NDArray[np.float64]:
         """The chance of each seat to be polled, float64[seats]: each by itself, or to get the one poll there is."""
-        margin = scene.waiting - self.thresholds(scene)
+        margin = observation.waiting - self.thresholds(observation)
         if self._settings.law == "independent":
-            return chances(margin, self._settings)
-        return shared(margin / scene.scale, scene.ceiling > 0, self._settings)
+            return poll_probabilities(margin, self._settings)
+        return softmax_probabilities(margin / observation.scale, observation.ceiling > 0, self._settings)
 
     def learn(self, step: Transition, after: Observation) -> None:
         """One step, and the scene that it led to."""
         printed = self._settings.reward == "printed"
-        reward = float(step.scene.waiting.sum()) if printed else step.collected
-        phi, following = self._features.of(step.scene.filled), self._features.of(after.filled)
+        reward = float(step.observation.waiting.sum()) if printed else step.collected
+        phi, following = self._features.of(step.observation.filled), self._features.of(after.filled)
         values = self.evaluation
         advantage = values.value(following)
         if not printed:
-            advantage += reward - values.average * step.lasted - values.value(phi)
-        self._climb(step.scene, step.polled, advantage)
-        values.learn(phi, following, reward, step.lasted)
+            advantage += reward - values.average * step.duration - values.value(phi)
+        self._climb(step.observation, step.polled, advantage)
+        values.learn(phi, following, reward, step.duration)
 
-    def _climb(self, scene: Observation, polled: NDArray[np.bool_], advantage: float) -> None:
-        alive = scene.ceiling > 0
+    def _climb(self, observation: Observation, polled: NDArray[np.bool_], advantage: float) -> None:
+        alive = observation.ceiling > 0
         if not alive.any():
             return
         step = self._settings.ascent / math.ceil((self.evaluation.steps + 1.0) / ASCENT_STEPS)
-        psi, chance = scene.psi, self.chances(scene)
+        psi, chance = observation.psi, self.poll_probabilities(observation)
         if self._settings.law == "independent":
             slope = score(chance, polled, self._settings)
         else:
             slope = (int(polled.sum()) * chance - polled) / self._settings.sharpness
-        moved = self.coefficients + step * advantage / scene.scale * slope[:, None] * psi
-        self.coefficients[alive] = projected(moved, psi, scene.low)[alive]
+        moved = self.coefficients + step * advantage / observation.scale * slope[:, None] * psi
+        self.coefficients[alive] = projected(moved, psi, observation.low)[alive]
 
-    def grow(self, seats: int) -> None:
+    def grow(self, positions: int) -> None:
         """More seats, behind those there are."""
-        more = seats - len(self.coefficients)
+        more = positions - len(self.coefficients)
         if more > 0:
-            self._features = Features(seats)
+            self._features = Features(positions)
             self.evaluation.grow(len(self._features))
             self.coefficients = np.concatenate([self.coefficients, self._fresh(more)])
 
-    def forget(self, seats: NDArray[np.bool_]) -> None:
+    def forget(self, positions: NDArray[np.bool_]) -> None:
         """Nothing is known any more of whoever sits at seats bool[seats]."""
-        self.evaluation.forget(self._features.with_seats(seats))
-        self.coefficients[seats] = self._fresh(1)
+        self.evaluation.forget(self._features.with_positions(positions))
+        self.coefficients[positions] = self._fresh(1)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What was learned of all together, for `state.pack`; the coefficients are the sites' own."""
         return self.evaluation.state()
 
-    def put_back(self, seats: int, kept: Mapping[str, NDArray[Any]]) -> None:
+    def load(self, positions: int, kept: Mapping[str, NDArray[Any]]) -> None:
         """What `state` gave when there were so many seats; the coefficients start afresh."""
-        self._features = Features(seats)
-        self.evaluation.put_back(kept)
-        self.coefficients = self._fresh(seats)
+        self._features = Features(positions)
+        self.evaluation.load(kept)
+        self.coefficients = self._fresh(positions)

@@ -16,7 +16,7 @@ from pollerd.allocation.lspe.settings import INVERSES, LAWS, REWARDS, LspeSettin
 from pollerd.allocation.lspe.state_index import StateIndex
 from pollerd.allocation.slots.elapsed import NEVER_POLLED_S
 from pollerd.allocation.slots.poll_counts import MOST_POLLS, SOUND
-from pollerd.allocation.slots.rng_state import halves, put_back, stream
+from pollerd.allocation.slots.rng_state import dump_rng, load_rng, own_generator
 from pollerd.allocation.slots.slot_table import SlotTable
 from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, same_form, unpack, unpack_rows
 from pollerd.allocation.slots.validation import floats
@@ -27,7 +27,7 @@ MOST_SITES = 30
 """With 30 sites there are 495 features, and a step works on matrices of 495 x 495."""
 NEVER_POLLED = 1e300
 """Urgency of a site never polled: above all others, finite."""
-_SEAT, _TICKET, _LAST = 0, 1, 2
+_POSITION, _GENERATION, _LAST = 0, 1, 2
 _FOUND = slice(3, 3 + len(FIELDS))
 _COEFFICIENTS = slice(3 + len(FIELDS), 6 + len(FIELDS))
 _COLUMNS = 6 + len(FIELDS)
@@ -71,24 +71,24 @@ class Lspe(Allocator):
         if objective not in OBJECTIVES:
             raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
         self._objective, self._settings = objective, settings
-        self._bits, self._rng = stream(rng)
-        self._roster, self._arrivals, self._seats = SlotTable(), Arrivals(), StateIndex()
-        self._last = np.full(self._roster.capacity, np.nan)
+        self._bit_generator, self._rng = own_generator(rng)
+        self._slot_table, self._arrivals, self._state_index = SlotTable(), Arrivals(), StateIndex()
+        self._last = np.full(self._slot_table.capacity, np.nan)
         """When each site was polled last, UTC epoch s; nan: never."""
-        self._arrivals.grow(self._roster.capacity)
+        self._arrivals.grow(self._slot_table.capacity)
         self._learner = Learner(0, self._settings)
-        self._luck = np.zeros(0)
+        self._noise = np.zeros(0)
         """What is added to each seat's margin until the next step, in units of the law's width, float64[seats]."""
         self._step: Transition | None = None
         """The last step; what it led to is seen at the next."""
         self._stored: dict[str, NDArray[Any]] | None = None
-        self._claims: dict[int, NDArray[np.float64]] = {}
+        self._rows_to_place: dict[int, NDArray[np.float64]] = {}
         """What a state that was put back says, and the rows of the sites that were; used before the next use."""
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        self._roster.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, NAME)
+        self._slot_table.admit_at_most(MOST_SITES, slots, floats("weight", weight).size, NAME)
 
     def add(
         self,
@@ -99,23 +99,23 @@ class Lspe(Allocator):
     ) -> None:
         self._bind()
         self.admit(slots, weight, cost)
-        slots = self._roster.add(slots, weight, cost, half_life)
-        self._arrivals.grow(self._roster.capacity)
-        self._last = np.concatenate([self._last, np.full(self._roster.capacity - len(self._last), np.nan)])
+        slots = self._slot_table.add(slots, weight, cost, half_life)
+        self._arrivals.grow(self._slot_table.capacity)
+        self._last = np.concatenate([self._last, np.full(self._slot_table.capacity - len(self._last), np.nan)])
         self._last[slots] = np.nan
         self._arrivals.forget(slots)
-        self._seats.take(slots)
-        self._learner.grow(self._seats.number)
-        self._luck = np.append(self._luck, np.zeros(self._seats.number - len(self._luck)))
+        self._state_index.take(slots)
+        self._learner.grow(self._state_index.number)
+        self._noise = np.append(self._noise, np.zeros(self._state_index.number - len(self._noise)))
         if self._step is not None:
-            self._step = self._step.with_seats(self._seats.number)
+            self._step = self._step.with_positions(self._state_index.number)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         self._bind()
-        slots = self._roster.remove(slots)
-        left = self._seats.leave(slots)
+        slots = self._slot_table.remove(slots)
+        left = self._state_index.release(slots)
         self._learner.forget(left)
-        self._luck[left] = 0.0
+        self._noise[left] = 0.0
         if self._step is not None:
             self._step = self._step.without(left)
 
@@ -123,16 +123,16 @@ class Lspe(Allocator):
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         self._bind()
-        elapsed = self._roster.check_elapsed(elapsed)
+        elapsed = self._slot_table.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
-        slots, seats = self._seats.pairs()
+        slots, positions = self._state_index.pairs()
         if len(slots):
             amplitude, rate = self._amplitude_and_rate(slots)
-            scene = self._scene(now)
+            observation = self._observation(now)
             waiting = amplitude * -np.expm1(-rate * np.fmax(elapsed[slots], 0.0))
-            luck = self._luck[seats] * (scene.scale / self._settings.sharpness)
-            margin = waiting - self._learner.thresholds(scene)[seats] + luck
-            wanted = np.where(amplitude > 0, margin / self._roster.cost[slots], -NEVER_POLLED)
+            noise = self._noise[positions] * (observation.scale / self._settings.sharpness)
+            margin = waiting - self._learner.thresholds(observation)[positions] + noise
+            wanted = np.where(amplitude > 0, margin / self._slot_table.cost[slots], -NEVER_POLLED)
             out[slots] = np.where(np.isposinf(elapsed[slots]), NEVER_POLLED, wanted)
         return out
 
@@ -142,24 +142,24 @@ class Lspe(Allocator):
         return known(slots, self._cycle())
 
     def _amplitude_and_rate(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        weight, half_life = self._roster.weight[slots], self._roster.half_life[slots]
+        weight, half_life = self._slot_table.weight[slots], self._slot_table.half_life[slots]
         return amplitude_and_rate(self._objective, self._rates(slots), weight, half_life)
 
-    def _scene(self, now: float) -> Observation:
+    def _observation(self, now: float) -> Observation:
         """What waits at the seats at `now`, by the times of the last polls; all there can be where there was none."""
-        slots, seats = self._seats.pairs()
-        filled, ceiling, low = np.zeros((3, self._seats.number))
+        slots, positions = self._state_index.pairs()
+        filled, ceiling, low = np.zeros((3, self._state_index.number))
         amplitude, rate = self._amplitude_and_rate(slots)
         gap = np.where(np.isnan(self._last[slots]), np.inf, np.maximum(now - self._last[slots], 0.0))
-        ceiling[seats] = amplitude
+        ceiling[positions] = amplitude
         with np.errstate(invalid="ignore"):
-            filled[seats] = np.nan_to_num(-np.expm1(-rate * gap), nan=0.0)
-        low[seats] = -np.expm1(-rate * self._cycle() / max(self._roster.size, 1))
+            filled[positions] = np.nan_to_num(-np.expm1(-rate * gap), nan=0.0)
+        low[positions] = -np.expm1(-rate * self._cycle() / max(self._slot_table.size, 1))
         return Observation(filled, ceiling, low)
 
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
-        return (self._roster.total_cost or 1.0) / self.budget
+        return (self._slot_table.total_cost or 1.0) / self.budget
 
     # --- learning ------------------------------------------------------------------------------------------------
 
@@ -167,27 +167,27 @@ class Lspe(Allocator):
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         self._bind()
-        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
-        told = np.isfinite(elapsed)
-        if told.any():
-            self._take_step(slots[told], elapsed[told], evidence.take(np.flatnonzero(told)), now)
+        slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
+        informative = np.isfinite(elapsed)
+        if informative.any():
+            self._take_step(slots[informative], elapsed[informative], evidence.take(np.flatnonzero(informative)), now)
         self._last[slots] = now
 
     def _take_step(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
         """Learns from the step before this one, whose outcome the present scene is, and keeps this one."""
-        scene = self._scene(now)
+        observation = self._observation(now)
         if self._step is not None:
-            self._learner.learn(self._step, scene)
-        polled = np.zeros(self._seats.number, np.bool_)
-        polled[self._seats.of(slots)] = True
-        lasted = float(self._roster.cost[slots].sum()) * self._roster.size / self._roster.total_cost
-        self._step = Transition(scene, polled, self._collected(slots, elapsed, evidence), lasted)
+            self._learner.learn(self._step, observation)
+        polled = np.zeros(self._state_index.number, np.bool_)
+        polled[self._state_index.of(slots)] = True
+        duration = float(self._slot_table.cost[slots].sum()) * self._slot_table.size / self._slot_table.total_cost
+        self._step = Transition(observation, polled, self._collected(slots, elapsed, evidence), duration)
         self._arrivals.note(slots, elapsed, evidence)
         if self._settings.law == "shared":
             # The largest of margins with Gumbel's noise added is a draw with chances in proportion to e^margin.
-            self._luck = self._rng.gumbel(size=self._seats.number)
+            self._noise = self._rng.gumbel(size=self._state_index.number)
 
     def _collected(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> float:
         """The value that the polls brought."""
@@ -202,39 +202,42 @@ class Lspe(Allocator):
         return float((waiting * found).sum())
 
     def rates(self) -> NDArray[np.float64]:
-        n = self._roster.n
-        return np.where(self._roster.used[:n], self._rates(np.arange(n)), np.nan)
+        n = self._slot_table.n
+        return np.where(self._slot_table.used[:n], self._rates(np.arange(n)), np.nan)
 
     # --- storage -------------------------------------------------------------------------------------------------
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Seat (from 1) and ticket, time of the last poll, what polls found, coefficients: float64 each."""
         self._bind()
-        slots = self._roster.known(slots)
-        seats = self._seats.of(slots)
-        own = np.column_stack([1.0 + seats, self._seats.tickets[seats], self._last[slots]])
-        return pack_rows(own, self._arrivals.rows(slots), self._learner.coefficients[seats])
+        slots = self._slot_table.known(slots)
+        positions = self._state_index.of(slots)
+        own = np.column_stack([1.0 + positions, self._state_index.generations[positions], self._last[slots]])
+        return pack_rows(own, self._arrivals.rows(slots), self._learner.coefficients[positions])
 
     def shared_state(self) -> bytes:
         """What all sites' states taught together, and the step whose outcome is yet to come."""
         self._bind()
-        return pack(NAME, VERSION, self._arrays(self._seats.tickets, self._luck, self._learner, self._step))
+        return pack(NAME, VERSION, self._arrays(self._state_index.generations, self._noise, self._learner, self._step))
 
     def _arrays(
-        self, tickets: NDArray[np.int64], luck: NDArray[np.float64], learner: Learner, step: Transition | None
+        self, generations: NDArray[np.int64], noise: NDArray[np.float64], learner: Learner, step: Transition | None
     ) -> dict[str, NDArray[Any]]:
-        form = {"form": self._form(), "tickets": tickets, "issued": np.array([self._seats.issued])}
-        drawn = {"luck": luck, "random": halves(self._bits)}
+        form = {"form": self._form(), "tickets": generations, "issued": np.array([self._state_index.issued])}
+        drawn = {"luck": noise, "random": dump_rng(self._bit_generator)}
         return {**form, **drawn, **learner.state(), **({} if step is None else step.state())}
 
     def _check(self, kept: dict[str, NDArray[Any]]) -> None:
         """Raises InvalidValueError for a state that `shared_state` cannot have given."""
-        tickets = kept.get("tickets", np.zeros(0, np.int64))
-        seats = tickets.size
-        if seats > MOST_SITES or not (tickets >= 0).all():
-            raise InvalidValueError("shared_state", f"tickets of at most {MOST_SITES} seats, 0 or more", tickets)
-        step = Transition.empty(seats) if "step" in kept else None
-        same_form(kept, self._arrays(np.zeros(seats, np.int64), np.zeros(seats), Learner(seats, self._settings), step))
+        generations = kept.get("tickets", np.zeros(0, np.int64))
+        positions = generations.size
+        if positions > MOST_SITES or not (generations >= 0).all():
+            raise InvalidValueError("shared_state", f"tickets of at most {MOST_SITES} seats, 0 or more", generations)
+        step = Transition.empty(positions) if "step" in kept else None
+        same_form(
+            kept,
+            self._arrays(np.zeros(positions, np.int64), np.zeros(positions), Learner(positions, self._settings), step),
+        )
         if not np.array_equal(kept["form"], self._form()):
             raise InvalidValueError("objective and parameters of the state", f"{self._form()}", kept["form"])
 
@@ -255,12 +258,12 @@ class Lspe(Allocator):
         return np.array([*kinds, *law, *numbers], np.float64)
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         kept = unpack(NAME, VERSION, shared_state)
         self._check(kept)
-        rows = self._taken_apart(slots, site_state)
+        rows = self._unpacked(slots, site_state)
         self._stored = kept
-        self._claims.update(zip(slots.tolist(), rows, strict=True))
+        self._rows_to_place.update(zip(slots.tolist(), rows, strict=True))
         self._last[slots] = rows[:, _LAST]
         self._arrivals.put_rows(slots, rows[:, _FOUND])
 
@@ -268,25 +271,29 @@ class Lspe(Allocator):
         """After `restore`, maybe in parts: every site finds its seat; those without one come in as new."""
         if self._stored is None:
             return
-        kept, claims = self._stored, self._claims
-        self._stored, self._claims = None, {}
-        seats = {slot: (int(row[_SEAT]) - 1, int(row[_TICKET])) for slot, row in claims.items()}
-        strange = self._seats.settle(seats, kept["tickets"], int(kept["issued"][0]))
-        self._learner.put_back(len(kept["tickets"]), kept)
-        self._learner.grow(self._seats.number)
-        self._learner.forget(strange)
-        self._luck = np.where(strange, 0.0, np.append(kept["luck"], np.zeros(len(strange) - len(kept["luck"]))))
-        put_back(self._bits, kept["random"])
-        slots = np.array(list(claims), np.int64)
-        self._learner.coefficients[self._seats.of(slots)] = [claims[slot][_COEFFICIENTS] for slot in slots.tolist()]
+        kept, stored_at = self._stored, self._rows_to_place
+        self._stored, self._rows_to_place = None, {}
+        positions = {slot: (int(row[_POSITION]) - 1, int(row[_GENERATION])) for slot, row in stored_at.items()}
+        changed_hands = self._state_index.reassign(positions, kept["tickets"], int(kept["issued"][0]))
+        self._learner.load(len(kept["tickets"]), kept)
+        self._learner.grow(self._state_index.number)
+        self._learner.forget(changed_hands)
+        self._noise = np.where(
+            changed_hands, 0.0, np.append(kept["luck"], np.zeros(len(changed_hands) - len(kept["luck"])))
+        )
+        load_rng(self._bit_generator, kept["random"])
+        slots = np.array(list(stored_at), np.int64)
+        self._learner.coefficients[self._state_index.of(slots)] = [
+            stored_at[slot][_COEFFICIENTS] for slot in slots.tolist()
+        ]
         self._step = None
         if "step" in kept:
-            self._step = Transition.put_back(kept).with_seats(self._seats.number).without(strange)
+            self._step = Transition.load(kept).with_positions(self._state_index.number).without(changed_hands)
 
-    def _taken_apart(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
+    def _unpacked(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""
         rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
-        for what, column, most in (("seat", _SEAT, MOST_SITES), ("ticket", _TICKET, MOST_POLLS)):
+        for what, column, most in (("seat", _POSITION, MOST_SITES), ("ticket", _GENERATION, MOST_POLLS)):
             number = rows[:, column]
             whole = (number >= 1) & (number <= most) & (number == np.floor(number))
             all_sound(NAME, f"a {what}, a whole number from 1 to {most:g}", whole, number)

@@ -46,35 +46,35 @@ class Observation:
 class Transition:
     """A scene, who was polled in it (bool[seats]), what that brought, and how much of the budget's time it took."""
 
-    scene: Observation
+    observation: Observation
     polled: NDArray[np.bool_]
     collected: float
-    lasted: float = 1.0
+    duration: float = 1.0
 
-    def with_seats(self, seats: int) -> Self:
+    def with_positions(self, positions: int) -> Self:
         """The same with more seats, empty ones, behind those there are."""
-        more = seats - len(self.polled)
-        scene = Observation(*(np.append(getattr(self.scene, name), np.zeros(more)) for name in _COLUMNS))
-        return replace(self, scene=scene, polled=np.append(self.polled, np.zeros(more, np.bool_)))
+        more = positions - len(self.polled)
+        observation = Observation(*(np.append(getattr(self.observation, name), np.zeros(more)) for name in _COLUMNS))
+        return replace(self, observation=observation, polled=np.append(self.polled, np.zeros(more, np.bool_)))
 
-    def without(self, seats: NDArray[np.bool_]) -> Self:
+    def without(self, positions: NDArray[np.bool_]) -> Self:
         """The same with seats bool[seats] empty."""
-        scene = Observation(*(np.where(seats, 0.0, getattr(self.scene, name)) for name in _COLUMNS))
-        return replace(self, scene=scene, polled=self.polled & ~seats)
+        observation = Observation(*(np.where(positions, 0.0, getattr(self.observation, name)) for name in _COLUMNS))
+        return replace(self, observation=observation, polled=self.polled & ~positions)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """As arrays for `state.pack`."""
-        columns = {name: getattr(self.scene, name) for name in _COLUMNS}
-        return {**columns, "polled": self.polled, "step": np.array([self.collected, self.lasted])}
+        columns = {name: getattr(self.observation, name) for name in _COLUMNS}
+        return {**columns, "polled": self.polled, "step": np.array([self.collected, self.duration])}
 
     @classmethod
-    def empty(cls, seats: int) -> Self:
+    def empty(cls, positions: int) -> Self:
         """Of so many seats without a site."""
-        nothing = np.zeros(seats)
-        return cls(Observation(nothing, nothing, nothing), np.zeros(seats, np.bool_), 0.0)
+        nothing = np.zeros(positions)
+        return cls(Observation(nothing, nothing, nothing), np.zeros(positions, np.bool_), 0.0)
 
     @classmethod
-    def put_back(cls, kept: Mapping[str, NDArray[Any]]) -> Self:
+    def load(cls, kept: Mapping[str, NDArray[Any]]) -> Self:
         """Of what `state` gave."""
-        collected, lasted = (float(number) for number in kept["step"])
-        return cls(Observation(*(kept[name] for name in _COLUMNS)), kept["polled"], collected, lasted)
+        collected, duration = (float(number) for number in kept["step"])
+        return cls(Observation(*(kept[name] for name in _COLUMNS)), kept["polled"], collected, duration)

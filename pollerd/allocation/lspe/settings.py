@@ -29,7 +29,7 @@ class LspeSettings:
     """How `B̄⁻¹` is had: updated, or as `(B̄ᵀB̄ + δI)⁻¹B̄ᵀ` at each step, which costs the cube of the features."""
 
     law: Literal["shared", "independent"] = "shared"
-    """By which chances sites are polled, and the gradient goes; see `thresholds.shared` and `thresholds.chances`."""
+    """By which chances sites are polled, and the gradient goes; see `lspe/thresholds.py`."""
 
     sharpness: float = 50.0
     """κ' of the shared law, in units of the mean u*. Ours."""

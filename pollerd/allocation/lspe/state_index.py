@@ -17,7 +17,7 @@ class StateIndex:
     def __init__(self) -> None:
         self._slot = np.zeros(0, np.int64)
         """Who sits there; -1: nobody."""
-        self.tickets = np.zeros(0, np.int64)
+        self.generations = np.zeros(0, np.int64)
         """Of whoever sat there last, int64[number]."""
         self.issued = 0
 
@@ -38,12 +38,12 @@ class StateIndex:
     def _make_room(self, number: int) -> None:
         more = max(number - self.number, 0)
         self._slot = np.append(self._slot, np.full(more, -1))
-        self.tickets = np.append(self.tickets, np.zeros(more, np.int64))
+        self.generations = np.append(self.generations, np.zeros(more, np.int64))
 
-    def _put(self, slot: int, seat: int, ticket: int) -> None:
-        self._slot[seat], self.tickets[seat] = slot, ticket
+    def _put(self, slot: int, position: int, generation: int) -> None:
+        self._slot[position], self.generations[position] = slot, generation
 
-    def leave(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def release(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Frees the seats of slots int64[k]; which they are, bool[number]."""
         left = np.isin(self._slot, slots)
         self._slot[left] = -1
@@ -55,11 +55,11 @@ class StateIndex:
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Slots and their seats, in the order of seats, int64[k] each."""
-        seats = np.flatnonzero(self._slot >= 0)
-        return self._slot[seats], seats
+        positions = np.flatnonzero(self._slot >= 0)
+        return self._slot[positions], positions
 
-    def settle(
-        self, claims: Mapping[int, tuple[int, int]], tickets: NDArray[np.int64], issued: int
+    def reassign(
+        self, stored_at: Mapping[int, tuple[int, int]], generations: NDArray[np.int64], issued: int
     ) -> NDArray[np.bool_]:
         """After a break: sites come back to the seats they claim, slot -> (seat, ticket); all others are seated anew.
 
@@ -67,12 +67,12 @@ class StateIndex:
         stored, or nobody. Of two claims to a seat the later ticket wins.
         """
         everyone, _ = self.pairs()
-        self._slot, self.tickets = np.zeros(0, np.int64), np.zeros(0, np.int64)
-        self._make_room(max([len(tickets), *(seat + 1 for seat, _ in claims.values())]))
-        for slot, (seat, ticket) in sorted(claims.items(), key=lambda claim: claim[1][1]):
-            self._put(slot, seat, ticket)
-        stored = np.append(tickets, np.zeros(self.number - len(tickets), np.int64))
-        known = (self._slot >= 0) & (self.tickets == stored)
-        self.issued = max(issued, int(self.tickets.max(initial=0)), int(stored.max(initial=0)))
+        self._slot, self.generations = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._make_room(max([len(generations), *(position + 1 for position, _ in stored_at.values())]))
+        for slot, (position, generation) in sorted(stored_at.items(), key=lambda stored: stored[1][1]):
+            self._put(slot, position, generation)
+        stored = np.append(generations, np.zeros(self.number - len(generations), np.int64))
+        known = (self._slot >= 0) & (self.generations == stored)
+        self.issued = max(issued, int(self.generations.max(initial=0)), int(stored.max(initial=0)))
         self.take(np.setdiff1d(everyone, self._slot))
         return ~np.append(known, np.zeros(self.number - len(known), np.bool_))

@@ -36,7 +36,7 @@ def projected(
     return np.asarray(coefficients - (beyond / np.einsum("ij,ij->i", psi, psi))[:, None] * psi)
 
 
-def chances(margin: NDArray[np.float64], settings: LspeSettings) -> NDArray[np.float64]:
+def poll_probabilities(margin: NDArray[np.float64], settings: LspeSettings) -> NDArray[np.float64]:
     """`f = σ(κ (x - T - 0.5))`, float64[n], the chance to be polled at margin x - T in units of interest ([D] III)."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * settings.steepness * (margin - settings.shift))))
 
@@ -46,13 +46,15 @@ def score(chance: NDArray[np.float64], polled: NDArray[np.bool_], settings: Lspe
     return np.asarray(settings.steepness * (chance - polled))
 
 
-def shared(margin: NDArray[np.float64], alive: NDArray[np.bool_], settings: LspeSettings) -> NDArray[np.float64]:
+def softmax_probabilities(
+    margin: NDArray[np.float64], alive: NDArray[np.bool_], settings: LspeSettings
+) -> NDArray[np.float64]:
     """`p_i = e^(κ' m_i) / Σ e^(κ' m_j)`, float64[n], of margins in units of the mean u*; 0 where not alive.
 
     The chances of one poll that somebody must get. Its score is `κ' (p_i - ν_i)`, of the same form as [D]'s, whose
     independent chances no budget keeps: who ranks by margins polls other sites than these chances say, and what then
     is climbed is not the average reward.
     """
-    wish = np.where(alive, settings.sharpness * margin, -np.inf)
-    chance = np.exp(wish - wish.max(initial=-np.inf, where=alive))
+    logit = np.where(alive, settings.sharpness * margin, -np.inf)
+    chance = np.exp(logit - logit.max(initial=-np.inf, where=alive))
     return np.asarray(chance / chance.sum())

@@ -17,7 +17,7 @@ class SlotTable(Columns):
     """Rows of the sites.
 
     `used` bool[capacity], `weight`, `cost` float64[capacity], `half_life` float64[capacity] in s (nan: default),
-    `worth` = weight / cost.
+    `weight_per_cost` = weight / cost.
     `n` is the highest slot in use + 1, `size` the number of sites, `total_cost` the sum of their costs.
     """
 
@@ -26,15 +26,15 @@ class SlotTable(Columns):
         "weight": (np.float64, 1.0),
         "cost": (np.float64, 1.0),
         "half_life": (np.float64, np.nan),
-        "worth": (np.float64, 1.0),
+        "weight_per_cost": (np.float64, 1.0),
     }
-    _SELDOM_SET = frozenset({"weight", "cost", "half_life", "worth"})
+    _SELDOM_SET = frozenset({"weight", "cost", "half_life", "weight_per_cost"})
 
     used: NDArray[np.bool_]
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     half_life: NDArray[np.float64]
-    worth: NDArray[np.float64]
+    weight_per_cost: NDArray[np.float64]
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,8 @@ class SlotTable(Columns):
         if k:
             self.grow(int(slots.max()) + 1)
         self.used[slots] = True
-        for name, values in (("weight", weight), ("cost", cost), ("half_life", life), ("worth", weight / cost)):
+        columns = {"weight": weight, "cost": cost, "half_life": life, "weight_per_cost": weight / cost}
+        for name, values in columns.items():
             self.put(name, slots, values)
         self.n = max(self.n, int(slots.max(initial=-1)) + 1)
         self.size += k

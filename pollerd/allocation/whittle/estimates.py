@@ -37,9 +37,9 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     """
     posterior, lattice = belief.posterior(slots), belief.lattice
     places = np.sort(np.r_[lattice.places, lattice.edges])
-    cells, halves = lattice.at(lattice.places), lattice.at(lattice.edges)
+    cells, dump_rng = lattice.at(lattice.places), lattice.at(lattice.edges)
     by = belief.factor(slots)[:, None]
-    up, down = (by - 1.0) / (halves[1:] / cells - 1.0), (1.0 - by) / (1.0 - halves[:-1] / cells)
+    up, down = (by - 1.0) / (dump_rng[1:] / cells - 1.0), (1.0 - by) / (1.0 - dump_rng[:-1] / cells)
     above, below = posterior * np.clip(up, 0.0, 1.0), posterior * np.clip(down, 0.0, 1.0)
     out = np.zeros((len(slots), len(places)))
     out[:, 1::2] = posterior - above - below
@@ -55,7 +55,7 @@ def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArra
     """
     gap = belief.clock.gap(elapsed, belief.now)
     seen = -np.expm1(-(gap * belief.factor(slots))[:, None] * belief.rates)
-    return np.asarray((belief.faded_rows(slots, gap) * seen).sum(1))
+    return np.asarray((belief.predicted_rows(slots, gap) * seen).sum(1))
 
 
 def change_probabilities(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -65,7 +65,7 @@ def change_probabilities(belief: Belief, slots: NDArray[np.int64], elapsed: NDAr
     """
     gap = belief.clock.gap(elapsed.ravel(), belief.now).reshape(elapsed.shape)
     expected = (gap * belief.factor(slots)[:, None]).astype(np.float32)[:, :, None] * belief.rates.astype(np.float32)
-    return belief.faded_sums(slots, gap, _chance_of_any(expected))
+    return belief.predicted_sums(slots, gap, _chance_of_any(expected))
 
 
 def _chance_of_any(expected: NDArray[np.float32]) -> NDArray[np.float32]:

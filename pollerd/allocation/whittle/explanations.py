@@ -16,10 +16,10 @@ _MARKED = 2.0
 
 def words(belief: Belief, slot: int) -> dict[str, str]:
     """As `Allocator.notes` has it, of a slot in use."""
-    told = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
+    out = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
     if belief.observed[slot] > 0:
-        told |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}
-    return told
+        out |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}
+    return out
 
 
 def _prior_source(belief: Belief, slot: int) -> str:
@@ -27,7 +27,7 @@ def _prior_source(belief: Belief, slot: int) -> str:
         return "the start: around one change per uniform cycle"
     of_all = f"learned from {counted(belief.polls, 'poll')} of all sites"
     names = ("its host's", "its neighbours' in the list")
-    more = [name for name, told in zip(names, belief.relatives.told_by(slot), strict=True) if told]
+    more = [name for name, out in zip(names, belief.group_priors.shares_in(slot), strict=True) if out]
     return ", and from ".join([of_all, *more])
 
 

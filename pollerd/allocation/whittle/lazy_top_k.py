@@ -31,7 +31,7 @@ _LEAST = 0.5
 _LOWER = 0.8
 _PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots gone through in one choice of a sweep, and at least so many for each place."""
-_WALKED = 8
+_SKIPPED_PER_LOOK = 8
 """So many slots that are not free count as one that is looked at: of 10^7 sites they are most."""
 _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any index but that of what is worth nothing."""
@@ -51,61 +51,61 @@ class LazyTopK:
     """
 
     def __init__(self) -> None:
-        self._seen = np.zeros(0, np.float32)
+        self._least_gap = np.zeros(0, np.float32)
         self._due = np.zeros(0, np.float32)
         self._origin: float | None = None
         self._level = -np.inf
-        self._goal = -np.inf
+        self._target_level = -np.inf
         """What the slots are put off for; nan: the first piece of a sweep shall tell."""
         self._piece: int | None = None
         """The next piece of the sweep under way."""
         self._pieces = 0
         """How many the sweep has; 0: not yet known."""
-        self._walked = 0
+        self._swept = 0
         """Slots below this are gone through; those that come meanwhile are due by themselves."""
         self._part = np.zeros(0, np.int64)
         """Slots of the piece gone through last."""
-        self._again = False
+        self._sweep_again = False
         """Whether all has changed since the sweep began."""
 
     def grow(self, capacity: int) -> None:
         """Room for slots below `capacity`."""
         extra = capacity - len(self._due)
         if extra > 0:
-            lengthen(vars(self), "_seen", extra, 0.0)
+            lengthen(vars(self), "_least_gap", extra, 0.0)
             lengthen(vars(self), "_due", extra, -np.inf)
 
-    def look_again(self, slots: NDArray[np.int64]) -> None:
+    def invalidate(self, slots: NDArray[np.int64]) -> None:
         """What is believed of the slots int64[k] has changed."""
         self._due[slots] = -np.inf
 
     def clear(self) -> None:
         """Nothing is known any more."""
         self._due[:] = -np.inf
-        self._level = self._goal = -np.inf
-        self._piece, self._again = None, False
+        self._level = self._target_level = -np.inf
+        self._piece, self._sweep_again = None, False
 
     def sweep(self) -> None:
         """What is believed of all has changed: go through all again, once the sweep under way is over."""
         if self._piece is not None:
-            self._again |= self._piece > 0
+            self._sweep_again |= self._piece > 0
         elif self._level > -np.inf:  # else all are due as it is
             self._begin(max(self._level * _LOWER, _LEAST_LEVEL))
 
     def _begin(self, goal: float) -> None:
-        self._goal, self._piece, self._pieces, self._again = goal, 0, 0, False
+        self._target_level, self._piece, self._pieces, self._sweep_again = goal, 0, 0, False
 
-    def _find_anew(self) -> None:
+    def _restart(self) -> None:
         """Nothing is known of the present level: nobody is due until the sweep comes by."""
         self._due[:] = np.inf
         self._level = -np.inf
         self._begin(np.nan)
 
-    def worth_it(self, eligible: int, k: int) -> bool:
+    def pays(self, eligible: int, k: int) -> bool:
         """Whether `eligible` slots are so many more than the k wanted that most are not worth a look."""
         return eligible > _MOST * _places(eligible, k)
 
-    def to_look_at(
+    def candidates(
         self, free: NDArray[np.bool_], elapsed: NDArray[np.float64], progress: float, latest: float, k: int
     ) -> NDArray[np.bool_]:
         """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n].
@@ -115,27 +115,27 @@ class LazyTopK:
         """
         mask, reached = np.zeros(len(free), np.bool_), self.reached(progress)
         for part in rows_of(free):
-            mask[part] = free[part] & self.may_stand(part, elapsed[part], reached, latest)
-        return self.or_a_piece(mask, free, k)
+            mask[part] = free[part] & self.may_reach_level(part, elapsed[part], reached, latest)
+        return self.with_sweep(mask, free, k)
 
     def reached(self, progress: float) -> np.float32:
-        """The clock's `progress` (s), as `may_stand` compares it."""
+        """The clock's `progress` (s), as `may_reach_level` compares it."""
         return np.float32(progress - (self._origin or 0.0))
 
-    def may_stand(
+    def may_reach_level(
         self, part: slice | NDArray[np.int64], gap: NDArray[np.float64], reached: np.float32, latest: float
     ) -> NDArray[np.bool_]:
         """Which of the slots in `part` may stand at the level or above at gap float64[m] s, bool[m]."""
-        rest = gap >= self._seen[part]
+        rest = gap >= self._least_gap[part]
         rest &= gap <= latest
         rest &= self._due[part] > reached
         return np.logical_not(rest, out=rest)
 
-    def or_a_piece(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+    def with_sweep(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
         """Which of the free slots to look at, given those that may stand high, bool[n]: with the next piece of a sweep,
         and where they are too many that piece alone."""
         if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
-            self._find_anew()
+            self._restart()
             mask[:] = False
         return self._with_next_piece(mask, free, k)
 
@@ -151,7 +151,7 @@ class LazyTopK:
         if not self._too_many(int(np.count_nonzero(free)), free, k):
             return free
         if self._piece is None or self._level > -np.inf:
-            self._find_anew()
+            self._restart()
             return self._with_next_piece(mask.copy(), free, k)
         return mask if int(np.count_nonzero(mask)) >= k else free
 
@@ -163,10 +163,10 @@ class LazyTopK:
         if self._piece is None:
             return mask
         if not self._pieces:
-            self._walked = len(free)
-            looked_at = max(int(np.count_nonzero(free)), self._walked // _WALKED)
+            self._swept = len(free)
+            looked_at = max(int(np.count_nonzero(free)), self._swept // _SKIPPED_PER_LOOK)
             self._pieces = max(looked_at // max(_PIECE, _LOOKS_A_PLACE * k), 1)
-        part = _piece_of(self._walked, self._piece, self._pieces)
+        part = _piece_of(self._swept, self._piece, self._pieces)
         self._part = part[part < len(free)]
         mask[self._part] = free[self._part]
         self._due[self._part] = -np.inf  # those that are not free now are looked at once they are
@@ -190,29 +190,29 @@ class LazyTopK:
         if self._origin is None:
             self._origin = progress
         places = _places(eligible, k)
-        self._turn_sweep(slots, value, places / eligible)
+        self._advance_sweep(slots, value, places / eligible)
         self._set_level(value, places, everyone=len(slots) == eligible)
         with np.errstate(divide="ignore", invalid="ignore"):
-            grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._goal / value)) - 1.0), 0.0)
+            grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._target_level / value)) - 1.0), 0.0)
         # Rounded down to float32: never due later than worked out, and seen at the gap itself.
-        self._seen[slots] = elapsed / _ROUNDED_UP
-        due = np.where(value < self._goal, progress - self._origin + grows, -np.inf).astype(np.float32)
+        self._least_gap[slots] = elapsed / _ROUNDED_UP
+        due = np.where(value < self._target_level, progress - self._origin + grows, -np.inf).astype(np.float32)
         self._due[slots] = np.nextafter(due, np.float32(-np.inf))
 
-    def _turn_sweep(self, slots: NDArray[np.int64], value: NDArray[np.float64], share: float) -> None:
+    def _advance_sweep(self, slots: NDArray[np.int64], value: NDArray[np.float64], share: float) -> None:
         """A piece was looked at; share: of the slots that shall gather at the level."""
         if self._piece is None:
             return
-        if np.isnan(self._goal):
-            walked = np.zeros(max(int(slots.max(initial=0)) + 1, self._walked), np.bool_)
-            walked[self._part] = True
-            known = walked[slots]
+        if np.isnan(self._target_level):
+            swept = np.zeros(max(int(slots.max(initial=0)) + 1, self._swept), np.bool_)
+            swept[self._part] = True
+            known = swept[slots]
             if known.any():
-                self._goal = max(float(np.quantile(value[known], 1.0 - share)), _LEAST_LEVEL)
+                self._target_level = max(float(np.quantile(value[known], 1.0 - share)), _LEAST_LEVEL)
         self._piece += 1
         if self._piece == self._pieces:
-            self._level, self._piece = self._goal if self._goal > 0 else -np.inf, None
-            if self._again:
+            self._level, self._piece = self._target_level if self._target_level > 0 else -np.inf, None
+            if self._sweep_again:
                 self.sweep()
 
     def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
@@ -226,7 +226,7 @@ class LazyTopK:
                 self.clear()
                 return
             found = float(np.partition(value, len(value) - places)[len(value) - places])
-            self._level = self._goal = max(found, _LEAST_LEVEL)
+            self._level = self._target_level = max(found, _LEAST_LEVEL)
             self._piece = None
         elif gathered < _LEAST * places and self._piece is None and self._level > _LEAST_LEVEL:
             self.sweep()

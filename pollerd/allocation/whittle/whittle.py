@@ -40,7 +40,7 @@ OVERDUE = 1e12
 """Added to the urgency of a site past the starvation bound: above all indices, below the never polled."""
 LONGEST_GAP_S = 1e12
 """Gaps count as at most this: no index moves beyond it."""
-_LONGER = 1e-6
+_TIE_SLOPE = 1e-6
 """By so much an index rises further under `interest` each uniform cycle: where g is 1 the longest wait decides."""
 _ROWS_AT_A_TIME = 16_384
 _SAME_CYCLE = 0.002
@@ -77,12 +77,12 @@ class Whittle(Allocator):
             raise InvalidValueError("objective", f"one of {', '.join(OBJECTIVES)}", objective)
         self._objective = objective
         self._settings = settings or WhittleSettings()
-        self._roster = SlotTable()
+        self._slot_table = SlotTable()
         self._belief = Belief(self._cycle(), self._settings)
-        self._shortlist = LazyTopK()
+        self._lazy_top_k = LazyTopK()
         self._exploration = Exploration()
         self._version = 0
-        self._looked = self._outlook()
+        self._inputs_seen = self._index_inputs()
 
     @property
     def budget(self) -> float:
@@ -92,15 +92,15 @@ class Whittle(Allocator):
     @budget.setter
     def budget(self, value: float) -> None:
         self._budget = positive("budget", value)
-        self._belief.set_cycle(self._cycle(), self._roster.size)
+        self._belief.set_cycle(self._cycle(), self._slot_table.size)
 
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
-        cycle = (self._roster.total_cost or 1.0) / self._budget
+        cycle = (self._slot_table.total_cost or 1.0) / self._budget
         return min(max(cycle, grid.SHORTEST_CYCLE_S), grid.LONGEST_CYCLE_S)
 
     def expect(self, sites: int) -> None:
-        self._roster.grow(sites)
+        self._slot_table.grow(sites)
 
     def add(
         self,
@@ -109,29 +109,29 @@ class Whittle(Allocator):
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
-        slots = self._roster.add(slots, weight, cost, half_life)
-        self._belief.grow(self._roster.capacity)
-        self._shortlist.grow(self._roster.capacity)
-        self._shortlist.look_again(slots)
+        slots = self._slot_table.add(slots, weight, cost, half_life)
+        self._belief.grow(self._slot_table.capacity)
+        self._lazy_top_k.grow(self._slot_table.capacity)
+        self._lazy_top_k.invalidate(slots)
         self._belief.forget(slots)
-        self._belief.set_cycle(self._cycle(), self._roster.size)
+        self._belief.set_cycle(self._cycle(), self._slot_table.size)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         self._belief.place(slots, host_numbers(host, len(slots)))
-        self._shortlist.look_again(slots)
+        self._lazy_top_k.invalidate(slots)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        self._belief.forget(self._roster.remove(slots))
-        self._belief.set_cycle(self._cycle(), self._roster.size)
+        self._belief.forget(self._slot_table.remove(slots))
+        self._belief.set_cycle(self._cycle(), self._slot_table.size)
 
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        roster = self._roster
-        elapsed = roster.check_elapsed(elapsed)
+        slot_table = self._slot_table
+        elapsed = slot_table.check_elapsed(elapsed)
         out = np.full(len(elapsed), -np.inf)
-        n = roster.n
+        n = slot_table.n
         if n:
-            out[:n] = np.where(roster.used[:n], self._urgency(slice(0, n), elapsed[:n], now), -np.inf)
+            out[:n] = np.where(slot_table.used[:n], self._urgency(slice(0, n), elapsed[:n], now), -np.inf)
         return out
 
     def select(
@@ -142,53 +142,53 @@ class Whittle(Allocator):
         Above 65,536 slots the first look, a lesson or a change of the cycle reaches all of them over several choices,
         one for each 32,768 of them.
         """
-        return self._select(self._roster.check_elapsed(elapsed)[: self._roster.n], now, eligible, k)
+        return self._select(self._slot_table.check_elapsed(elapsed)[: self._slot_table.n], now, eligible, k)
 
     def select_seen(
         self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
         """The same choice; what has elapsed is worked out stretch by stretch, as it is looked at."""
-        return self._select(Since(self._roster.check_elapsed(last_seen), now), now, eligible, k)
+        return self._select(Since(self._slot_table.check_elapsed(last_seen), now), now, eligible, k)
 
     def _select(
         self, elapsed: NDArray[np.float64] | Since, now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        n = self._roster.n
-        free = eligible[:n] & self._roster.used[:n]
+        n = self._slot_table.n
+        free = eligible[:n] & self._slot_table.used[:n]
         number = int(np.count_nonzero(free))
         if k <= 0 or not number:
             return np.empty(0, np.int64)
         latest = self._settings.starvation_cycles * self._belief.cycle
-        looking = self._shortlist if self._shortlist.worth_it(number, k) else None
+        lazy_top_k_or_none = self._lazy_top_k if self._lazy_top_k.pays(number, k) else None
         progress = self._progress(now)
-        never, late, mask = _gone_through(free, elapsed, latest, k, looking, progress)
+        never, late, mask = _split_by_age(free, elapsed, latest, k, lazy_top_k_or_none, progress)
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
-        self._sweep_where_all_has_changed()
-        if looking is None:
+        self._sweep_if_all_changed()
+        if lazy_top_k_or_none is None:
             slots = np.flatnonzero(free)
             return _first(slots, self._urgency(slots, elapsed[slots], now), k)
-        mask = self._shortlist.or_a_piece(mask, free, k)
+        mask = self._lazy_top_k.with_sweep(mask, free, k)
         slots = np.flatnonzero(mask)
         value = self._urgency(slots, elapsed[slots], now)
-        if len(slots) < number and not self._shortlist.enough(value, k):
-            more = self._shortlist.more(mask, free, k)
+        if len(slots) < number and not self._lazy_top_k.enough(value, k):
+            more = self._lazy_top_k.more(mask, free, k)
             if more is not mask:
                 slots = np.flatnonzero(more)
                 value = self._urgency(slots, elapsed[slots], now)
         gap = self._gap(elapsed[slots], now)
-        self._shortlist.note(slots, elapsed[slots], gap, value, progress, k, number)
+        self._lazy_top_k.note(slots, elapsed[slots], gap, value, progress, k, number)
         return _first(slots, value, k)
 
-    def _sweep_where_all_has_changed(self) -> None:
-        version, cycle = outlook = self._outlook()
-        if version != self._looked[0] or abs(cycle / self._looked[1] - 1.0) > _SAME_CYCLE:
-            self._shortlist.sweep()
-            self._looked = outlook
+    def _sweep_if_all_changed(self) -> None:
+        version, cycle = inputs = self._index_inputs()
+        if version != self._inputs_seen[0] or abs(cycle / self._inputs_seen[1] - 1.0) > _SAME_CYCLE:
+            self._lazy_top_k.sweep()
+            self._inputs_seen = inputs
 
-    def _outlook(self) -> tuple[int, float]:
+    def _index_inputs(self) -> tuple[int, float]:
         """What the indices of all sites hang on."""
         return self._version + self._belief.version + self._belief.clock.version, self._belief.cycle
 
@@ -205,7 +205,7 @@ class Whittle(Allocator):
         """The urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
         gap = _clipped(elapsed)
         never = np.isposinf(elapsed)
-        value = self._index(part, self._gap(elapsed, now)) * self._roster.worth[part]
+        value = self._index(part, self._gap(elapsed, now)) * self._slot_table.weight_per_cost[part]
         late = gap > self._settings.starvation_cycles * self._belief.cycle
         if late.any():
             value[late] = np.minimum(OVERDUE + gap[late] / self._belief.cycle, NEVER_POLLED / 2)
@@ -217,25 +217,25 @@ class Whittle(Allocator):
         """The index of the slots in `part` for weight and cost 1, float64[k]."""
         if self._objective != "interest":
             return self._integrated(part, gap)
-        rows, decay = self._belief.faded_rows(part, gap), self._decay(part)
-        index = self._fading(part, gap, rows, decay)
-        longer = 1.0 + _LONGER * gap / self._belief.cycle
+        rows, decay = self._belief.predicted_rows(part, gap), self._decay(part)
+        index = self._interest_index(part, gap, rows, decay)
+        tie_breaker = 1.0 + _TIE_SLOPE * gap / self._belief.cycle
         if not self._exploration.price:
-            return index * longer
-        worth = self._roster.worth[part]
+            return index * tie_breaker
+        worth = self._slot_table.weight_per_cost[part]
         with np.errstate(divide="ignore"):
             price = (self._exploration.price / worth)[:, None]
         better = self._mean(part, rows, lambda rates: np.maximum(rates / decay[:, None] - price, 0.0))
-        often = np.minimum(self._budget / self._roster.cost[part], decay)
+        often = np.minimum(self._budget / self._slot_table.cost[part], decay)
         polls = often * ahead(self._belief.observed[part]) * gap
-        return longer * self._exploration.with_claims(index, better, polls, worth)
+        return tie_breaker * self._exploration.with_claims(index, better, polls, worth)
 
     def _decay(self, part: Part) -> NDArray[np.float64]:
         """By how much per second news of the slots in `part` fades, float64[k]."""
-        life = self._roster.half_life[part]
+        life = self._slot_table.half_life[part]
         return math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
 
-    def _fading(
+    def _interest_index(
         self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32], decay: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The index under `interest` without claims, float64[k], of beliefs float32[k, K]."""
@@ -248,11 +248,13 @@ class Whittle(Allocator):
 
         value: of rates in 1/s, float64[k, K] or [1, K].
         """
-        belief, alike = self._belief, self._belief.alike
+        belief, common_rate = self._belief, self._belief.common_rate
         own = np.einsum("ij,ij->i", rows, value(belief.rates * belief.factor(part)[:, None]))
-        if alike.weight == 1.0:
+        if common_rate.weight == 1.0:
             return np.asarray(own)
-        return np.asarray(alike.weight * own + (1.0 - alike.weight) * (value(belief.rates[None]) @ alike.cells))
+        return np.asarray(
+            common_rate.weight * own + (1.0 - common_rate.weight) * (value(belief.rates[None]) @ common_rate.cells)
+        )
 
     def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Expectation of `A(λ) g(λτ)` over the refined beliefs of the slots in `part`, float64[k], from the table.
@@ -265,35 +267,35 @@ class Whittle(Allocator):
             some = slice(at, min(at + _ROWS_AT_A_TIME, len(gap)))
             slots = some if isinstance(part, slice) else part[some]
             row, beyond = grid.locate(belief.lattice, len(table), gap[some], belief.refinement.offset[slots])
-            rows = belief.faded_rows(slots, gap[some])
+            rows = belief.predicted_rows(slots, gap[some])
             low = np.einsum("ij,ij->i", rows, table.take(row, 0))
             high = np.einsum("ij,ij->i", rows, table.take(row + 1, 0))
             own = low + beyond * (high - low)
             if self._objective == "freshness":
                 own = own / belief.factor(slots)
-            out[some] = own if belief.alike.weight == 1.0 else self._with_all_alike(own, gap[some])
+            out[some] = own if belief.common_rate.weight == 1.0 else self._mixed_with_common_rate(own, gap[some])
         return out / belief.rates[0] if self._objective == "freshness" else grid.index_of_certainty_equivalent(out)
 
     def _table(self) -> NDArray[np.float32]:
         lattice = self._belief.lattice
         return grid.index_table(lattice.step, lattice.wide, self._objective)
 
-    def _with_all_alike(self, own: NDArray[np.floating], gap: NDArray[np.float64]) -> NDArray[np.floating]:
+    def _mixed_with_common_rate(self, own: NDArray[np.floating], gap: NDArray[np.float64]) -> NDArray[np.floating]:
         """The expectations `own` float[k], mixed with that under one rate for all, at gap float64[k] s."""
-        alike, table = self._belief.alike, self._table()
+        common_rate, table = self._belief.common_rate, self._table()
         row, beyond = grid.locate(self._belief.lattice, len(table), gap, 0.0)
-        of_all = table @ alike.cells.astype(np.float32)
-        low, high = of_all.take(row), of_all.take(row + 1)
-        weight = np.float32(alike.weight)
+        common = table @ common_rate.cells.astype(np.float32)
+        low, high = common.take(row), common.take(row + 1)
+        weight = np.float32(common_rate.weight)
         return np.asarray(weight * own + (1 - weight) * (low + beyond * (high - low)))
 
     def observe(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        slots, elapsed = self._roster.check_polls(slots, elapsed, evidence)
+        slots, elapsed = self._slot_table.check_polls(slots, elapsed, evidence)
         for rows in _rounds(slots):
             self._learn(slots[rows], elapsed[rows], evidence.take(rows), now)
-        self._shortlist.look_again(slots)
+        self._lazy_top_k.invalidate(slots)
 
     def _learn(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
@@ -303,81 +305,81 @@ class Whittle(Allocator):
             again = np.isfinite(elapsed)
             polled = slots[again]
             gap = _clipped(elapsed[again])
-            index = self._fading(polled, gap, self._belief.faded_rows(polled, gap), self._decay(polled))
-            index *= self._roster.worth[polled]
+            index = self._interest_index(polled, gap, self._belief.predicted_rows(polled, gap), self._decay(polled))
+            index *= self._slot_table.weight_per_cost[polled]
             self._version += self._exploration.observe(index)
-        self._belief.observe(slots, elapsed, evidence, now, self._roster.size)
+        self._belief.observe(slots, elapsed, evidence, now, self._slot_table.size)
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        return self._urgency(self._roster.known(slots), np.asarray(elapsed, np.float64), now)
+        return self._urgency(self._slot_table.known(slots), np.asarray(elapsed, np.float64), now)
 
     def rates(self) -> NDArray[np.float64]:
-        n = self._roster.n
-        return np.where(self._roster.used[:n], estimates.mean_rates(self._belief, np.arange(n)), np.nan)
+        n = self._slot_table.n
+        return np.where(self._slot_table.used[:n], estimates.mean_rates(self._belief, np.arange(n)), np.nan)
 
     def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        return estimates.mean_rates(self._belief, self._roster.known(slots))
+        return estimates.mean_rates(self._belief, self._slot_table.known(slots))
 
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         if not 0 < level < 1:
             raise InvalidValueError("level", "between 0 and 1", level)
-        return estimates.rate_interval(self._belief, self._roster.known(slots), level)
+        return estimates.rate_interval(self._belief, self._slot_table.known(slots), level)
 
     def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return estimates.fine_posterior(self._belief, self._roster.known(slots))
+        return estimates.fine_posterior(self._belief, self._slot_table.known(slots))
 
     def notes(self, slot: int) -> dict[str, str]:
         return words(self._belief, slot)
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = _clipped(np.asarray(elapsed, np.float64))
-        return estimates.change_probability(self._belief, self._roster.known(slots), gap)
+        return estimates.change_probability(self._belief, self._slot_table.known(slots), gap)
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
         gap = _clipped(np.asarray(elapsed, np.float64))
-        return estimates.change_probabilities(self._belief, self._roster.known(slots), gap)
+        return estimates.change_probabilities(self._belief, self._slot_table.known(slots), gap)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        return self._belief.rows(self._roster.known(slots))
+        return self._belief.rows(self._slot_table.known(slots))
 
     def shared_state(self) -> bytes:
         return self._belief.shared("whittle", self._exploration.state())
 
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        slots = self._roster.known(slots)
+        slots = self._slot_table.known(slots)
         self._exploration.restore(self._belief.put_shared("whittle", shared_state, self._exploration.state()))
         self._belief.put_rows(slots, site_state)
-        self._shortlist.clear()
+        self._lazy_top_k.clear()
 
 
-def _gone_through(
+def _split_by_age(
     free: NDArray[np.bool_],
     elapsed: NDArray[np.float64] | Since,
     latest: float,
     k: int,
-    shortlist: LazyTopK | None,
+    lazy_top_k: LazyTopK | None,
     progress: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
-    polled longer ago than `latest` s, int64[m]; which may stand high by the `shortlist`, where one is given, bool[n].
+    polled longer ago than `latest` s, int64[m]; which may stand high by the `lazy_top_k`, where one is given, bool[n].
 
     In one pass: to bring millions of moments from memory takes longer than what is done with them.
     """
     never: list[NDArray[np.int64]] = []
     late: list[NDArray[np.int64]] = []
     mask = np.zeros(len(free), np.bool_)
-    reached = np.float32(0.0) if shortlist is None else shortlist.reached(progress)
+    reached = np.float32(0.0) if lazy_top_k is None else lazy_top_k.reached(progress)
     for part in rows_of(free):
         gap, there = elapsed[part], free[part]
-        if shortlist is not None:
-            mask[part] = there & shortlist.may_stand(part, gap, reached, latest)
+        if lazy_top_k is not None:
+            mask[part] = there & lazy_top_k.may_reach_level(part, gap, reached, latest)
         chosen = there & (gap > latest)
         if not chosen.any():
             continue
-        never.append(_named(part, chosen & (gap == np.inf)))
-        late.append(_named(part, chosen & (gap < np.inf)))
+        never.append(_slots_at(part, chosen & (gap == np.inf)))
+        late.append(_slots_at(part, chosen & (gap < np.inf)))
         k -= len(never[-1])
         if k <= 0:
             never[-1] = never[-1][: len(never[-1]) + k]
@@ -386,7 +388,7 @@ def _gone_through(
     return np.concatenate([none, *never]), np.concatenate([none, *late]), mask
 
 
-def _named(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _slots_at(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The chosen ones, bool[m], of the m slots in `part`."""
     rows = np.flatnonzero(chosen)
     return part.start + rows if isinstance(part, slice) else part[rows]

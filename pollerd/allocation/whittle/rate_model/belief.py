@@ -17,7 +17,7 @@ from pollerd.allocation.slots.state_bytes import all_sound, pack, same_form, unp
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.common_clock import ActivityClock
 from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
-from pollerd.allocation.whittle.rate_model.drift import FAST, SPEEDS, START_ODDS, HazardMixture, faded
+from pollerd.allocation.whittle.rate_model.drift import FAST_HAZARD, N_HAZARDS, START_ODDS, HazardMixture, predict
 from pollerd.allocation.whittle.rate_model.group_priors import GroupPriors
 from pollerd.allocation.whittle.rate_model.likelihood import changes_of, score
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood as likelihood_of
@@ -35,7 +35,7 @@ ROW = np.dtype(
         ("step", "<f2"),
         ("wide", "<f2"),
         ("observed", "<f4"),
-        ("likelihood", "<f2", (SPEEDS, grid.CELLS)),
+        ("likelihood", "<f2", (N_HAZARDS, grid.CELLS)),
         ("occupancy", "<u2", (grid.CELLS,)),
         ("position", "<f4"),
         ("information", "<f4"),
@@ -46,7 +46,7 @@ ROW = np.dtype(
 _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
 """Gaps count as at most this."""
-_TEACHERS = 65_536
+_MOST_TRAINING_SITES = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
@@ -72,7 +72,7 @@ class Belief:
     `lattice` is the window, `rates` float64[K] its rates, `prior` float64[K] over them, `odds` float64[H] over the
     hazards, `likelihood` float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls
     taught each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535:
-    148 bytes a site, beside what `refinement` and `relatives` keep.
+    148 bytes a site, beside what `refinement` and `.group_priors` keep.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -83,13 +83,13 @@ class Belief:
         self._lay(grid.lattice_for(cycle, 0))
         self._put_prior(self._start_prior())
         self.odds = START_ODDS.copy()
-        self.likelihood = np.ones((0, SPEEDS, grid.CELLS), np.float16)
+        self.likelihood = np.ones((0, N_HAZARDS, grid.CELLS), np.float16)
         self.occupancy = np.zeros((0, grid.CELLS), np.uint16)
         self.observed = np.zeros(0, np.float32)
-        self.slow = HazardMixture(settings.memory_polls)
+        self.hazard_mixture = HazardMixture(settings.memory_polls)
         self.clock = ActivityClock(settings.memory_polls)
-        self.alike = CommonRate(self.lattice, cycle)
-        self.relatives = GroupPriors()
+        self.common_rate = CommonRate(self.lattice, cycle)
+        self.group_priors = GroupPriors()
         self.refinement = RateRefinement()
         self.quiet = False
         """Whether cycles are short and most sites change in very many of them once."""
@@ -105,7 +105,7 @@ class Belief:
     @property
     def hazards(self) -> NDArray[np.float64]:
         """float64[H], chances per uniform cycle that a rate is drawn anew: slow, fast."""
-        return np.array([self.slow.hazard, FAST])
+        return np.array([self.hazard_mixture.hazard, FAST_HAZARD])
 
     # -- sites come, go, and change the length of a cycle
 
@@ -116,21 +116,21 @@ class Belief:
             for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
                 lengthen(vars(self), name, extra, value)
             self.refinement.grow(extra)
-        self.relatives.grow(capacity)
+        self.group_priors.grow(capacity)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
         """The slots int64[k] are on the hosts int64[k], -1: none."""
-        self.relatives.place(slots, host, len(self.observed))
+        self.group_priors.place(slots, host, len(self.observed))
 
     def forget(self, slots: NDArray[np.int64]) -> None:
         """The slots int64[k] start afresh from the prior, on no host."""
-        self.relatives.forget(slots)
-        taught = slots[self.observed[slots] > 0]
-        self.likelihood[taught] = 1.0
-        self.occupancy[taught] = 0
-        self.observed[taught] = 0.0
-        self.refinement.forget(taught)
-        self.slow.forget(taught)
+        self.group_priors.forget(slots)
+        observed = slots[self.observed[slots] > 0]
+        self.likelihood[observed] = 1.0
+        self.occupancy[observed] = 0
+        self.observed[observed] = 0.0
+        self.refinement.forget(observed)
+        self.hazard_mixture.forget(observed)
 
     def set_cycle(self, cycle: float, sites: int) -> None:
         """The uniform cycle (s) of so many sites.
@@ -141,7 +141,7 @@ class Belief:
         wanted = grid.lattice_for(cycle, sites)
         if not self.polls:
             self._lay(wanted)
-            self.alike.start(wanted, cycle)
+            self.common_rate.start(wanted, cycle)
             self._put_prior(self._start_prior())
             self.version += 1
             return
@@ -155,19 +155,19 @@ class Belief:
     def _move(self, new: grid.Lattice) -> None:
         """Lays the window anew: all that is believed is put in its rates."""
         old, prior = self.lattice, self.prior
-        taught = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
-        for at in range(0, len(taught), _ROWS_AT_A_TIME):
-            slots = taught[at : at + _ROWS_AT_A_TIME]
+        observed = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
+        for at in range(0, len(observed), _ROWS_AT_A_TIME):
+            slots = observed[at : at + _ROWS_AT_A_TIME]
             self.likelihood[slots] = _moved_likelihood(self.likelihood[slots], prior, old, new)
             self.occupancy[slots] = _moved_occupancy(self.occupancy[slots], old, new)
-        self.refinement.move(taught, old, new)
-        self.slow.move(prior, old, new)
-        self.alike.move(old, new)
+        self.refinement.move(observed, old, new)
+        self.hazard_mixture.move(prior, old, new)
+        self.common_rate.move(old, new)
         self._lay(new)
         # cells that enter must not start at 0: no evidence could ever raise them
         self._put_prior(with_trace(grid.move_mass(prior[None], old, new)[0], self._start_prior()))
-        self.relatives.move(old, new, self._start_prior())
-        self._settle(taught)
+        self.group_priors.move(old, new, self._start_prior())
+        self._settle(observed)
         self.version += 1
 
     def _settle(self, slots: NDArray[np.int64]) -> None:
@@ -213,9 +213,13 @@ class Belief:
     def _update(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
     ) -> None:
-        told = np.isfinite(elapsed) | ~np.isnan(evidence.age)
-        if not told.all():
-            slots, elapsed, evidence = slots[told], elapsed[told], evidence.take(np.flatnonzero(told))
+        informative = np.isfinite(elapsed) | ~np.isnan(evidence.age)
+        if not informative.all():
+            slots, elapsed, evidence = (
+                slots[informative],
+                elapsed[informative],
+                evidence.take(np.flatnonzero(informative)),
+            )
             if not slots.size:
                 return
         settings = self._settings
@@ -223,23 +227,23 @@ class Belief:
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
-        prior = self.relatives.rows(slots, self.prior)
+        prior = self.group_priors.rows(slots, self.prior)
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
         cycles = self._cycles(slots, gap)
-        self.slow.observe(slots, cycles, like, target, self.prior)
+        self.hazard_mixture.observe(slots, cycles, like, target, self.prior)
         quiet = np.exp(-self.rates * (gap * self.factor(slots))[:, None])
         changed = changes_of(evidence)
         # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
-        joint = believed = faded(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
-        if self.relatives.tell:
-            believed = faded(self._joint(slots, prior), target, self.hazards, cycles)
+        joint = believed = predict(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
+        if self.group_priors.active:
+            believed = predict(self._joint(slots, prior), target, self.hazards, cycles)
         unchanged = (believed.sum(1) * quiet).sum(1)
         first = np.flatnonzero(seen[:, 0] == 0)
-        self.relatives.observe(slots[first], quiet[first], changed[first], self.prior)
+        self.group_priors.observe(slots[first], quiet[first], changed[first], self.prior)
         self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
-        self.version += self.alike.observe(self.lattice, gap, changed, unchanged, seen[:, 0] > 0, sites)
+        self.version += self.common_rate.observe(self.lattice, gap, changed, unchanged, seen[:, 0] > 0, sites)
         keep = (joint.sum(2) * np.exp(-self.hazards * cycles[:, None])).sum(1)
         joint = joint * like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
@@ -270,24 +274,24 @@ class Belief:
             evidence = EvidenceBatch(evidence.changed, age, evidence.count)
         return np.where(np.isinf(elapsed), np.inf, gap), evidence
 
-    def faded_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
+    def predicted_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
         """Probabilities float32[k, K] of the rates of the k slots in `part`, gap float64[k] s after their last polls.
 
         Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now. Summed row by row: a
         row gives the same bits in any company.
         """
         rows = np.empty((len(gap), grid.CELLS), np.float32)
-        rows[:] = self.relatives.rows(part, self.prior.astype(np.float32))
-        taught = np.flatnonzero(self.observed[part] > 0)
-        if taught.size:
-            slots = taught + part.start if isinstance(part, slice) else part[taught]
-            rows[taught] = self._taught_rows(slots, gap[taught], rows[taught])
+        rows[:] = self.group_priors.rows(part, self.prior.astype(np.float32))
+        observed = np.flatnonzero(self.observed[part] > 0)
+        if observed.size:
+            slots = observed + part.start if isinstance(part, slice) else part[observed]
+            rows[observed] = self._observed_rows(slots, gap[observed], rows[observed])
         return rows
 
-    def _taught_rows(
+    def _observed_rows(
         self, slots: NDArray[np.int64], gap: NDArray[np.float64], prior: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """`faded_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        """`predicted_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
         own = np.float32(self._settings.own_share)
         keep = np.exp(-self.hazards * self._cycles(slots, gap)[:, None]).astype(np.float32)
         mass = self._mass(slots, prior)
@@ -305,28 +309,28 @@ class Belief:
         mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
         return mass
 
-    def faded_sums(
+    def predicted_sums(
         self, slots: NDArray[np.int64], gap: NDArray[np.float64], values: NDArray[np.float32]
     ) -> NDArray[np.float64]:
         """Expectations float64[k, m] of values float32[k, m, K] of the rates of slots int64[k].
 
-        Under `faded_rows` after m gaps each, float64[k, m] s.
+        Under `predicted_rows` after m gaps each, float64[k, m] s.
         """
-        prior = np.broadcast_to(self.relatives.rows(slots, self.prior.astype(np.float32)), (len(slots), grid.CELLS))
+        prior = np.broadcast_to(self.group_priors.rows(slots, self.prior.astype(np.float32)), (len(slots), grid.CELLS))
         out = np.asarray(np.einsum("kmj,kj->km", values, prior), np.float64)
-        taught = np.flatnonzero(self.observed[slots] > 0)
-        if taught.size:
-            out[taught] = self._taught_sums(slots[taught], gap[taught], values[taught], prior[taught])
+        observed = np.flatnonzero(self.observed[slots] > 0)
+        if observed.size:
+            out[observed] = self._observed_sums(slots[observed], gap[observed], values[observed], prior[observed])
         return out
 
-    def _taught_sums(
+    def _observed_sums(
         self,
         slots: NDArray[np.int64],
         gap: NDArray[np.float64],
         values: NDArray[np.float32],
         prior: NDArray[np.float32],
     ) -> NDArray[np.float64]:
-        """`faded_sums` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        """`predicted_sums` of slots int64[k] that polls have taught something, with their priors [k, K]."""
         own, gaps = self._settings.own_share, gap.shape[1]
         mass = self._mass(slots, prior)
         each = mass.sum(2)
@@ -335,8 +339,8 @@ class Belief:
         drawn = (1.0 - own) * (values @ self.population.astype(np.float32))
         drawn += own / _WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
         kept = np.einsum("kmj,khj->kmh", values, mass)
-        told = keep * kept + (1.0 - keep) * (each[:, None] * drawn[:, :, None])
-        return np.asarray(told.sum(2) / each.sum(1)[:, None])
+        informative = keep * kept + (1.0 - keep) * (each[:, None] * drawn[:, :, None])
+        return np.asarray(informative.sum(2) / each.sum(1)[:, None])
 
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
@@ -365,22 +369,22 @@ class Belief:
 
     def _joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: the slots' own."""
-        prior = self.relatives.rows(slots, self.prior) if prior is None else prior
+        prior = self.group_priors.rows(slots, self.prior) if prior is None else prior
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
         return np.asarray(mass / mass.sum((1, 2), keepdims=True))
 
     # -- what is learned in common
 
     def _learn(self) -> None:
-        taught = np.flatnonzero(self.observed > 0)
-        teachers = taught[:: -(-len(taught) // _TEACHERS) or 1]
-        rows = self.likelihood[teachers].astype(np.float32)
+        observed = np.flatnonzero(self.observed > 0)
+        training_slots = observed[:: -(-len(observed) // _MOST_TRAINING_SITES) or 1]
+        rows = self.likelihood[training_slots].astype(np.float32)
         prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
         self._put_prior(prior)
-        self.relatives.learn(teachers, rows, self.odds, self.prior)
-        self.slow.learn()
-        self.alike.renew()
-        self.quiet = self._is_quiet(teachers)
+        self.group_priors.learn(training_slots, rows, self.odds, self.prior)
+        self.hazard_mixture.learn()
+        self.common_rate.refresh()
+        self.quiet = self._is_quiet(training_slots)
         self.version += 1
 
     def _is_quiet(self, slots: NDArray[np.int64]) -> bool:
@@ -430,7 +434,12 @@ class Belief:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         counters = np.array([self.polls, self._update_at], np.int64)
-        parts = {**self.slow.state(), **self.clock.state(), **self.alike.state(), **self.relatives.state()}
+        parts = {
+            **self.hazard_mixture.state(),
+            **self.clock.state(),
+            **self.common_rate.state(),
+            **self.group_priors.state(),
+        }
         window = np.array(astuple(self.lattice))
         learned = {"counters": counters, "window": window, "prior": self.prior}
         learned["quiet"] = np.array([self.quiet])
@@ -442,20 +451,20 @@ class Belief:
         more: what else the allocator has, as it is now. Raises InvalidValueError for others' bytes and damaged ones.
         """
         arrays = unpack(allocator, VERSION, data)
-        same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.relatives.varying))
+        same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.group_priors.varying))
         self.clock.check(arrays)
-        self.relatives.check(arrays)
+        self.group_priors.check(arrays)
         window = grid.window_of(arrays["window"])
         if window != self.lattice:
             self._move(window)
         self.polls, self._update_at = (int(x) for x in arrays["counters"])
         self._put_prior(arrays["prior"])
         self.odds = arrays["odds"]
-        self.slow.restore(arrays)
+        self.hazard_mixture.restore(arrays)
         self.clock.restore(arrays)
-        self.alike.restore(arrays)
+        self.common_rate.restore(arrays)
         self.quiet = bool(arrays["quiet"][0])
-        self.relatives.restore(arrays)
+        self.group_priors.restore(arrays)
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
 
-STRETCHES_PER_CYCLE = 64
+INTERVALS_PER_CYCLE = 64
 """How finely the clock is read."""
 JUMPS_CYCLES = np.array([0.03, 0.3])
 """J, in uniform cycles."""
@@ -33,9 +33,9 @@ WINDOW_POLLS = 1024
 """Polls kept of the last cycle, which alone tell of it; where it has more, every second, third … of them."""
 _LEVEL_POLLS = 3.0
 """Expected changes by which the level of the ordinary clock is held at 1."""
-SWEEPS = 3
+EM_STEPS = 3
 """EM steps at each update."""
-MOST_STRETCHES = 2048
+MOST_INTERVALS = 2048
 """Kept at most: 24 cycles or more. Before them common time is ordinary time."""
 _MOST_POLLS = 4 * WINDOW_POLLS
 _TICKS = 4.0
@@ -47,7 +47,7 @@ _TINY = 1e-12
 class ActivityClock:
     """Learns how fast the common clock goes, and reads it.
 
-    `edges` float64[B + 1] (UTC epoch s) bound the stretches; `advance` float64[len(JUMPS_CYCLES), B] (s) is how far
+    `edges` float64[B + 1] (UTC epoch s) bound the stretches; `activity` float64[len(JUMPS_CYCLES), B] (s) is how far
     they took the clock for each J, `mixed` float64[B] for all of them; B = 0 before the first poll. Old predictions
     lose their say over `memory_polls`.
     """
@@ -57,14 +57,14 @@ class ActivityClock:
         self.version = 0
         """Grows whenever the readings of long ago change."""
         self.edges = np.zeros(0)
-        self.advance = np.zeros((len(JUMPS_CYCLES), 0))
+        self.activity = np.zeros((len(JUMPS_CYCLES), 0))
         self.mixed = np.zeros(0)
         self.score = np.zeros(len(JUMPS_CYCLES))
         self.level = 1.0
         self.polls = 0
-        self._lead = 0.0
-        self._told = np.zeros((4, 0))
-        self._fresh: list[NDArray[np.float64]] = []
+        self._progress_margin = 0.0
+        self._window = np.zeros((4, 0))
+        self._pending: list[NDArray[np.float64]] = []
         self._total = np.zeros(0)
 
     # -- reading
@@ -81,34 +81,34 @@ class ActivityClock:
 
     def progress(self, now: float) -> float:
         """A reading (s) that goes forward at least as far as any gap grows, also where the past is read anew."""
-        return float(self.reading(now)) + self._lead
+        return float(self.reading(now)) + self._progress_margin
 
     # -- learning
 
     def until_update(self, sites: int) -> int:
         """Polls to come before what they tell is worked in."""
-        every = max(8, sites // STRETCHES_PER_CYCLE, min((sites - FEW_SITES) // 4, SPARING_POLLS))
+        every = max(8, sites // INTERVALS_PER_CYCLE, min((sites - FEW_SITES) // 4, SPARING_POLLS))
         return every - self.polls % every
 
     def extend(self, now: float, cycle: float) -> None:
         """Makes stretches up to now; after more than a cycle (s) without a poll a single one."""
         if not len(self.edges):
             self.edges = self._total = np.array([now])
-        width = max(cycle / STRETCHES_PER_CYCLE, _TICKS * float(np.spacing(abs(now))))
-        ahead = now - self.edges[-1]
-        if ahead < 0:
+        width = max(cycle / INTERVALS_PER_CYCLE, _TICKS * float(np.spacing(abs(now))))
+        since_edge = now - self.edges[-1]
+        if since_edge < 0:
             return
-        steps = np.array([ahead + width]) if ahead > cycle else np.full(int(ahead / width) + 1, width)
+        steps = np.array([since_edge + width]) if since_edge > cycle else np.full(int(since_edge / width) + 1, width)
         self.edges = np.concatenate([self.edges, self.edges[-1] + np.cumsum(steps)])
         self._total = np.concatenate([self._total, self._total[-1] + np.cumsum(steps)])
         self.mixed = np.concatenate([self.mixed, steps])
-        self.advance = np.concatenate([self.advance, np.tile(steps, (len(self.advance), 1))], axis=1)
-        if len(self.mixed) > MOST_STRETCHES:
-            self._drop(MOST_STRETCHES // 4)
+        self.activity = np.concatenate([self.activity, np.tile(steps, (len(self.activity), 1))], axis=1)
+        if len(self.mixed) > MOST_INTERVALS:
+            self._drop(MOST_INTERVALS // 4)
 
-    def _drop(self, stretches: int) -> None:
-        self.edges, self._total = self.edges[stretches:], self._total[stretches:]
-        self.mixed, self.advance = self.mixed[stretches:], self.advance[:, stretches:]
+    def _drop(self, intervals: int) -> None:
+        self.edges, self._total = self.edges[intervals:], self._total[intervals:]
+        self.mixed, self.activity = self.mixed[intervals:], self.activity[:, intervals:]
         self.version += 1
 
     def observe(
@@ -131,61 +131,61 @@ class ActivityClock:
         if some.size:
             common = np.maximum(self.gap(elapsed[some], now), _TINY)
             rate = -np.log(np.clip(unchanged[some], _TINY, 1.0 - _TINY)) / common
-            self._fresh.append(np.stack([now - elapsed[some], np.full(len(some), now), rate, changed[some]]))
+            self._pending.append(np.stack([now - elapsed[some], np.full(len(some), now), rate, changed[some]]))
         due = len(elapsed) >= self.until_update(sites)
         self.polls += len(elapsed)
-        if due and self._fresh:
+        if due and self._pending:
             self._update(now, cycle)
 
     def _update(self, now: float, cycle: float) -> None:
         """Works in what was told since the last time."""
-        fresh = np.concatenate(self._fresh, axis=1)
-        self._fresh.clear()
-        self._score(fresh)
+        pending = np.concatenate(self._pending, axis=1)
+        self._pending.clear()
+        self._score(pending)
         first = int(np.clip(np.searchsorted(self.edges, now - cycle, "right") - 1, 0, len(self.edges) - 2))
-        told = np.concatenate([self._told, fresh], axis=1)[:, -_MOST_POLLS:]
-        self._told = told[:, told[1] >= self.edges[first]]
-        if self._told.size:
+        window = np.concatenate([self._window, pending], axis=1)[:, -_MOST_POLLS:]
+        self._window = window[:, window[1] >= self.edges[first]]
+        if self._window.size:
             self._set_level()
-            covered = _Covered(self.edges[first:], *self._told[:2])
-            for row, jump in zip(self.advance, JUMPS_CYCLES * cycle, strict=True):
+            covered = _Covered(self.edges[first:], *self._window[:2])
+            for row, jump in zip(self.activity, JUMPS_CYCLES * cycle, strict=True):
                 self._infer(row, jump, first, covered)
         self._mix(now, first)
 
-    def _score(self, fresh: NDArray[np.float64]) -> None:
+    def _score(self, pending: NDArray[np.float64]) -> None:
         """How much better than the ordinary clock each J predicted the polls float64[4, k].
 
         The ordinary clock goes at `level`, so that rates believed too high for all do not count for a J.
         """
-        start, end, rate, changed = fresh
+        start, end, rate, changed = pending
         age = self._keep ** np.arange(len(start) - 1, -1, -1)
         ordinary = _log_likelihood(self.level * rate * (end - start), changed)
-        for j, row in enumerate(self.advance):
+        for j, row in enumerate(self.activity):
             expected = rate * _between(self.edges, _running(self.edges, row), start, end)
             gain = (_log_likelihood(expected, changed) - ordinary) @ age
             self.score[j] = self.score[j] * self._keep ** len(start) + gain
 
     def _set_level(self) -> None:
         """An EM step on the speed at which an ordinary clock would best explain the last cycle."""
-        start, end, rate, changed = self._told
+        start, end, rate, changed = self._window
         expected = np.maximum(rate * (end - start), _TINY)
         found = self.level * expected[changed > 0]
         self.level = (_LEVEL_POLLS + float((found / -np.expm1(-found)).sum())) / (_LEVEL_POLLS + float(expected.sum()))
 
-    def _infer(self, advance: NDArray[np.float64], jump: float, first: int, covered: _Covered) -> None:
+    def _infer(self, activity: NDArray[np.float64], jump: float, first: int, covered: _Covered) -> None:
         """EM steps on the stretches from `first` on, in place."""
-        start, end, rate, changed = self._told
+        start, end, rate, changed = self._window
         length = np.diff(self.edges[first:])
         exposure = covered.spread(rate)
         hits = np.flatnonzero(changed > 0)
         start, end, rate, covered = start[hits], end[hits], rate[hits], covered.of(hits)
-        for _ in range(SWEEPS if hits.size else 1):  # without changes the second gives what the first did
+        for _ in range(EM_STEPS if hits.size else 1):  # without changes the second gives what the first did
             found: NDArray[np.float64] | float = 0.0
             if hits.size:
-                expected = rate * _between(self.edges, _running(self.edges, advance), start, end)
+                expected = rate * _between(self.edges, _running(self.edges, activity), start, end)
                 found = covered.spread(rate / -np.expm1(-np.maximum(expected, _TINY)))
-            new = (length + jump * advance[first:] * found) / (1.0 + jump * exposure)
-            advance[first:] = np.maximum(new, _LEAST_SPEED * length)
+            new = (length + jump * activity[first:] * found) / (1.0 + jump * exposure)
+            activity[first:] = np.maximum(new, _LEAST_SPEED * length)
 
     def _mix(self, now: float, first: int) -> None:
         """Mixes the stretches from `first` on. The progress keeps ahead of every gap that grows by it."""
@@ -195,11 +195,11 @@ class ActivityClock:
         before = self._total.copy()
         reading = self.progress(now)
         length = np.diff(self.edges[first:])
-        self.mixed[first:] = weight[-1] * length + weight[:-1] @ self.advance[:, first:]
+        self.mixed[first:] = weight[-1] * length + weight[:-1] @ self.activity[:, first:]
         self._total = _running(self.edges, self.mixed) - self.edges[0] + before[0]
         moved = self._total - before
         here = float(np.interp(now, self.edges, moved))
-        self._lead += reading + max(here - float(moved.min()), 0.0) - self.progress(now)
+        self._progress_margin += reading + max(here - float(moved.min()), 0.0) - self.progress(now)
 
     # -- storage
 
@@ -208,43 +208,43 @@ class ActivityClock:
 
     def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Raises InvalidValueError where sizes and edges are not those of a state."""
-        edges, stretches = arrays["clock_edges"], arrays["clock_mixed"].size
-        points = stretches + 1 if stretches else 0
+        edges, intervals = arrays["clock_edges"], arrays["clock_mixed"].size
+        points = intervals + 1 if intervals else 0
         fits = edges.size == points == arrays["clock_total"].size
-        fits &= arrays["clock_advance"].size == len(JUMPS_CYCLES) * stretches
+        fits &= arrays["clock_advance"].size == len(JUMPS_CYCLES) * intervals
         fits &= arrays["clock_told"].size % 4 == arrays["clock_fresh"].size % 4 == 0
         if not fits or (np.diff(edges) < 0).any():
-            raise InvalidValueError("shared_state", "a clock of stretches in order", f"{stretches} stretches")
+            raise InvalidValueError("shared_state", "a clock of stretches in order", f"{intervals} stretches")
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage."""
-        fresh = [np.zeros((4, 0)), *self._fresh]
+        pending = [np.zeros((4, 0)), *self._pending]
         return {
             "clock_edges": self.edges,
-            "clock_advance": self.advance,
+            "clock_advance": self.activity,
             "clock_mixed": self.mixed,
             "clock_total": self._total,
             "clock_score": self.score,
             "clock_level": np.array([self.level]),
-            "clock_told": self._told,
-            "clock_fresh": np.concatenate(fresh, axis=1),
+            "clock_told": self._window,
+            "clock_fresh": np.concatenate(pending, axis=1),
             "clock_polls": np.array([self.polls], np.int64),
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
         self.edges, self.mixed, self._total = (arrays[f"clock_{name}"] for name in ("edges", "mixed", "total"))
-        self.advance = arrays["clock_advance"].reshape(len(JUMPS_CYCLES), -1)
+        self.activity = arrays["clock_advance"].reshape(len(JUMPS_CYCLES), -1)
         self.level = float(arrays["clock_level"][0])
         self.score, self.polls = arrays["clock_score"], int(arrays["clock_polls"][0])
-        self._told, fresh = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("told", "fresh"))
-        self._fresh = [fresh] if fresh.size else []
+        self._window, pending = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("told", "fresh"))
+        self._pending = [pending] if pending.size else []
         self.version += 1
 
 
-def _running(edges: NDArray[np.float64], advance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _running(edges: NDArray[np.float64], activity: NDArray[np.float64]) -> NDArray[np.float64]:
     """Readings float64[B + 1] at the edges, the ordinary time at the first."""
-    return np.concatenate([edges[:1], edges[0] + np.cumsum(advance)])
+    return np.concatenate([edges[:1], edges[0] + np.cumsum(activity)])
 
 
 def _reading(
@@ -275,14 +275,14 @@ class _Covered:
     """
 
     def __init__(self, edges: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64]) -> None:
-        self._stretches = len(edges) - 1
+        self._intervals = len(edges) - 1
         self._first, self._into_first = _locate(edges, start)
         self._last, self._into_last = _locate(edges, end)
 
     def of(self, polls: NDArray[np.int64]) -> _Covered:
         """The same for some of the polls only."""
         some = object.__new__(_Covered)
-        some._stretches = self._stretches
+        some._intervals = self._intervals
         some._first, some._into_first = self._first[polls], self._into_first[polls]
         some._last, some._into_last = self._last[polls], self._into_last[polls]
         return some
@@ -299,11 +299,11 @@ class _Covered:
                 -value * self._into_last,
             ]
         )
-        return np.maximum(np.cumsum(np.bincount(where, steps, self._stretches + 2))[: self._stretches], 0.0)
+        return np.maximum(np.cumsum(np.bincount(where, steps, self._intervals + 2))[: self._intervals], 0.0)
 
 
 def _locate(edges: NDArray[np.float64], at: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The stretch of each time and how much of it has gone by, clipped to the first edge and the last."""
     at = np.clip(at, edges[0], edges[-1])
-    stretch = np.clip(np.searchsorted(edges, at, "right") - 1, 0, len(edges) - 2)
-    return stretch, (at - edges[stretch]) / (edges[stretch + 1] - edges[stretch])
+    interval = np.clip(np.searchsorted(edges, at, "right") - 1, 0, len(edges) - 2)
+    return interval, (at - edges[interval]) / (edges[interval + 1] - edges[interval])

@@ -37,14 +37,14 @@ _FLOOR = -600.0
 class CommonRate:
     """One rate for all, and the weight of its rivals.
 
-    `log_posterior` float64[_RATES] over finer rates of the window; `lead` logarithmic odds that polls have given the
-    beliefs of single pages, against the doubt. What the index goes by moves in steps: `weight` (0 to 1) of those
-    beliefs, and `cells` float64[CELLS], the posterior over the window's rates.
+    `log_posterior` float64[_RATES] over finer rates of the window; `log_bayes_factor`: by how much polls favour the
+    beliefs of single pages over one rate for all. The index goes by two values that move in steps: `weight` (0 to 1) of
+    those beliefs, and `cells` float64[CELLS], the posterior over the window's rates.
     """
 
     def __init__(self, lattice: Lattice, cycle: float) -> None:
         self.start(lattice, cycle)
-        self.lead = 0.0
+        self.log_bayes_factor = 0.0
         self.weight = _weight(-LOG_PRIOR_ODDS)
         self.polls = 0
 
@@ -52,7 +52,7 @@ class CommonRate:
         """Starts around one change per uniform cycle (s)."""
         x = np.log(_rates(lattice) * cycle)
         self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
-        self.renew()
+        self.refresh()
 
     def observe(
         self,
@@ -71,7 +71,7 @@ class CommonRate:
         """
         before = self.weight
         doubt = LOG_PRIOR_ODDS * min(1.0, sites / MANY_SITES)
-        self._weigh(self.lead - doubt)
+        self._weigh(self.log_bayes_factor - doubt)
         every = -(-sites // _TELLING_SITES)
         some = np.arange(-self.polls % every, len(gap), every)
         self.polls += len(gap)
@@ -88,8 +88,8 @@ class CommonRate:
         believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
         gains = (believed - np.diff(total))[known & (gap > 0)]
         for gain in gains.tolist():  # poll by poll, so that batches end where single polls do
-            self.lead = min(max(self.lead + gain, doubt - MOST_BEHIND), doubt + MOST_AHEAD)
-            self._weigh(self.lead - doubt)
+            self.log_bayes_factor = min(max(self.log_bayes_factor + gain, doubt - MOST_BEHIND), doubt + MOST_AHEAD)
+            self._weigh(self.log_bayes_factor - doubt)
         return self.weight != before
 
     def _weigh(self, odds: float) -> None:
@@ -98,7 +98,7 @@ class CommonRate:
         if abs(weight - self.weight) > _SAME_WEIGHT or weight == 1.0:
             self.weight = weight
 
-    def renew(self) -> None:
+    def refresh(self) -> None:
         """Brings `cells` up to date: each finer rate's share goes to its two neighbours in the window."""
         fine = np.exp(self.log_posterior - np.logaddexp.reduce(self.log_posterior))
         near = 1.0 - np.abs(_CELLS[:, None] - np.arange(CELLS))
@@ -107,11 +107,11 @@ class CommonRate:
     def move(self, old: Lattice, new: Lattice) -> None:
         """Another window was laid: rates that enter continue the edge."""
         self.log_posterior = np.interp(old.cell(old.place(new, new.between(_CELLS))), _CELLS, self.log_posterior)
-        self.renew()
+        self.refresh()
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage."""
-        numbers = np.array([self.lead, self.weight])
+        numbers = np.array([self.log_bayes_factor, self.weight])
         counter = np.array([self.polls], np.int64)
         cells = {"alike_posterior": self.log_posterior, "alike_cells": self.cells}
         return {**cells, "alike": numbers, "alike_polls": counter}
@@ -119,7 +119,7 @@ class CommonRate:
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave."""
         self.log_posterior, self.cells = arrays["alike_posterior"], arrays["alike_cells"]
-        self.lead, self.weight = (float(x) for x in arrays["alike"])
+        self.log_bayes_factor, self.weight = (float(x) for x in arrays["alike"])
         self.polls = int(arrays["alike_polls"][0])
 
 

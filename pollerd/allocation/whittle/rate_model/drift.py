@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from pollerd.allocation.whittle.rate_model.grid import CELLS, Lattice, move_likelihood
 
-FAST = 0.3
+FAST_HAZARD = 0.3
 """The fast hazard, chances per uniform cycle."""
 START_ODDS = np.array([0.95, 0.05])
 """How likely the slow and the fast are before anything was seen."""
-SLOW = np.array([0.0005, 0.005, 0.02, 0.06])
+SLOW_HAZARDS = np.array([0.0005, 0.005, 0.02, 0.06])
 """Slow hazards compared, chances per uniform cycle."""
 LOG_PRIOR_ODDS = np.array([0.0, 0.0, 3.0, 5.0])
 """Logarithmic odds against each: a static world loses more by a rate held too loosely than a moving one by a rate held
 too tightly, and the evidence of a moving one grows quickly."""
 SAMPLE_SLOTS = 256
 """They are compared on the sites of the first slots: enough to tell, at a cost that does not grow."""
-SPEEDS = len(START_ODDS)
+N_HAZARDS = len(START_ODDS)
 
 
-def faded(
+def predict(
     mass: NDArray[np.float64],
     target: NDArray[np.float64],
     hazards: NDArray[np.float64],
@@ -46,8 +46,8 @@ class HazardMixture:
 
     def __init__(self, memory: float) -> None:
         self._keep = 1.0 - 1.0 / memory
-        self.likelihood = np.ones((SAMPLE_SLOTS, len(SLOW), CELLS), np.float32)
-        self.score = np.zeros(len(SLOW))
+        self.likelihood = np.ones((SAMPLE_SLOTS, len(SLOW_HAZARDS), CELLS), np.float32)
+        self.score = np.zeros(len(SLOW_HAZARDS))
         self.learn()
 
     def forget(self, slots: NDArray[np.int64]) -> None:
@@ -69,7 +69,7 @@ class HazardMixture:
         at = slots[rows]
         belief = self.likelihood[at] * prior
         belief /= belief.sum(2, keepdims=True)
-        belief = faded(belief, target[rows], SLOW, cycles[rows]) * likelihood[rows, None]
+        belief = predict(belief, target[rows], SLOW_HAZARDS, cycles[rows]) * likelihood[rows, None]
         predicted = belief.sum(2)
         age = self._keep ** np.arange(rows.size - 1, -1, -1)
         self.score = self.score * self._keep**rows.size + age @ np.log(predicted)
@@ -81,7 +81,7 @@ class HazardMixture:
         """Sets `hazard` to the mean under the present weights."""
         odds = self.score - LOG_PRIOR_ODDS
         weights = np.exp(odds - odds.max())
-        self.hazard = float(weights @ SLOW / weights.sum())
+        self.hazard = float(weights @ SLOW_HAZARDS / weights.sum())
 
     def move(self, prior: NDArray[np.float64], old: Lattice, new: Lattice) -> None:
         """Another window was laid."""

@@ -124,7 +124,7 @@ def _rounded_up(number: float) -> float:
     return float(np.float16(number * (1.0 + _SPARE)))
 
 
-def hope(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_utility(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """`h(z) = LOG_UTILITY log(1 + z / LOG_UTILITY)` of the expected number z >= 0 of changes, any shape.
 
     In the doubt about a rate, E[g] counts all high rates alike and tries too little, the mean believes the highest and
@@ -134,7 +134,7 @@ def hope(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def index_of_certainty_equivalent(value: NDArray[np.float64]) -> NDArray[np.float64]:
-    """g(z) of the z with `hope(z) = value`, any shape; the error is below 1e-15 or so, not of g but of z."""
+    """g(z) of the z with `log_utility(z) = value`, any shape; the error is below 1e-15 or so, not of g but of z."""
     z = LOG_UTILITY * np.expm1(value / LOG_UTILITY)
     gone = np.expm1(-z)
     return np.asarray(-gone - z * (1.0 + gone))
@@ -184,13 +184,13 @@ def _between_cells(place: NDArray[np.float64]) -> NDArray[np.float64]:
 def index_table(step: float, wide: float, objective: str) -> NDArray[np.float32]:
     """float32[rows, CELLS]: what counts of the changes expected at each rate, by `locate`'s rows, read only.
 
-    Of a window with this step and `wide`: `hope` of them under `changes`, else g; under `freshness` times the amplitude
-    1 / λ, in units of the slowest rate's.
+    Of a window with this step and `wide`: `log_utility` of them under `changes`, else g; under `freshness` times the
+    amplitude 1 / λ, in units of the slowest rate's.
     """
     apart = step * Lattice(0.0, step, wide).places
     x = np.arange(_LOWEST, _BEYOND + apart[-1], _ROW)[:, None] + apart
     expected = np.exp(np.minimum(x, _MOST))
-    table = hope(expected) if objective == "changes" else g(expected)
+    table = log_utility(expected) if objective == "changes" else g(expected)
     if objective == "freshness":
         table *= np.exp(-apart)
     out = table.astype(np.float32)

@@ -63,7 +63,7 @@ class GroupPriors:
         if len(self.host):
             self.host[slots] = NONE
 
-    def told_by(self, slot: int) -> tuple[bool, bool]:
+    def shares_in(self, slot: int) -> tuple[bool, bool]:
         """Whether the slot's host, and whether its neighbours, have a share in its prior."""
         host, neighbours = (
             bool(self.share[kind] > 0 and np.isin(self._group(kind, np.array([slot])), groups.known)[0])
@@ -72,13 +72,13 @@ class GroupPriors:
         return host, neighbours
 
     @property
-    def tell(self) -> bool:
+    def active(self) -> bool:
         """Whether any page's prior is another than that of all."""
         return bool(self.share.any())
 
     def rows(self, part: slice | NDArray[np.int64], prior: NDArray[T]) -> NDArray[T]:
         """The priors of the k slots in `part`, [k, CELLS]; [1, CELLS] where all have that of all, `prior` [CELLS]."""
-        if not self.tell:
+        if not self.active:
             return prior[None]
         rows = prior[None] * prior.dtype.type(1.0 - self.share.sum())
         for kind in np.flatnonzero(self.share).tolist():

@@ -48,13 +48,13 @@ class Groups:
 
     def learn(self, group: NDArray[np.int64], posterior: NDArray[np.float64], prior: NDArray[np.float64]) -> None:
         """From pages in the groups int64[n], their posteriors float64[n, CELLS] under the prior [CELLS] of all."""
-        teachers = np.flatnonzero(_in_large(group))
-        teachers = teachers[np.argsort(group[teachers], kind="stable")]
-        known, first, pages = np.unique(group[teachers], return_index=True, return_counts=True)
+        training_rows = np.flatnonzero(_in_large(group))
+        training_rows = training_rows[np.argsort(group[training_rows], kind="stable")]
+        known, first, pages = np.unique(group[training_rows], return_index=True, return_counts=True)
         self.known = known.astype(np.int64)
         self.priors = np.zeros((len(known), CELLS), np.float32)
         if len(known):
-            total = np.add.reduceat(posterior[teachers], first) + PAGES_OF_ALL * prior
+            total = np.add.reduceat(posterior[training_rows], first) + PAGES_OF_ALL * prior
             self.priors[:] = total / (pages + PAGES_OF_ALL)[:, None]
 
     def move(self, old: Lattice, new: Lattice, start: NDArray[np.float64]) -> None:

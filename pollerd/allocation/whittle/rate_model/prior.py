@@ -39,7 +39,7 @@ def _normal(x: NDArray[np.float64], widths: NDArray[np.float64]) -> NDArray[np.f
     return np.asarray(mass / mass.sum())
 
 
-def occupation(likelihood: NDArray[np.float32], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+def summed_posteriors(likelihood: NDArray[np.float32], prior: NDArray[np.float64]) -> NDArray[np.float64]:
     """Summed posteriors of rows [n, J] under a prior [J], float64[J]."""
     scale = 1.0 / np.maximum(likelihood @ prior.astype(np.float32), np.float32(1e-37))
     return np.asarray(prior * (scale @ likelihood))
@@ -65,24 +65,24 @@ def learn(
     shape = likelihood.shape[1:]
     rows = likelihood.reshape(len(likelihood), shape[0] * shape[1])
     pull = (settings.prior_pull_share * len(rows) + settings.start_sites) * start
-    alike = slow_alike(likelihood[:, 0])
+    merged = indistinguishable_slow(likelihood[:, 0])
     for _ in range(settings.em_steps):
-        total = occupation(rows, (odds[:, None] * prior).ravel()).reshape(shape)
+        total = summed_posteriors(rows, (odds[:, None] * prior).ravel()).reshape(shape)
         prior, odds = total.sum(0) + pull, total.sum(1) + settings.start_sites * START_ODDS
-        prior[:alike] = prior[:alike].sum() / start[:alike].sum() * start[:alike]
+        prior[:merged] = prior[:merged].sum() / start[:merged].sum() * start[:merged]
         prior, odds = prior / prior.sum(), odds / odds.sum()
     return prior, odds
 
 
-def slow_alike(likelihood: NDArray[np.float32]) -> int:
+def indistinguishable_slow(likelihood: NDArray[np.float32]) -> int:
     """How many of the slowest rates all quiet sites together do not tell apart, by rows [n, CELLS]; at least 1.
 
     Of two rates at which nothing was to be expected yet, the slower one always explains silence a little better. Step
     by step the prior would end on the slowest of all.
     """
     against = np.log(np.maximum(likelihood[:, :1], _LEAST)) - np.log(np.maximum(likelihood, _LEAST))
-    told = np.maximum(against, 0.0).sum(0) > _TELLING
-    return int(told.argmax()) if told.any() else len(told)
+    distinguished = np.maximum(against, 0.0).sum(0) > _TELLING
+    return int(distinguished.argmax()) if distinguished.any() else len(distinguished)
 
 
 def next_update(observed: int, sites: int) -> int:

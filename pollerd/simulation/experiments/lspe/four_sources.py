@@ -140,20 +140,20 @@ def _learned(
     n, learner, low = len(sources), Learner(len(sources), settings), 1.0 - sources.retained
     collected, polled, draws = np.empty(epochs), np.zeros((epochs, n), np.bool_), rng.random((epochs, n))
     state = sources.gain
-    scene = Observation(state / sources.ceiling, sources.ceiling, low)
+    observation = Observation(state / sources.ceiling, sources.ceiling, low)
     for epoch in range(epochs):
         if polls == "drawn":
-            polled[epoch] = draws[epoch] < learner.chances(scene)
+            polled[epoch] = draws[epoch] < learner.poll_probabilities(observation)
         elif polls == "shared":
-            chance = np.cumsum(learner.chances(scene))
+            chance = np.cumsum(learner.poll_probabilities(observation))
             polled[epoch, min(int(np.searchsorted(chance, draws[epoch, 0])), n - 1)] = True
         else:
-            polled[epoch, (state - learner.thresholds(scene)).argmax()] = True
+            polled[epoch, (state - learner.thresholds(observation)).argmax()] = True
         collected[epoch] = state[polled[epoch]].sum()
         state = sources.next_states(state, polled[epoch], sources.gain)
         after = Observation(state / sources.ceiling, sources.ceiling, low)
-        learner.learn(Transition(scene, polled[epoch], float(collected[epoch])), after)
-        scene = after
+        learner.learn(Transition(observation, polled[epoch], float(collected[epoch])), after)
+        observation = after
     return collected, polled
 
 
