@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pollerd.detection.charset import strip_mark
+from pollerd.detection.charset import strip_mark, to_utf8
 from pollerd.model import Media
 
 _HEAD = 2048
@@ -31,24 +31,30 @@ def essence(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
 
 
-def opaque(body: bytes, content_type: str | None) -> bool:
-    """True where no reader but the bytes themselves can apply: nothing needs to be decoded or looked at."""
+def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], bytes]:
+    """How to try to read a body, best first (the last one always works), and what to read: UTF-8 text without byte
+    order mark, or for BINARY alone the bytes as they are.
+
+    A feed or JSON is told by its looks under any textual type, because servers often send both as `text/plain`,
+    `text/xml` or `text/html`; HTML is believed only where it is stated, or nothing is.
+    """
     kind = essence(content_type)
+    if _opaque(kind, body):
+        return (Media.BINARY,), body
+    text = to_utf8(body, content_type)
+    return _candidates(kind, text[:_HEAD]), text
+
+
+def _opaque(kind: str, body: bytes) -> bool:
+    """True where no reader but the bytes themselves can apply: nothing needs to be decoded or looked at."""
     if kind in _UNSTATED:
         head = body[:_HEAD]
         return b"\0" in head and strip_mark(head)[1] is None
     return _fallback(kind, b"") is Media.BINARY
 
 
-def candidates(body: bytes, content_type: str | None) -> tuple[Media, ...]:
-    """How to try to read a body, best first; the last one always works.
-
-    A feed or JSON is told by its looks under any textual type, because servers often send both as `text/plain`,
-    `text/xml` or `text/html`; HTML is believed only where it is stated, or nothing is. `body` has no byte order mark
-    and is UTF-8 where it is text.
-    """
-    kind = essence(content_type)
-    head = body[:_HEAD]
+def _candidates(kind: str, head: bytes) -> tuple[Media, ...]:
+    """Media to try, of a text of the stated kind that begins with `head`."""
     if kind in _HTML_TYPES and _PAGE.match(head):
         return (Media.HTML,)
     fallback = _fallback(kind, head)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pollerd.detection import feed, json
-from pollerd.detection.charset import to_utf8
 from pollerd.detection.feed_ttl import feed_ttl
 from pollerd.detection.html import visible_text
-from pollerd.detection.media import candidates, opaque
+from pollerd.detection.media import classify
 from pollerd.model import Media
 
 
@@ -30,11 +29,9 @@ def normalise(body: bytes, content_type: str | None) -> Normalised:
 
     Raises nothing, for any bytes and any `Content-Type` (None: not stated).
     """
-    if opaque(body, content_type):
-        return Normalised(Media.BINARY, body)
-    text = to_utf8(body, content_type)
-    for media in candidates(text, content_type):
-        found = _read(media, text, body)
+    media, text = classify(body, content_type)
+    for candidate in media:
+        found = _read(candidate, text, body)
         if found is not None:
             return found
     return Normalised(Media.BINARY, body)

@@ -93,6 +93,6 @@ async def test_without_a_crawler_nothing_is_added() -> None:
     assert hook.following(1, may_follow) is may_follow
     assert hook.pause_after(10.0, 1.0) == 0.0
     assert await hook.known_urls([]) == set()
-    assert hook.judge([], [], set()) == ([], None)
+    assert hook.judge([], [], set()) == ({}, None)
     assert list(hook.apply_committed([], None, ())) == []
     await hook.run()

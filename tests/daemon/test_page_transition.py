@@ -9,9 +9,17 @@ from pollerd.crawling.control.concurrency import Fixed, Learned
 from pollerd.crawling.pages.reading import PageReading
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
-from pollerd.daemon.crawler.page_transition import MISSING, TRIES, PageStatus, PageTransition, page_record, verdict
+from pollerd.daemon.crawler.page_transition import (
+    MISSING,
+    TRIES,
+    PageStatus,
+    PageTransition,
+    page_record,
+    page_transition,
+)
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.model import OutcomeKind, PageState, Poll, SiteState
-from pollerd.storage import PollRecord, SiteContext
+from pollerd.storage import SiteContext
 
 TOPIC = TopicSettings("t", keywords=("a",), relevance_min=0.4)
 ON_TRIAL = PageStatus(page_id=1, depth=2, on_trial=True, own=True)
@@ -19,15 +27,15 @@ HELD = PageStatus(page_id=1, depth=2, on_trial=False, own=True)
 THEIRS = PageStatus(page_id=1, depth=2, on_trial=False, own=False)
 
 
-def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollRecord:
+def polled(kind: OutcomeKind = OutcomeKind.FIRST, failures: int = 0, moved: int = 0) -> PollEffect:
     target = "http://b/" if moved else None
     context = SiteContext(7, "http://a/", redirect_url=target, redirect_count=moved)
     poll = Poll(7, 0.0, None, kind, None, 0.1, 0, changed=False)
-    return PollRecord(poll, context, SiteState.ACTIVE, failures=failures)
+    return PollEffect(poll, context, SiteState.ACTIVE, failures=failures)
 
 
-def state(before: PageStatus, record: PollRecord, reading: PageReading | None = None) -> PageState | None:
-    found = verdict(before, record, reading, TOPIC)
+def state(before: PageStatus, record: PollEffect, reading: PageReading | None = None) -> PageState | None:
+    found = page_transition(before, record, reading, TOPIC)
     return None if found is None else found.state
 
 
@@ -45,12 +53,12 @@ def test_what_is_not_to_be_held_is_not(reading: PageReading) -> None:
 
 
 def test_a_page_known_by_another_url_leads_there() -> None:
-    assert verdict(ON_TRIAL, polled(moved=1), PageReading(0.9), TOPIC) == PageTransition(
+    assert page_transition(ON_TRIAL, polled(moved=1), PageReading(0.9), TOPIC) == PageTransition(
         PageState.REJECTED, "moved", "http://b/"
     )
     assert state(HELD, polled(moved=1), PageReading(0.9)) is PageState.COLLECTED
     assert state(HELD, polled(moved=3), PageReading(0.9)) is PageState.REJECTED
-    copy = verdict(ON_TRIAL, polled(), PageReading(0.9, canonical="http://c/"), TOPIC)
+    copy = page_transition(ON_TRIAL, polled(), PageReading(0.9, canonical="http://c/"), TOPIC)
     assert copy is not None
     assert copy.instead == "http://c/"
 
@@ -74,13 +82,13 @@ def test_what_is_held_is_gone_when_it_says_so_or_is_missing_for_long() -> None:
     assert state(THEIRS, polled(OutcomeKind.GONE, failures=1)) is None
 
 
-def test_weights_follow_relevance_on_the_robots_own_sites_only() -> None:
+def test_weights_follow_relevance_on_the_crawlers_own_sites_only() -> None:
     kept = PageTransition(PageState.COLLECTED)
-    assert page_record(HELD, kept, PageReading(0.7)).weight == 0.7
-    assert page_record(THEIRS, kept, PageReading(0.7)).weight is None
-    assert page_record(HELD, kept, None).weight is None
-    assert page_record(HELD, PageTransition(PageState.GONE, "gone"), None).ended
-    assert not page_record(HELD, kept, PageReading(0.7)).ended
+    assert page_record(HELD, kept, PageReading(0.7), None).weight == 0.7
+    assert page_record(THEIRS, kept, PageReading(0.7), None).weight is None
+    assert page_record(HELD, kept, None, None).weight is None
+    assert page_record(HELD, PageTransition(PageState.GONE, "gone"), None, None).ended
+    assert not page_record(HELD, kept, PageReading(0.7), None).ended
 
 
 class Time:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.results.transition import PollEffect, SiteStatus, judge
+from pollerd.daemon.results.transition import SiteStatus, poll_effect
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.model import Baseline, Outcome, OutcomeKind, Redirect
 from pollerd.scheduling import SchedulingSettings
@@ -20,7 +21,7 @@ def judged(outcome: Outcome, *, in_a_row: int = 0, seed: int = 0) -> PollEffect:
     """`in_a_row`: refusals of the host and failures of the site before this one."""
     standing = SiteStatus(failures=in_a_row, last_seen_at=None, host_throttles=in_a_row)
     finding = PollResult(0, SiteContext(1, "http://a.example/", baseline=Baseline()), outcome)
-    return judge(finding, standing, "", SETTINGS, np.random.default_rng(seed))
+    return poll_effect(finding, standing, "", SETTINGS, np.random.default_rng(seed))
 
 
 def refusal(status: int, retry_after: float | None) -> Outcome:
@@ -36,13 +37,13 @@ def refusal(status: int, retry_after: float | None) -> Outcome:
 def test_the_pause_is_never_shorter_than_the_backoff(
     status: int, retry_after: float | None, in_a_row: int, seed: int
 ) -> None:
-    judgement = judged(refusal(status, retry_after), in_a_row=in_a_row, seed=seed)
+    effect = judged(refusal(status, retry_after), in_a_row=in_a_row, seed=seed)
     least = min(SETTINGS.backoff_cap_seconds, 60.0 * 2.0**in_a_row) / 2
-    assert judgement.host_pause_seconds is not None
-    assert least <= judgement.host_pause_seconds <= SETTINGS.backoff_cap_seconds
-    assert judgement.record.not_before is not None
-    assert least <= judgement.record.not_before - 1000.0 <= SETTINGS.backoff_cap_seconds
-    assert judgement.host_throttles == in_a_row + 1
+    assert effect.host_pause_seconds is not None
+    assert least <= effect.host_pause_seconds <= SETTINGS.backoff_cap_seconds
+    assert effect.not_before is not None
+    assert least <= effect.not_before - 1000.0 <= SETTINGS.backoff_cap_seconds
+    assert effect.host_throttles == in_a_row + 1
 
 
 def test_retry_after_lengthens_the_pause() -> None:
@@ -53,14 +54,14 @@ def test_retry_after_lengthens_the_pause() -> None:
 @pytest.mark.parametrize(("status", "row"), [(500, 3), (502, 3), (404, 0), (None, 3)])
 def test_only_an_answer_ends_the_row(status: int | None, row: int) -> None:
     kind = OutcomeKind.TIMEOUT if status is None else OutcomeKind.SERVER_ERROR
-    judgement = judged(Outcome(kind, started_at=0.0, duration=0.0, status=status), in_a_row=3)
-    assert judgement.host_throttles == row
-    assert judgement.host_pause_seconds is None
+    effect = judged(Outcome(kind, started_at=0.0, duration=0.0, status=status), in_a_row=3)
+    assert effect.host_throttles == row
+    assert effect.host_pause_seconds is None
 
 
 def test_a_redirect_whose_host_was_busy_waits_for_that_host_and_no_longer() -> None:
     hop = (Redirect(302, "http://b.example/"),)
     outcome = Outcome(OutcomeKind.THROTTLED, 1000.0, 0.0, status=302, retry_after=7.0, redirects=hop)
-    judgement = judged(outcome, in_a_row=9)
-    assert judgement.record.not_before == 1007.0
-    assert judgement.host_pause_seconds is None
+    effect = judged(outcome, in_a_row=9)
+    assert effect.not_before == 1007.0
+    assert effect.host_pause_seconds is None

@@ -16,7 +16,7 @@ from structlog.testing import CapturingLogger
 
 from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.baselines.uniform import Uniform
-from pollerd.daemon.results.transition import judge
+from pollerd.daemon.results.transition import poll_effect
 from pollerd.daemon.state.faults import SITES_IN_A_ROW, Faults
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.errors import FaultEverywhereError
@@ -232,9 +232,9 @@ async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkey
         def judging(finding, *rest):  # type: ignore[no-untyped-def]
             if finding.site_id == b and finding.asked:
                 raise ZeroDivisionError(FAULT)
-            return judge(finding, *rest)
+            return poll_effect(finding, *rest)
 
-        monkeypatch.setattr("pollerd.daemon.results.status.judge", judging)
+        monkeypatch.setattr("pollerd.daemon.results.status.poll_effect", judging)
         await assert_set_aside(running, b, f"ZeroDivisionError: {FAULT}")
         await assert_others_go_on(origin, running, "/a", "/c")
         assert {(await running.site(i)).state for i in (a, c)} == {SiteState.ACTIVE}

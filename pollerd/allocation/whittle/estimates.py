@@ -37,9 +37,9 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
     """
     posterior, lattice = belief.posterior(slots), belief.lattice
     places = np.sort(np.r_[lattice.places, lattice.edges])
-    cells, dump_rng = lattice.at(lattice.places), lattice.at(lattice.edges)
+    cells, edges = lattice.at(lattice.places), lattice.at(lattice.edges)
     by = belief.factor(slots)[:, None]
-    up, down = (by - 1.0) / (dump_rng[1:] / cells - 1.0), (1.0 - by) / (1.0 - dump_rng[:-1] / cells)
+    up, down = (by - 1.0) / (edges[1:] / cells - 1.0), (1.0 - by) / (1.0 - edges[:-1] / cells)
     above, below = posterior * np.clip(up, 0.0, 1.0), posterior * np.clip(down, 0.0, 1.0)
     out = np.zeros((len(slots), len(places)))
     out[:, 1::2] = posterior - above - below

@@ -26,7 +26,8 @@ from pollerd.crawling.pages.sitemaps import robots_sitemaps
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.crawling.pages.traps import ShapeLimits, trap
 from pollerd.daemon.crawler.frontier_rows import frontier_rows, when_discovered
-from pollerd.daemon.crawler.page_transition import PageStatus, PageTransition, page_record, verdict
+from pollerd.daemon.crawler.page_transition import PageStatus, PageTransition, page_record, page_transition
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
@@ -54,7 +55,7 @@ _VALUED_AT_ONCE = 500
 class _Page:
     """A page that is a site."""
 
-    standing: PageStatus
+    status: PageStatus
     host: str
     relevance: float
     worth: float = 0.0
@@ -186,11 +187,11 @@ class FocusedCrawler:
         """What was found of the siblings of pages on trial makes these worth another."""
         site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
-        waiting = {page.standing.page_id: site_id for site_id, page in tried if page.worth < FIRST_WORTH}
+        waiting = {page.status.page_id: site_id for site_id, page in tried if page.worth < FIRST_WORTH}
         for row in await self._store.pages_around(list(waiting)):
             around, site_id = frontier_rows([row]), waiting[row.id]
             page, slot = self._pages.get(site_id), self._scheduler.sites.slot_of(site_id)
-            if page is not None and slot is not None and page.standing.on_trial:
+            if page is not None and slot is not None and page.status.on_trial:
                 page.state, page.worth = around, float(self._appraise(around)[0])
                 self._scheduler.sites.put("worth", slot, page.worth)
 
@@ -286,37 +287,37 @@ class FocusedCrawler:
 
     # --- what came of it ----------------------------------------------------------------------------------------
 
-    async def known_urls(self, findings: Sequence[PollResult]) -> set[str]:
-        """Which of the URLs that the findings lead to are known. Raises DatabaseUnavailableError."""
-        urls = {lead.url for result in findings if result.reading for lead in result.reading.leads}
-        urls |= {result.reading.canonical for result in findings if result.reading and result.reading.canonical}
+    async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
+        """Which of the URLs that the results link to are known. Raises DatabaseUnavailableError."""
+        urls = {lead.url for result in results if result.reading for lead in result.reading.leads}
+        urls |= {result.reading.canonical for result in results if result.reading and result.reading.canonical}
         return await self._store.known_pages(sorted(urls)) if urls else set()
 
     def judge(
-        self, findings: Sequence[PollResult], records: Sequence[PollRecord], known: set[str]
-    ) -> tuple[list[PollRecord], CrawlUpdate | None]:
-        """The records with what became of their pages, and what is to be kept with them, if anything.
+        self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
+    ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
+        """What becomes of the pages, by row, and what else is to be stored, if anything.
 
-        Learns from each page that was on trial. How the pages stand changes with `settle`: a commit may be refused.
+        Learns from each page that was on trial. The pages themselves change with `apply_committed`: a commit may be
+        refused.
         """
-        out, dropped = list(records), list[tuple[int, int]]()
-        judged = lessons = enrolled = 0
-        for i, (result, record) in enumerate(zip(findings, records, strict=True)):
+        pages, dropped = dict[int, PageRecord](), list[tuple[int, int]]()
+        learned_from = enrolled = 0
+        for i, (result, effect) in enumerate(zip(results, effects, strict=True)):
             page = self._pages.get(result.site_id)
-            found = None if page is None else verdict(page.standing, record, result.reading, self.topic)
+            found = None if page is None else page_transition(page.status, effect, result.reading, self.topic)
             if page is None or found is None:
                 continue
-            on_trial = page.standing.on_trial
+            on_trial = page.status.on_trial
             found = self._within_size(page, found, result.reading, enrolled, dropped)
             enrolled += on_trial and found.state is PageState.COLLECTED
-            out[i] = self._recorded(result, record, page, found, known)
-            judged += 1
-            lessons += on_trial
-        if not judged:
-            return out, None
-        learned = self._frontier_value.pack() if lessons else None
-        self._requests += lessons
-        return out, CrawlUpdate(self._requests, tuple(dropped), learned)
+            pages[i] = self._page_record(result, page, found, known)
+            learned_from += on_trial
+        if not pages:
+            return pages, None
+        learned = self._frontier_value.pack() if learned_from else None
+        self._requests += learned_from
+        return pages, CrawlUpdate(self._requests, tuple(dropped), learned)
 
     def _within_size(
         self,
@@ -330,7 +331,7 @@ class FocusedCrawler:
 
         enrolled: pages that come in with the same commit; none of them is crowded out.
         """
-        enrols = found.state is PageState.COLLECTED and page.standing.on_trial
+        enrols = found.state is PageState.COLLECTED and page.status.on_trial
         if not enrols or reading is None:
             return found
         if len(self._collected) + enrolled < self.topic.collection_size:
@@ -338,21 +339,17 @@ class FocusedCrawler:
         least = min(self._collected, key=lambda site_id: self._pages[site_id].relevance, default=None)
         if least is None or self._pages[least].relevance >= reading.relevance:
             return PageTransition(PageState.REJECTED, "the collection is full")
-        dropped.append((self._pages[least].standing.page_id, least))
+        dropped.append((self._pages[least].status.page_id, least))
         self.forget(least)
         return found
 
-    def _recorded(
-        self, result: PollResult, record: PollRecord, page: _Page, found: PageTransition, known: set[str]
-    ) -> PollRecord:
+    def _page_record(self, result: PollResult, page: _Page, found: PageTransition, known: set[str]) -> PageRecord:
         reading = result.reading
-        kept = page_record(page.standing, found, reading)
         leads = self._leads(result, page, found, known)
-        if page.standing.on_trial:
+        if page.status.on_trial:
             self._learn(page, reading, [lead for lead in leads or () if lead.url not in known])
         known.update(lead.url for lead in leads or ())
-        content = None if kept.ended else record.content
-        return replace(record, page=replace(kept, leads=leads), content=content)
+        return page_record(page.status, found, reading, leads)
 
     def _leads(
         self, result: PollResult, page: _Page, found: PageTransition, known: set[str]
@@ -365,7 +362,7 @@ class FocusedCrawler:
             return None
         drafts = self._drafts(reading.leads, page, known, counted=not reading.listing)
         first_of_host = found.state is PageState.COLLECTED and page.host not in self._mapped
-        if first_of_host and page.standing.own:
+        if first_of_host and page.status.own:
             self._mapped.add(page.host)
             linked = {draft.url for draft in drafts}
             maps = [OutLink(url) for url in self._sitemaps(result) if url not in linked]
@@ -385,7 +382,7 @@ class FocusedCrawler:
         return tuple(
             OutLinkDraft(lead.url, lead.anchor, lead.modified, counted)
             for lead in leads
-            if lead.url in known or self._may_come(lead.url, page.standing.depth + 1)
+            if lead.url in known or self._may_come(lead.url, page.status.depth + 1)
         )
 
     def _may_come(self, url: str, depth: int) -> bool:
@@ -407,7 +404,7 @@ class FocusedCrawler:
         self._price = page.worth if page.worth < FIRST_WORTH else 0.0
 
     def apply_committed(
-        self, records: Sequence[PollRecord], findings: CrawlUpdate | None, stale_pages: Sequence[int]
+        self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
     ) -> list[int]:
         """Takes over what was committed; returns ids of the sites that ended with their pages.
 
@@ -416,9 +413,9 @@ class FocusedCrawler:
         self._stale.update(stale_pages)
         for record in records:
             if record.page is not None and not record.page.ended:
-                self._stands(record.poll.site_id, record.page)
+                self._take_over(record.poll.site_id, record.page)
         ended = [record.poll.site_id for record in records if record.page is not None and record.page.ended]
-        ended += [site_id for _, site_id in (findings.dropped if findings is not None else ())]
+        ended += [site_id for _, site_id in (update.dropped if update is not None else ())]
         for site_id in ended:
             self.forget(site_id)
         if any(record.page is not None for record in records):
@@ -426,13 +423,13 @@ class FocusedCrawler:
             self._wake.set()
         return ended
 
-    def _stands(self, site_id: int, kept: PageRecord) -> None:
+    def _take_over(self, site_id: int, kept: PageRecord) -> None:
         page, slot = self._pages.get(site_id), self._scheduler.sites.slot_of(site_id)
         if page is None or slot is None:
             return
         if kept.on_trial and kept.state is PageState.COLLECTED:
             self._scheduler.sites.put("worth", slot, math.nan)
-            page.standing = replace(page.standing, on_trial=False)
+            page.status = replace(page.status, on_trial=False)
             self._collected.add(site_id)
         if kept.weight is not None:
             page.relevance = kept.weight

@@ -11,10 +11,11 @@ from pollerd.crawling.pages.reading import PageReading
 from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
 from pollerd.daemon.crawler.crawler import FocusedCrawler
 from pollerd.daemon.crawler.page_reader import PageReader
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.model import Detection, Outcome
-from pollerd.storage import CrawlUpdate, PollRecord, SiteContext
+from pollerd.storage import CrawlUpdate, PageRecord, PollRecord, SiteContext
 
 MayFollow = Callable[[str], Awaitable[bool]]
 _FLUSH_SECONDS = 0.05
@@ -54,9 +55,9 @@ class PageHook(Protocol):
         """Which of the URLs that the results link to are known. Raises DatabaseUnavailableError."""
 
     def judge(
-        self, results: Sequence[PollResult], records: Sequence[PollRecord], known: set[str]
-    ) -> tuple[Sequence[PollRecord], CrawlUpdate | None]:
-        """The records with what becomes of their pages, and what else is to be stored, if anything."""
+        self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
+    ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
+        """What becomes of the pages, by row, and what else is to be stored, if anything."""
 
     def apply_committed(
         self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
@@ -112,10 +113,10 @@ class NoCrawl:
         return set()
 
     def judge(
-        self, _results: Sequence[PollResult], records: Sequence[PollRecord], _known: set[str]
-    ) -> tuple[Sequence[PollRecord], None]:
-        """The records as they are."""
-        return records, None
+        self, _results: Sequence[PollResult], _effects: Sequence[PollEffect], _known: set[str]
+    ) -> tuple[dict[int, PageRecord], None]:
+        """No site is a page of a crawl."""
+        return {}, None
 
     def apply_committed(
         self, _records: Sequence[PollRecord], _update: CrawlUpdate | None, _stale_pages: Sequence[int]

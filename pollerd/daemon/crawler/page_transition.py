@@ -1,4 +1,4 @@
-"""What one answer means for a page of the focused crawler's: taken, kept, dropped, or asked again. Pure."""
+"""What one answer means for a page of the focused crawler: collected, kept, dropped, or polled again. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from msgspec import Struct
 
 from pollerd.crawling.pages.reading import PageReading
 from pollerd.crawling.pages.topics import TopicSettings
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.model import OutcomeKind, PageState
-from pollerd.storage import PageRecord, PollRecord
+from pollerd.storage import OutLinkDraft, PageRecord
 
 TRIES = 3
 """A page on trial that failed so often in a row is given up."""
@@ -27,7 +28,7 @@ _AT_ONCE = {
 
 
 class PageStatus(Struct, frozen=True, gc=False):
-    """How the page stood: its site's, on trial or not, the crawler's own or the user's."""
+    """The page before the poll: on trial or collected, found by the crawler (`own`) or given by the user."""
 
     page_id: int
     depth: int
@@ -36,34 +37,34 @@ class PageStatus(Struct, frozen=True, gc=False):
 
 
 class PageTransition(Struct, frozen=True, gc=False):
-    """Where the page stands now, and where it is to be found instead, if it is known by another URL."""
+    """The page's state from now on, and its URL, if it is known by another one."""
 
     state: PageState
     reason: str = ""
     instead: str | None = None
 
 
-def verdict(
-    before: PageStatus, record: PollRecord, reading: PageReading | None, topic: TopicSettings
+def page_transition(
+    before: PageStatus, effect: PollEffect, reading: PageReading | None, topic: TopicSettings
 ) -> PageTransition | None:
     """What the poll means for the page; None: nothing."""
     if reading is not None:
-        return _of_reading(before, record, reading, topic)
-    kind = record.poll.outcome
+        return _of_reading(before, effect, reading, topic)
+    kind = effect.poll.outcome
     if before.on_trial:
-        if kind in _AT_ONCE or kind.informative or record.failures >= TRIES:
+        if kind in _AT_ONCE or kind.informative or effect.failures >= TRIES:
             return PageTransition(PageState.REJECTED, _AT_ONCE.get(kind, kind.value))
         return None
-    if before.own and (kind is OutcomeKind.GONE or (kind is OutcomeKind.NOT_FOUND and record.failures >= MISSING)):
+    if before.own and (kind is OutcomeKind.GONE or (kind is OutcomeKind.NOT_FOUND and effect.failures >= MISSING)):
         return PageTransition(PageState.GONE, _AT_ONCE[kind])
     return None
 
 
-def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, topic: TopicSettings) -> PageTransition:
+def _of_reading(before: PageStatus, effect: PollEffect, reading: PageReading, topic: TopicSettings) -> PageTransition:
     if not before.own:
         return PageTransition(PageState.COLLECTED)
-    moved = record.context.redirect_url
-    if moved is not None and (before.on_trial or record.context.redirect_count >= MOVED):
+    moved = effect.context.redirect_url
+    if moved is not None and (before.on_trial or effect.context.redirect_count >= MOVED):
         return PageTransition(PageState.REJECTED, "moved", moved)
     if reading.canonical is not None:
         return PageTransition(PageState.REJECTED, "has another canonical URL", reading.canonical)
@@ -76,8 +77,13 @@ def _of_reading(before: PageStatus, record: PollRecord, reading: PageReading, to
     return PageTransition(PageState.COLLECTED)
 
 
-def page_record(before: PageStatus, found: PageTransition, reading: PageReading | None) -> PageRecord:
-    """The verdict as it is kept, without the links."""
+def page_record(
+    before: PageStatus,
+    found: PageTransition,
+    reading: PageReading | None,
+    links: tuple[OutLinkDraft, ...] | None,
+) -> PageRecord:
+    """The transition as it is stored, with the page's links; None: they are as they were."""
     ended = before.own and found.state is not PageState.COLLECTED
     taken = before.own and found.state is PageState.COLLECTED and reading is not None
     return PageRecord(
@@ -86,6 +92,7 @@ def page_record(before: PageStatus, found: PageTransition, reading: PageReading 
         depth=before.depth,
         reason=found.reason,
         relevance=None if reading is None else reading.relevance,
+        leads=links,
         weight=reading.relevance if taken and reading is not None else None,
         ended=ended,
         on_trial=before.on_trial,

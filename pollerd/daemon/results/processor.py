@@ -76,10 +76,11 @@ class ResultProcessor:
         steps = self._steps
         results, summaries = await steps.noise.recognise(results)
         known_urls = await steps.crawl.known_urls(results)
-        results, records = steps.status.records(list(compress(results, self._current(results, moved))), summaries)
-        crawled_records, crawled = steps.crawl.judge(results, records, known_urls)
-        records = steps.learning.learn(results, crawled_records)
-        return PreparedBatch(tuple(results), tuple(records), crawled)
+        results, effects = steps.status.effects(list(compress(results, self._current(results, moved))), summaries)
+        pages, crawled = steps.crawl.judge(results, effects, known_urls)
+        effects, learned = steps.learning.learn(results, effects)
+        records = tuple(effect.record(learned.get(i), pages.get(i)) for i, effect in enumerate(effects))
+        return PreparedBatch(tuple(results), records, crawled)
 
     def batch(self, prepared: PreparedBatch, robots: dict[int, StoredRobots], *, with_shared_state: bool) -> Batch:
         """The transaction: the records, the hosts touched since the last one, now and then the shared state."""
@@ -95,7 +96,7 @@ class ResultProcessor:
     def set_aside(self, result: PollResult, error: Exception) -> PreparedBatch:
         """What to store in place of a poll that the database refused because of its contents."""
         aside = self._faults.set_aside(result.slot, result.context, error)
-        return PreparedBatch((aside,), (self._steps.status.record(aside),))
+        return PreparedBatch((aside,), (self._steps.status.effect(aside).record(),))
 
     def apply_committed(self, prepared: PreparedBatch, committed: CommitResult, moved: Collection[int]) -> None:
         """Brings tables, cache, crawler and metrics up to date, and frees the sites for their next poll.

@@ -5,39 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pollerd.daemon.results.transition import REDIRECTS, SiteStatus, judge
+from pollerd.daemon.results.transition import REDIRECTS, SiteStatus, poll_effect
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.storage import PollRecord
 from pollerd.urls import host_of
 
 
 class StatusStep:
-    """Makes the record of each poll, and backs off the hosts that refused."""
+    """Draws the conclusions of each poll, and backs off the hosts that refused."""
 
     def __init__(self, scheduler: SchedulerState, runtime: Runtime) -> None:
         self._scheduler, self._faults = scheduler, runtime.faults
         self._rng, self._clock = runtime.rng, runtime.clock
 
-    def records(
+    def effects(
         self, results: Sequence[PollResult], summaries: Mapping[int, str]
-    ) -> tuple[list[PollResult], list[PollRecord]]:
-        """Results and their records, row by row; `summaries` describe changes by site id.
+    ) -> tuple[list[PollResult], list[PollEffect]]:
+        """Results and their effects, row by row; `summaries` describe changes by site id.
 
         A site whose result raises is set aside: its row is the result of that.
         """
-        out, records = list(results), list[PollRecord]()
+        out, effects = list(results), list[PollEffect]()
         for i, result in enumerate(results):
             try:
-                records.append(self.record(result, summaries.get(result.site_id, "")))
+                effects.append(self.effect(result, summaries.get(result.site_id, "")))
             except Exception as error:  # noqa: BLE001
                 out[i] = self._faults.set_aside(result.slot, result.context, error)
-                records.append(self.record(out[i]))
-        return out, records
+                effects.append(self.effect(out[i]))
+        return out, effects
 
-    def record(self, result: PollResult, summary: str = "") -> PollRecord:
-        """The record of one poll; its host's pause and count of refusals are brought up to date."""
+    def effect(self, result: PollResult, summary: str = "") -> PollEffect:
+        """What follows from one poll; its host's pause and count of refusals are brought up to date."""
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
         host, slot = self._answering_host(result), result.slot
         last_seen = float(sites.last_seen[slot])
@@ -46,12 +46,12 @@ class StatusStep:
             last_seen_at=last_seen if math.isfinite(last_seen) else None,
             host_throttles=int(hosts.throttles[host]),
         )
-        effect = judge(result, before, summary, self._scheduler.settings, self._rng)
+        effect = poll_effect(result, before, summary, self._scheduler.settings, self._rng)
         if hosts.throttles[host] != effect.host_throttles:  # or an old refusal would count after a restart
             hosts.throttles[host], hosts.touched[host] = effect.host_throttles, True
         if effect.host_pause_seconds is not None:
             hosts.pause(host, self._clock() + effect.host_pause_seconds)
-        return effect.record
+        return effect
 
     def _answering_host(self, result: PollResult) -> int:
         """The slot of the host that answered: the last one asked, where the poll was redirected."""

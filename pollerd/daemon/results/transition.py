@@ -1,4 +1,4 @@
-"""From a result to what is to be recorded: state, backoff, validators, redirects. Pure."""
+"""What follows from a result: state, backoff, validators, redirects. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
-from pollerd.storage import ChangeDraft, PollRecord, SiteContext
+from pollerd.storage import ChangeDraft, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
 REDIRECT_CONFIRMATIONS = 3
@@ -28,45 +29,34 @@ class SiteStatus(Struct, frozen=True, gc=False):
     host_throttles: int
 
 
-class PollEffect(Struct, frozen=True, gc=False):
-    """What follows from one poll: the record for storage, and what it means for the host.
-
-    `host_pause_seconds`: leave the whole host alone for so long; None: no. `host_throttles`: throttled answers in a
-    row at the host, after this one.
-    """
-
-    record: PollRecord
-    host_pause_seconds: float | None
-    host_throttles: int
-
-
-def judge(
-    result: PollResult, standing: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
+def poll_effect(
+    result: PollResult, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollEffect:
     """Draws the conclusions of one poll. `summary` describes the change, where there is one."""
     outcome = result.outcome
     kind = result.detection.kind if result.detection is not None else outcome.kind
     informative = kind.informative
-    failures = 0 if informative else standing.failures + 1
-    state, wait = _verdict(kind, outcome, failures, settings, rng)
-    pause, throttles = _host_verdict(outcome, standing.host_throttles, settings, rng)
+    failures = 0 if informative else before.failures + 1
+    state, wait = _site_state(kind, outcome, failures, settings, rng)
+    pause, throttles = _host_pause(outcome, before.host_throttles, settings, rng)
     at = outcome.started_at
-    context = _memory(result, kind)
-    record = PollRecord(
-        poll=_poll(result, kind, standing),
+    context = _context(result, kind)
+    return PollEffect(
+        poll=_poll(result, kind, before),
         context=context,
         state=state,
         not_before=None if wait is None else at + outcome.duration + wait,
         failures=failures,
-        last_seen_at=at if informative else standing.last_seen_at,
+        last_seen_at=at if informative else before.last_seen_at,
         content=result.detection.content if result.detection is not None else None,
-        change=_change(result, kind, standing, summary),
+        change=_change(result, kind, before, summary),
+        host_pause_seconds=pause,
+        host_throttles=throttles,
         mask_changed=context.baseline.mask != result.context.baseline.mask,
     )
-    return PollEffect(record, pause, throttles)
 
 
-def _verdict(
+def _site_state(
     kind: OutcomeKind, outcome: Outcome, failures: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[SiteState, float | None]:
     """Where the site stands now, and how long to leave it alone (s)."""
@@ -82,7 +72,7 @@ def _verdict(
     return state, _backoff(failures, outcome, settings, rng)
 
 
-def _host_verdict(
+def _host_pause(
     outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[float | None, int]:
     """429 pauses the host at once; 503 its URL first, and the host when it keeps coming. An answer ends the row."""
@@ -103,10 +93,10 @@ def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng:
     return lengthened(own, outcome.retry_after, cap)
 
 
-def _poll(result: PollResult, kind: OutcomeKind, standing: SiteStatus) -> Poll:
+def _poll(result: PollResult, kind: OutcomeKind, before: SiteStatus) -> Poll:
     outcome, detection = result.outcome, result.detection
     evidence = detection.evidence if detection is not None else None
-    seen = standing.last_seen_at
+    seen = before.last_seen_at
     return Poll(
         site_id=result.site_id,
         at=outcome.started_at,
@@ -123,7 +113,7 @@ def _poll(result: PollResult, kind: OutcomeKind, standing: SiteStatus) -> Poll:
     )
 
 
-def _memory(result: PollResult, kind: OutcomeKind) -> SiteContext:
+def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
     before, outcome = result.context, result.outcome
     if result.detection is None or not kind.informative:
         return replace(before, last_outcome=kind)
@@ -152,8 +142,8 @@ def _permanent_target(outcome: Outcome) -> str | None:
     return target
 
 
-def _change(result: PollResult, kind: OutcomeKind, standing: SiteStatus, summary: str) -> ChangeDraft | None:
+def _change(result: PollResult, kind: OutcomeKind, before: SiteStatus, summary: str) -> ChangeDraft | None:
     if kind is not OutcomeKind.CHANGED or result.detection is None:
         return None
     media = result.detection.baseline.media or Media.BINARY
-    return ChangeDraft(kind=media, summary=summary, previous_poll_at=standing.last_seen_at)
+    return ChangeDraft(kind=media, summary=summary, previous_poll_at=before.last_seen_at)
