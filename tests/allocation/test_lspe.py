@@ -325,11 +325,11 @@ def test_state_of_other_parameters_is_refused() -> None:
         other.restore(np.arange(3), one.site_state(np.arange(3)), one.shared_state())
 
 
-def test_seats_of_strangers_are_told() -> None:
+def test_positions_of_other_slots_are_found() -> None:
     positions = StateIndex()
     positions.take(np.array([7, 3, 9]))
     assert positions.of(np.array([3, 7])).tolist() == [1, 0]
-    assert positions.leave(np.array([3])).tolist() == [False, True, False]
+    assert positions.release(np.array([3])).tolist() == [False, True, False]
     positions.take(np.array([20]))
     assert positions.of(np.array([20])).tolist() == [1]
     assert positions.generations.tolist() == [1, 4, 3]
