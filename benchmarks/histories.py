@@ -9,7 +9,8 @@ observed). The budget is a multiple of the rate at which all pages of a source c
     python benchmarks/histories.py --histories traces.npz --rows changes --out after.json --against before.json
 
 Rows: `changes` (64 on 8 sources), `freshness` and `interest` (16 each; the half-life of interest is one uniform cycle),
-`zipf` (512 shuffled pages, in stretches of polls) and `zipf-sorted` (the same, in order of their rates).
+`zipf` (512 shuffled pages, in stretches of polls), `zipf-sorted` (the same, in order of their rates) and `fading` (60
+pages of which two bring news that fade within a part of a uniform cycle, up to one of them).
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ ZIPF_PAGES = 512
 ZIPF_EDGES = (1000, 2000, 5000, 10_000, 20_000)
 """Ends of the stretches of polls."""
 STEP_S = 10.0
+
+FADING_PAGES = 60
+FADING_HALF_LIVES = (0.2, 1.0, 6.0, 60.0)
+"""In steps; a uniform cycle has FADING_PAGES of them."""
 
 Choose = Callable[[NDArray[np.float64], float], int]
 """The slot to poll, of what has elapsed (s) since the last poll of each, at a time (UTC epoch s)."""
@@ -196,8 +201,43 @@ def zipf_row(allocator: str, in_order: bool, job: tuple[float, float, int]) -> l
     ]
 
 
+def fading_row(allocator: str, job: tuple[float, int]) -> list[Row]:
+    """The value of news under `interest` after the first five cycles of twenty, and by the index told the rates."""
+    half_life, seed = job
+    rates = np.full(FADING_PAGES, 0.002)
+    rates[0], rates[-1] = 0.5, 2.0
+    rates = np.random.default_rng(seed).permutation(rates)
+    decay = math.log(2) / half_life
+
+    def value(choose: Choose, learn: Callable[[int, float, int, float], None]) -> float:
+        rng, last, total = np.random.default_rng(seed + 999), np.full(FADING_PAGES, EPOCH_S), 0.0
+        for step in range(1, 20 * FADING_PAGES + 1):
+            now = EPOCH_S + step
+            slot = choose(now - last, now)
+            gap, last[slot] = now - last[slot], now
+            count = int(rng.poisson(rates[slot] * gap))
+            worth = float(np.exp(-decay * rng.uniform(0.0, gap, count)).sum())
+            total += worth if step > 5 * FADING_PAGES else 0.0
+            learn(slot, gap, count, now)
+        return total
+
+    policy = create(allocator, budget=1.0, objective="interest", rng=np.random.default_rng(seed + 1))
+    policy.add(np.arange(FADING_PAGES), np.ones(FADING_PAGES), np.ones(FADING_PAGES), np.full(FADING_PAGES, half_life))
+    everyone = np.ones(FADING_PAGES, np.bool_)
+
+    def learn(slot: int, gap: float, count: int, now: float) -> None:
+        evidence = EvidenceBatch(np.array([count > 0]), count=np.array([count]))
+        policy.observe(np.array([slot]), np.array([gap]), evidence, now)
+
+    ours = value(lambda elapsed, now: int(policy.select(elapsed, now, everyone, 1)[0]), learn)
+    best = value(_index_policy("interest", rates, decay), lambda *_: None)
+    return [Row(f"fading half-life {half_life / FADING_PAGES:.3g} cycles #{seed} polls all", ours / best, 1.0)]
+
+
 def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Callable[..., list[Row]], list[tuple]]:
     """What is to be run for `rows`, and the arguments of each run."""
+    if rows == "fading":
+        return partial(fading_row, allocator), [(life, seed) for life in FADING_HALF_LIVES for seed in range(runs)]
     if rows.startswith("zipf"):
         run = partial(zipf_row, allocator, rows == "zipf-sorted")
         return run, [(alpha, beta, seed) for alpha, beta in ZIPF for seed in range(runs)]
@@ -211,7 +251,7 @@ def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Calla
 def summary(rows: Iterable[Row]) -> Iterator[str]:
     """A Markdown table of the rows, with geometric means of real ones and means of stretches of Zipf webs."""
     rows = list(rows)
-    if rows[0].name.startswith("zipf"):
+    if rows[0].name.startswith(("zipf", "fading")):
         yield "| web | polls | share of the best |\n|---|---|---|"
         groups: dict[tuple[str, str], list[float]] = {}
         for row in rows:
@@ -252,9 +292,9 @@ def comparison(rows: list[Row], before: list[Row]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--histories", type=Path, help="the .npz file")
-    parser.add_argument("--rows", choices=(*BUDGETS, "zipf", "zipf-sorted"), default="changes")
+    parser.add_argument("--rows", choices=(*BUDGETS, "zipf", "zipf-sorted", "fading"), default="changes")
     parser.add_argument("--allocator", default="whittle")
-    parser.add_argument("--runs", type=int, default=10, help="of each Zipf web")
+    parser.add_argument("--runs", type=int, default=10, help="of each web that is made")
     parser.add_argument("--out", type=Path, help="write the rows as JSON")
     parser.add_argument("--against", type=Path, help="rows of another version, as --out wrote them")
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -4,8 +4,8 @@ The belief about a site is a posterior over a grid of rates, refined between the
 poll, and as far as such beliefs have not yet proved themselves the one rate of all pages. The index is integrated over
 it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and never corrected.
 Under `changes` the rate stands in g only, and the number of changes since the last poll is replaced by its certainty
-equivalent (`grid.hope`), between the integral and the mean. For `interest` the rate stands in the amplitude only, and
-its mean is the integral; pages that may turn out better have a claim beside it (`whittle/exploration.py`).
+equivalent (`grid.log_utility`), between the integral and the mean. For `interest` the rate stands in the amplitude
+only, and its mean is the integral; pages that may turn out better have a claim beside it (`exploration.py`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TIE_SLOPE = 1e-6
 """By so much an index rises further under `interest` each uniform cycle: where g is 1 the longest wait decides."""
 _ROWS_AT_A_TIME = 16_384
 _SAME_CYCLE = 0.002
-"""A cycle that changes by no more moves no index out of the shortlist's margin: 50 cycles times .06 times this."""
+"""A cycle that changes by no more moves no index out of the margin of `LazyTopK`: 50 cycles times .06 times this."""
 
 Part = slice | NDArray[np.int64]
 """Slots 0..n-1, or those named."""
@@ -159,15 +159,15 @@ class Whittle(Allocator):
         if k <= 0 or not number:
             return np.empty(0, np.int64)
         latest = self._settings.starvation_cycles * self._belief.cycle
-        lazy_top_k_or_none = self._lazy_top_k if self._lazy_top_k.pays(number, k) else None
+        top_k = self._lazy_top_k if self._lazy_top_k.pays(number, k) else None
         progress = self._progress(now)
-        never, late, mask = _split_by_age(free, elapsed, latest, k, lazy_top_k_or_none, progress)
+        never, late, mask = _split_by_age(free, elapsed, latest, k, top_k, progress)
         if len(never) == k:  # equals, above all others: no need to look at a million of them
             return never
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
         self._sweep_if_all_changed()
-        if lazy_top_k_or_none is None:
+        if top_k is None:
             slots = np.flatnonzero(free)
             return _first(slots, self._urgency(slots, elapsed[slots], now), k)
         mask = self._lazy_top_k.with_sweep(mask, free, k)

@@ -27,7 +27,7 @@ from pollerd.allocation.whittle.settings import LearningSettings
 from pollerd.columns import lengthen
 from pollerd.errors import InvalidValueError
 
-VERSION = 10
+VERSION = 11
 ROW = np.dtype(
     [
         ("version", "u1"),

@@ -31,8 +31,6 @@ FEW_SITES, SPARING_POLLS = 1024, 512
 millisecond, which few polls should not pay for alone."""
 WINDOW_POLLS = 1024
 """Polls kept of the last cycle, which alone tell of it; where it has more, every second, third … of them."""
-_LEVEL_POLLS = 3.0
-"""Expected changes by which the level of the ordinary clock is held at 1."""
 EM_STEPS = 3
 """EM steps at each update."""
 MOST_INTERVALS = 2048
@@ -60,7 +58,6 @@ class ActivityClock:
         self.activity = np.zeros((len(JUMPS_CYCLES), 0))
         self.mixed = np.zeros(0)
         self.score = np.zeros(len(JUMPS_CYCLES))
-        self.level = 1.0
         self.polls = 0
         self._progress_margin = 0.0
         self._window = np.zeros((4, 0))
@@ -146,31 +143,20 @@ class ActivityClock:
         window = np.concatenate([self._window, pending], axis=1)[:, -_MOST_POLLS:]
         self._window = window[:, window[1] >= self.edges[first]]
         if self._window.size:
-            self._set_level()
             covered = _Covered(self.edges[first:], *self._window[:2])
             for row, jump in zip(self.activity, JUMPS_CYCLES * cycle, strict=True):
                 self._infer(row, jump, first, covered)
         self._mix(now, first)
 
     def _score(self, pending: NDArray[np.float64]) -> None:
-        """How much better than the ordinary clock each J predicted the polls float64[4, k].
-
-        The ordinary clock goes at `level`, so that rates believed too high for all do not count for a J.
-        """
+        """How much better than the ordinary clock each J predicted the polls float64[4, k]."""
         start, end, rate, changed = pending
         age = self._keep ** np.arange(len(start) - 1, -1, -1)
-        ordinary = _log_likelihood(self.level * rate * (end - start), changed)
+        ordinary = _log_likelihood(rate * (end - start), changed)
         for j, row in enumerate(self.activity):
             expected = rate * _between(self.edges, _running(self.edges, row), start, end)
             gain = (_log_likelihood(expected, changed) - ordinary) @ age
             self.score[j] = self.score[j] * self._keep ** len(start) + gain
-
-    def _set_level(self) -> None:
-        """An EM step on the speed at which an ordinary clock would best explain the last cycle."""
-        start, end, rate, changed = self._window
-        expected = np.maximum(rate * (end - start), _TINY)
-        found = self.level * expected[changed > 0]
-        self.level = (_LEVEL_POLLS + float((found / -np.expm1(-found)).sum())) / (_LEVEL_POLLS + float(expected.sum()))
 
     def _infer(self, activity: NDArray[np.float64], jump: float, first: int, covered: _Covered) -> None:
         """EM steps on the stretches from `first` on, in place."""
@@ -225,7 +211,6 @@ class ActivityClock:
             "clock_mixed": self.mixed,
             "clock_total": self._total,
             "clock_score": self.score,
-            "clock_level": np.array([self.level]),
             "clock_told": self._window,
             "clock_fresh": np.concatenate(pending, axis=1),
             "clock_polls": np.array([self.polls], np.int64),
@@ -235,7 +220,6 @@ class ActivityClock:
         """Puts back what `state` gave, flat."""
         self.edges, self.mixed, self._total = (arrays[f"clock_{name}"] for name in ("edges", "mixed", "total"))
         self.activity = arrays["clock_advance"].reshape(len(JUMPS_CYCLES), -1)
-        self.level = float(arrays["clock_level"][0])
         self.score, self.polls = arrays["clock_score"], int(arrays["clock_polls"][0])
         self._window, pending = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("told", "fresh"))
         self._pending = [pending] if pending.size else []
