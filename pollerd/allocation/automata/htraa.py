@@ -58,6 +58,18 @@ class Htraa(Allocator):
     The automata's rules hold for polls that came at the frequencies the tree gave. Polls taught before the first
     `select` of a new allocator (another one's, replayed) did not, so they are only added up; then the tree starts from
     the rates they tell: leaves sorted, amounts in proportion, which is the optimum for those rates.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("htraa", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([0.137, 0.347])
     """
 
     def __init__(self, budget: float, settings: HtraaSettings, rng: np.random.Generator) -> None:

@@ -117,21 +117,60 @@ class MixtureBandit(Periodic):
 
 
 class Ucb1Splits(MixtureBandit):
-    """Splits played by UCB-1."""
+    """Splits played by UCB-1.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("ucb1", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([1])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([nan, nan])
+    """
 
     NAME = "ucb1"
     PLAYER = Ucb1
 
 
 class ThompsonSplits(MixtureBandit):
-    """Splits played by Thompson sampling."""
+    """Splits played by Thompson sampling.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("thompson", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([nan, nan])
+    """
 
     NAME = "thompson"
     PLAYER = Thompson
 
 
 class GpUcbSplits(MixtureBandit):
-    """Splits played by GP-UCB, to which neighbouring splits are alike."""
+    """Splits played by GP-UCB, to which neighbouring splits are alike.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("gp-ucb", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([1])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([nan, nan])
+    """
 
     NAME = "gp-ucb"
     PLAYER = GpUcb

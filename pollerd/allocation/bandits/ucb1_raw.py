@@ -27,6 +27,18 @@ class Ucb1Raw(Allocator):
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. Of the evidence
     only `changed` is used, first polls teach nothing, and it has no notion of rates.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("ucb1-raw", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([nan, nan])
     """
 
     def __init__(self, budget: float) -> None:

@@ -19,6 +19,18 @@ class Optimal(Rated):
     that others are measured against. Without, as in the live daemon, where truth is not known, the rates that the polls
     tell stand in their place as if they were true: under `freshness` a site whose rate is over-estimated may get no
     poll any more, and stay over-estimated; `whittle` is free of that.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("optimal", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([0.137, 0.347])
     """
 
     NAME = "optimal"

@@ -17,6 +17,18 @@ class Uniform(Allocator):
 
     The objective is ignored too: equal shares are equal under each of them. Every site has the period n / budget, for n
     sites of cost 1. A choice is one pass over all sites, O(n); a poll teaches nothing.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("uniform", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([nan, nan])
     """
 
     def __init__(self, budget: float) -> None:

@@ -82,6 +82,18 @@ class Gpoks(Periodic):
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. No site waits
     longer than 16 times the gap of an even split.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("gpoks", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([0.137, 0.347])
     """
 
     NAME = "gpoks"

@@ -62,6 +62,18 @@ class Lspe(Allocator):
     `add` and `admit` raise InvalidValueError where there would be more than 30 sites. A poll costs O(ℓ²) for
     ℓ = n (n + 3) / 2 features of n sites (`inverse="tikhonov"`: O(ℓ³)); the shared state has 16 ℓ² bytes, 4 MB with 30
     sites. The ascent's steps grow shorter for ever ([D]'s a(n)): late moves are followed slowly.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("lspe", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([0.137, 0.347])
     """
 
     most_sites = MOST_SITES

@@ -69,6 +69,18 @@ class Whittle(Allocator):
     O(H K) for its row, and its part of what is learned in common: of the clock, after every n / 64 polls, from the last
     4,096 of them at most; of the prior, each time that polls are a quarter more, at last after every n of them,
     em_steps passes over the rows of at most 65,536 sites.
+
+    >>> import numpy as np
+    >>> from pollerd.allocation import EvidenceBatch, create
+    >>> policy = create("whittle", budget=1.0, rng=np.random.default_rng(0))
+    >>> policy.add(np.arange(2), weight=np.ones(2), cost=np.ones(2))
+    >>> elapsed = np.array([40.0, 10.0])
+    >>> polled = policy.select(elapsed, 100.0, eligible=np.ones(2, bool), k=1)
+    >>> polled
+    array([0])
+    >>> policy.observe(polled, elapsed[polled], EvidenceBatch(np.array([True])), 100.0)
+    >>> policy.rates().round(3)
+    array([1.063, 0.914])
     """
 
     def __init__(self, budget: float, objective: str = "changes", settings: WhittleSettings | None = None) -> None:
