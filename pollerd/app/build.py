@@ -97,7 +97,12 @@ async def live_daemon(
     )
     if settings.topic is not None:
         check_weights(settings.daemon.allocator, allocator)
-    scheduler = SchedulerState(settings.scheduling, settings.daemon.allocator, allocator, settings.daemon.objective)
+    scheduler = SchedulerState(
+        settings=settings.scheduling,
+        allocator_name=settings.daemon.allocator,
+        allocator=allocator,
+        objective=settings.daemon.objective,
+    )
     clock = make_clock(scheduler.clock_set)
     fetcher = Fetcher(
         settings.fetching,
@@ -135,10 +140,12 @@ async def _crawl_hook(
     seeds: Sequence[str],
     runtime: Runtime,
 ) -> CrawlHook:
-    crawler = FocusedCrawler(store, scheduler, chooser, topic, runtime.rng, runtime.clock)
+    crawler = FocusedCrawler(
+        store=store, scheduler=scheduler, chooser=chooser, topic=topic, rng=runtime.rng, clock=runtime.clock
+    )
     await crawler.begin(seeds)
-    reader = PageReader(topic, crawler.sites, crawler.unread, runtime)
-    return CrawlHook(crawler, reader, ConcurrencyLimiter(Learned(runtime.rng)))
+    reader = PageReader(topic=topic, sites=crawler.sites, unread=crawler.unread, runtime=runtime)
+    return CrawlHook(crawler=crawler, reader=reader, limiter=ConcurrencyLimiter(Learned(runtime.rng)))
 
 
 def _parts(
@@ -153,25 +160,29 @@ def _parts(
     """The parts of the live loop, from the results back to the choice, then what looks on and steers."""
     settings, instruments = runtime.settings, runtime.instruments
     site_cache = SiteCache(store, settings.memory_sites)
-    in_flight = InFlight(scheduler, settings.max_inflight, instruments)
-    removal = SiteRemoval(scheduler, site_cache, in_flight, hook)
+    in_flight = InFlight(scheduler=scheduler, most=settings.max_inflight, instruments=instruments)
+    removal = SiteRemoval(scheduler=scheduler, site_cache=site_cache, in_flight=in_flight, hook=hook)
 
     calibration = CalibrationSums(instruments)
     status = StatusStep(scheduler, runtime)
     steps = Steps(
-        noise=NoiseStep(store, NoiseDetector(scheduler, store, runtime), runtime),
+        noise=NoiseStep(
+            store=store, noise=NoiseDetector(scheduler=scheduler, store=store, runtime=runtime), runtime=runtime
+        ),
         status=status,
         crawl=hook,
-        learning=LearningStep(scheduler, status, calibration, runtime),
+        learning=LearningStep(scheduler=scheduler, status=status, calibration=calibration, runtime=runtime),
         tables=TableUpdates(scheduler),
     )
     processor = ResultProcessor(
         scheduler=scheduler, steps=steps, site_cache=site_cache, remove_site=removal.remove, runtime=runtime
     )
-    journal = Journal(processor, store, runtime)
-    outage_filter = OutageFilter(scheduler, journal, instruments)
+    journal = Journal(processor=processor, store=store, runtime=runtime)
+    outage_filter = OutageFilter(scheduler=scheduler, journal=journal, instruments=instruments)
 
-    robots = RobotsKeeper(scheduler, fetcher, journal, budget.robots_gate, runtime)
+    robots = RobotsKeeper(
+        scheduler=scheduler, fetcher=fetcher, journal=journal, gate=budget.robots_gate, runtime=runtime
+    )
     poller = Poller(scheduler=scheduler, fetcher=fetcher, robots=robots, pacer=budget.pacer, hook=hook, runtime=runtime)
     tasks = PollTasks(
         scheduler=scheduler,
@@ -193,9 +204,16 @@ def _parts(
     )
 
     forecast = Forecast(scheduler, runtime.clock)
-    shadows = Shadows(store, scheduler, journal, forecast, runtime)
-    explainer = ScheduleExplainer(scheduler, budget.meter, forecast, calibration, shadows.views, runtime.clock)
-    collection = CollectionReporter(store, scheduler, runtime.clock)
+    shadows = Shadows(store=store, scheduler=scheduler, journal=journal, forecast=forecast, runtime=runtime)
+    explainer = ScheduleExplainer(
+        scheduler=scheduler,
+        meter=budget.meter,
+        forecast=forecast,
+        calibration=calibration,
+        shadows=shadows.views,
+        clock=runtime.clock,
+    )
+    collection = CollectionReporter(store=store, scheduler=scheduler, clock=runtime.clock)
     control = Control(
         sites=SiteControl(
             store=store,

@@ -105,8 +105,12 @@ def test_very_many_sites_are_not_counted_at_every_question(monkeypatch: pytest.M
 
     monkeypatch.setattr("pollerd.daemon.allocation.binding.time.monotonic", lambda: now[0])
     monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", slowly)
-    scheduler = SchedulerState(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
-    watch = BindingWatch(scheduler, BudgetMeter(), lambda: 0.0)
+    scheduler = SchedulerState(
+        settings=SETTINGS,
+        allocator_name="uniform",
+        allocator=create("uniform", budget=BUDGET, rng=np.random.default_rng(1)),
+    )
+    watch = BindingWatch(scheduler=scheduler, meter=BudgetMeter(), clock=lambda: 0.0)
     for _ in range(12):
         assert watch.now().limit is PollLimit.PAUSED
         now[0] += 1.0
@@ -123,8 +127,12 @@ async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.Monkey
     monkeypatch.setattr("pollerd.daemon.allocation.binding.LONG", -1)
     monkeypatch.setattr("pollerd.daemon.allocation.binding._SHARE", 1.0)
     monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", count)
-    scheduler = SchedulerState(SETTINGS, "uniform", create("uniform", budget=BUDGET, rng=np.random.default_rng(1)))
-    watch = BindingWatch(scheduler, BudgetMeter(), lambda: 0.0)
+    scheduler = SchedulerState(
+        settings=SETTINGS,
+        allocator_name="uniform",
+        allocator=create("uniform", budget=BUDGET, rng=np.random.default_rng(1)),
+    )
+    watch = BindingWatch(scheduler=scheduler, meter=BudgetMeter(), clock=lambda: 0.0)
     await watch.ready()
     await watch.ready()
     assert watch.now().reason == "1 paused", "the first count, too"

@@ -23,7 +23,9 @@ def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
     """Sites on some hosts, polled every 40 s or so; the first half changed each time, the others never."""
     rng = np.random.default_rng(7)
     settings = SchedulingSettings(min_yield=min_yield)
-    scheduler = SchedulerState(settings, "whittle", create("whittle", budget=budget, rng=rng))
+    scheduler = SchedulerState(
+        settings=settings, allocator_name="whittle", allocator=create("whittle", budget=budget, rng=rng)
+    )
     specs = [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(SITES)]
     scheduler.add(range(1, SITES + 1), [(i % hosts + 1, f"h{i % hosts}:80") for i in range(SITES)], specs)
     scheduler.fit_budget()

@@ -24,7 +24,9 @@ INSTRUMENTS = Instruments(CollectorRegistry(), "test")
 def scheduler() -> SchedulerState:
     """Sites of many kinds, each polled some times; every tenth is paused."""
     rng = np.random.default_rng(5)
-    scheduler = SchedulerState(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
+    scheduler = SchedulerState(
+        settings=SchedulingSettings(), allocator_name="whittle", allocator=create("whittle", budget=3.0, rng=rng)
+    )
     specs = [
         SiteSpec(f"http://h{i}/", weight=1.0 + i % 3, cost=1.0 + i % 2, half_life=3600.0, paused=i % 10 == 9)
         for i in range(SITES)
@@ -104,7 +106,14 @@ def test_a_site_that_is_not_polled_has_no_period(scheduler: SchedulerState) -> N
 
 def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch) -> None:
     forecast, calibration = Forecast(scheduler, lambda: NOW), CalibrationSums(INSTRUMENTS)
-    explainer = ScheduleExplainer(scheduler, BudgetMeter(), forecast, calibration, tuple, lambda: NOW)
+    explainer = ScheduleExplainer(
+        scheduler=scheduler,
+        meter=BudgetMeter(),
+        forecast=forecast,
+        calibration=calibration,
+        shadows=tuple,
+        clock=lambda: NOW,
+    )
     urgency = scheduler.allocator.urgency(scheduler.sites.elapsed(NOW), NOW)
     order = np.argsort(-urgency[:SITES])
     shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]

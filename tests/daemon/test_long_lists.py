@@ -16,7 +16,9 @@ from pollerd.scheduling import SchedulingSettings
 
 def fleet_of(sites: int, hosts: int) -> SchedulerState:
     rng = np.random.default_rng(5)
-    scheduler = SchedulerState(SchedulingSettings(), "whittle", create("whittle", budget=3.0, rng=rng))
+    scheduler = SchedulerState(
+        settings=SchedulingSettings(), allocator_name="whittle", allocator=create("whittle", budget=3.0, rng=rng)
+    )
     names = [(1 + i % hosts, f"h{i % hosts}:80") for i in range(sites)]
     scheduler.add(range(1, sites + 1), names, [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(sites)])
     scheduler.fit_budget()

@@ -53,7 +53,7 @@ class BindingWatch:
     A long list is counted beside the loop, while the polling goes on: told is what was found out last.
     """
 
-    def __init__(self, scheduler: SchedulerState, meter: BudgetMeter, clock: Callable[[], float]) -> None:
+    def __init__(self, *, scheduler: SchedulerState, meter: BudgetMeter, clock: Callable[[], float]) -> None:
         self._scheduler, self._meter, self._clock = scheduler, meter, clock
         self._waiting: Waiting | None = None
         self._due = 0.0

@@ -32,6 +32,7 @@ class ScheduleExplainer:
 
     def __init__(
         self,
+        *,
         scheduler: SchedulerState,
         meter: BudgetMeter,
         forecast: Forecast,
@@ -43,7 +44,7 @@ class ScheduleExplainer:
         self._scheduler, self._meter, self._forecast = scheduler, meter, forecast
         self._calibration, self._shadows, self._clock = calibration, shadows, clock
         self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
-        self.binding = BindingWatch(scheduler, meter, clock)
+        self.binding = BindingWatch(scheduler=scheduler, meter=meter, clock=clock)
 
     async def begin_anew(self) -> None:
         """Budget, objective or allocator have changed: works out the forecast again."""

@@ -42,7 +42,7 @@ _HOUR_SECONDS = 3_600.0
 class ShadowAllocator:
     """One allocator in shadow, and the commands that it has not carried out yet."""
 
-    def __init__(self, name: str, allocator: Allocator, scheduler: SchedulerState) -> None:
+    def __init__(self, *, name: str, allocator: Allocator, scheduler: SchedulerState) -> None:
         self.name, self.allocator = name, allocator
         self._sites = scheduler.sites
         self.replay = Replay(scheduler.sites, allocator)
@@ -89,6 +89,7 @@ class Shadows:
 
     def __init__(
         self,
+        *,
         store: Store,
         scheduler: SchedulerState,
         journal: Journal,
@@ -147,7 +148,7 @@ class Shadows:
             async with self._journal.quiesced():
                 through = await self._store.last_poll_id()
                 for name, fresh in zip(names, allocators, strict=True):
-                    shadow = ShadowAllocator(name, fresh, self._scheduler)
+                    shadow = ShadowAllocator(name=name, allocator=fresh, scheduler=self._scheduler)
                     shadow.through = through
                     self._shadows.append(shadow)
         self._wake.set()

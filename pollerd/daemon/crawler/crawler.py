@@ -69,6 +69,7 @@ class FocusedCrawler:
 
     def __init__(
         self,
+        *,
         store: Store,
         scheduler: SchedulerState,
         chooser: Chooser,

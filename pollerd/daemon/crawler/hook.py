@@ -136,7 +136,7 @@ class CrawlHook:
 
     chooses_ahead = False
 
-    def __init__(self, crawler: FocusedCrawler, reader: PageReader, limiter: ConcurrencyLimiter) -> None:
+    def __init__(self, *, crawler: FocusedCrawler, reader: PageReader, limiter: ConcurrencyLimiter) -> None:
         self._crawler, self._reader, self._limiter = crawler, reader, limiter
         self.wants_whole = reader.wants_whole
         self.following = reader.following

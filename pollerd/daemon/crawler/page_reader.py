@@ -17,7 +17,7 @@ _HERE_BYTES = 32 * 1024
 class PageReader:
     """Reads pages of sites that are the crawler's, and keeps their redirects within the topic's domains."""
 
-    def __init__(self, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], runtime: Runtime) -> None:
+    def __init__(self, *, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], runtime: Runtime) -> None:
         """`sites`: id of each site that is read -> whether it is the crawler's own, so that it stays within bounds.
 
         `unread`: ids of those of which a whole page is wanted, whether or not it is news; they are taken out.

@@ -44,7 +44,7 @@ class CollectionView:
 class CollectionReporter:
     """Looks at the collection."""
 
-    def __init__(self, store: Store, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
+    def __init__(self, *, store: Store, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
         self._store, self._scheduler, self._clock = store, scheduler, clock
 
     async def view(self) -> CollectionView | None:

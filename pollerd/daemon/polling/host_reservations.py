@@ -17,7 +17,7 @@ class HostReservations:
 
     __slots__ = ("_clock", "_held", "_hosts", "_own")
 
-    def __init__(self, hosts: HostTable, own: int, clock: Callable[[], float]) -> None:
+    def __init__(self, *, hosts: HostTable, own: int, clock: Callable[[], float]) -> None:
         """`own`: the host slot of the errand, which its caller marks and frees."""
         self._hosts, self._own, self._clock = hosts, own, clock
         self._held: list[int] = []

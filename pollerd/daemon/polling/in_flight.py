@@ -14,7 +14,7 @@ from pollerd.telemetry import Instruments
 class InFlight:
     """Reserves the chosen sites, runs one task for each, and gives sites and hosts back."""
 
-    def __init__(self, scheduler: SchedulerState, most: int, instruments: Instruments) -> None:
+    def __init__(self, *, scheduler: SchedulerState, most: int, instruments: Instruments) -> None:
         """`most`: polls under way at once. Must be called inside the running event loop."""
         self._scheduler = scheduler
         self._lag = LagWatch(instruments)

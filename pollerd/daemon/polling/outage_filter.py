@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 300.0
 class OutageFilter:
     """Passes results on to the journal, and holds back failures that our own link may have caused."""
 
-    def __init__(self, scheduler: SchedulerState, journal: Journal, instruments: Instruments) -> None:
+    def __init__(self, *, scheduler: SchedulerState, journal: Journal, instruments: Instruments) -> None:
         self._scheduler, self._journal, self._instruments = scheduler, journal, instruments
         self._watch: OutageDetector[PollResult] = OutageDetector()
         self._held_since = 0.0

@@ -67,7 +67,12 @@ class Poller:
         """Sends the request when the budget allows, and follows redirects where robots.txt and politeness do."""
         own, cost = int(self._scheduler.sites.host[slot]), float(self._scheduler.sites.cost[slot])
         redirects = RedirectPolicy(
-            self._scheduler, self._robots, own, self._began_at, self._clock, context.access.proxy
+            scheduler=self._scheduler,
+            robots=self._robots,
+            own=own,
+            unknown_since=self._began_at,
+            clock=self._clock,
+            proxy=context.access.proxy,
         )
         may_follow = self._hook.following(context.site_id, redirects.may_follow)
         began = time.perf_counter()

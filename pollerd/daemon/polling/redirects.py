@@ -23,6 +23,7 @@ class RedirectPolicy:
 
     def __init__(
         self,
+        *,
         scheduler: SchedulerState,
         robots: RobotsKeeper,
         own: int,
@@ -36,7 +37,7 @@ class RedirectPolicy:
         other hosts are asked, too.
         """
         self._scheduler, self._robots = scheduler, robots
-        self._reservations = HostReservations(scheduler.hosts, own, clock)
+        self._reservations = HostReservations(hosts=scheduler.hosts, own=own, clock=clock)
         self._unknown_since, self._clock = unknown_since, clock
         self._proxy = proxy
         self.put_off: float | None = None

@@ -29,6 +29,7 @@ class RobotsKeeper:
 
     def __init__(
         self,
+        *,
         scheduler: SchedulerState,
         fetcher: Fetcher,
         journal: Journal,
@@ -54,7 +55,7 @@ class RobotsKeeper:
         hosts = self._scheduler.hosts
         started_at = self._clock()
         hosts.start(host, started_at)
-        turns = HostReservations(hosts, host, self._clock)
+        turns = HostReservations(hosts=hosts, own=host, clock=self._clock)
         try:
             response = await self._fetcher.fetch_robots(robots_url(page_url), proxy, partial(self._in_turn, turns))
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)

@@ -11,7 +11,9 @@ from pollerd.daemon.state.site_cache import SiteCache
 class SiteRemoval:
     """Takes a site out of every part that knows it."""
 
-    def __init__(self, scheduler: SchedulerState, site_cache: SiteCache, in_flight: InFlight, hook: PageHook) -> None:
+    def __init__(
+        self, *, scheduler: SchedulerState, site_cache: SiteCache, in_flight: InFlight, hook: PageHook
+    ) -> None:
         self._scheduler, self._site_cache, self._in_flight, self._hook = scheduler, site_cache, in_flight, hook
 
     def remove(self, site_id: int) -> None:

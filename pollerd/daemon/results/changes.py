@@ -18,7 +18,7 @@ _SUMMARISED_HERE_BYTES = 256 * 1024
 class NoiseStep:
     """Compares changed contents with those before, which it reads from the store."""
 
-    def __init__(self, store: Store, noise: NoiseDetector, runtime: Runtime) -> None:
+    def __init__(self, *, store: Store, noise: NoiseDetector, runtime: Runtime) -> None:
         self._store, self._noise = store, noise
         self._workers, self._faults = runtime.workers, runtime.faults
 

@@ -42,6 +42,7 @@ class Journal:
 
     def __init__(
         self,
+        *,
         processor: ResultProcessor,
         store: Store,
         runtime: Runtime,

@@ -22,7 +22,7 @@ class LearningStep:
     """Hands evidence to the allocator, and asks it for what it has learned."""
 
     def __init__(
-        self, scheduler: SchedulerState, status: StatusStep, calibration: CalibrationSums, runtime: Runtime
+        self, *, scheduler: SchedulerState, status: StatusStep, calibration: CalibrationSums, runtime: Runtime
     ) -> None:
         self._scheduler, self._status, self._calibration = scheduler, status, calibration
         self._faults = runtime.faults

@@ -28,7 +28,7 @@ T = TypeVar("T")
 class NoiseDetector:
     """Looks at changes that a twin found, and tells noise from news."""
 
-    def __init__(self, scheduler: SchedulerState, store: Store, runtime: Runtime) -> None:
+    def __init__(self, *, scheduler: SchedulerState, store: Store, runtime: Runtime) -> None:
         self._scheduler, self._store, self._workers = scheduler, store, runtime.workers
         self._faults, self._instruments = runtime.faults, runtime.instruments
         self._shared: deque[tuple[int, bytes]] = deque(maxlen=_SHARED_MASKS)

@@ -53,7 +53,7 @@ class SchedulerState:
     """Everything the scheduler knows of the sites, in memory. One slot is one site in all three."""
 
     def __init__(
-        self, settings: SchedulingSettings, allocator_name: str, allocator: Allocator, objective: str = "changes"
+        self, *, settings: SchedulingSettings, allocator_name: str, allocator: Allocator, objective: str = "changes"
     ) -> None:
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
         self.objective = objective

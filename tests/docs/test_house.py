@@ -1,0 +1,48 @@
+"""What the house promises and no linter counts: sizes of folders, names of classes, constructors of the live daemon."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MOST_FILES, MOST_ARGUMENTS, MOST_POSITIONAL = 14, 7, 2
+
+
+def classes(folder: str) -> Iterator[tuple[Path, ast.ClassDef]]:
+    """Public and private classes of the product at the top of a module."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                yield path, node
+
+
+def test_no_folder_holds_more_files_than_one_sees_at_once() -> None:
+    files = Counter(path.parent for path in (ROOT / "pollerd").rglob("*.py") if path.name != "__init__.py")
+    assert len(files) > 40
+    assert {str(folder): number for folder, number in files.items() if number > MOST_FILES} == {}
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names = Counter(node.name for _, node in classes("pollerd") if not node.name.startswith("_"))
+    assert len(names) > 300
+    assert [name for name, number in names.items() if number > 1] == []
+
+
+def test_constructors_of_the_daemon_are_short_and_say_what_they_take() -> None:
+    """At most seven arguments; from three on all by keyword."""
+    long, positional, seen = [], [], 0
+    for path, node in classes("pollerd/daemon"):
+        for method in node.body:
+            if isinstance(method, ast.FunctionDef) and method.name == "__init__":
+                by_position, by_keyword = len(method.args.args) - 1, len(method.args.kwonlyargs)
+                seen += 1
+                where = f"{path.relative_to(ROOT)}: {node.name}"
+                if by_position + by_keyword > MOST_ARGUMENTS:
+                    long.append(where)
+                if by_position > MOST_POSITIONAL:
+                    positional.append(where)
+    assert seen > 40
+    assert (long, positional) == ([], [])
