@@ -64,7 +64,7 @@ async def test_shadows_learn_what_was_stored_and_what_comes(origin: Origin, star
         await until(lambda: not any(len(shadow.commands) for shadow in held.values()), PATIENCE_SECONDS)
         await asyncio.sleep(0.3)
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
-        tally = held["htraa"].allocator._tally.rows[running.daemon.parts.scheduler.sites.slots_of(np.array(ids))]  # type: ignore[attr-defined]
+        tally = held["htraa"].allocator._poll_counts.rows[running.daemon.parts.scheduler.sites.slots_of(np.array(ids))]  # type: ignore[attr-defined]
         assert tally[:, 0].sum() == len(
             [poll for poll in polls if poll.elapsed is not None and poll.outcome.informative]
         )
@@ -151,5 +151,5 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
         await asyncio.sleep(0.3)
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
         slots = running.daemon.parts.scheduler.sites.slots_of(np.array(ids))
-        counted = shadow.allocator._tally.rows[slots]  # type: ignore[attr-defined]
+        counted = shadow.allocator._poll_counts.rows[slots]  # type: ignore[attr-defined]
         assert counted[:, 0].sum() == len([p for p in polls if p.elapsed is not None and p.outcome.informative])
