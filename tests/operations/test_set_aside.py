@@ -183,11 +183,11 @@ async def test_a_poll_that_raises(
     """In the way to the page, or to robots.txt: at the second site only."""
     real, calls = named(part), [0]
 
-    def broken(*arguments: object) -> object:
+    def broken(*arguments: object, **named_arguments: object) -> object:
         calls[0] += 1
         if calls[0] == 2:
             raise RuntimeError(FAULT)
-        return real(*arguments)
+        return real(*arguments, **named_arguments)
 
     origin.pages |= {"/a": Page(), "/b": Page(), "/c": Page()}
     monkeypatch.setattr(part, broken)
@@ -320,7 +320,7 @@ async def test_what_no_site_is_to_blame_for_takes_the_daemon_down(
 async def test_a_fault_at_every_site_ends_the_daemon_with_its_cause(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    def broken(*arguments: object) -> object:
+    def broken(*arguments: object, **named_arguments: object) -> object:
         raise RuntimeError(FAULT)
 
     monkeypatch.setattr(part, broken)
