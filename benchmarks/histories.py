@@ -59,7 +59,7 @@ Learn = Callable[[int, float, bool, float], None]
 
 
 @dataclass(frozen=True)
-class Row:
+class Score:
     """One run: a source at a budget, or a Zipf web by its stretch of polls and seed."""
 
     name: str
@@ -72,7 +72,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class History:
+class ChangeTimes:
     """Change times (s) of n pages within a window of `span` s that starts at `start`."""
 
     times: NDArray[np.float64]
@@ -86,7 +86,7 @@ class History:
         return np.maximum(np.diff(self.first), 0.5) / self.span
 
 
-def load(path: Path, source: str, start: float) -> History:
+def load(path: Path, source: str, start: float) -> ChangeTimes:
     """The part of a source's history after `start` of it, of pages that change in it."""
     stored = np.load(path)
     times, first, birth, end = (
@@ -99,11 +99,11 @@ def load(path: Path, source: str, start: float) -> History:
         kept = sorted(np.random.default_rng(0).choice(kept, MOST_PAGES, replace=False).tolist())
     begin, stop = int(np.maximum(birth[kept], begin).min()), int(np.minimum(end[kept], stop).max())
     edges = np.cumsum([0, *(len(pages[i]) for i in kept)])
-    return History(np.concatenate([pages[i] for i in kept]).astype(float), edges, float(begin), float(stop - begin))
+    return ChangeTimes(np.concatenate([pages[i] for i in kept]).astype(float), edges, float(begin), float(stop - begin))
 
 
-def replay(history: History, budget: float, decay: float, choose: Choose, learn: Learn) -> dict[str, float]:
-    """What polls at `budget` (1/s) find: shares as in `Row.found`, by objective. decay (1/s) is that of interest."""
+def replay(history: ChangeTimes, budget: float, decay: float, choose: Choose, learn: Learn) -> dict[str, float]:
+    """What polls at `budget` (1/s) find: shares as in `Score.found`, by objective. decay (1/s) is that of interest."""
     at, end = history.first[:-1].copy(), history.first[1:]
     n, t0 = len(at), history.start
     for i in range(n):
@@ -160,7 +160,7 @@ def _policy(name: str, objective: str, budget: float, n: int, half_life: float, 
     return choose, learn
 
 
-def real_row(allocator: str, objective: str, path: Path, job: tuple[str, float, float]) -> list[Row]:
+def real_row(allocator: str, objective: str, path: Path, job: tuple[str, float, float]) -> list[Score]:
     """One source at one budget and start."""
     source, multiple, start = job
     history = load(path, source, start)
@@ -172,10 +172,10 @@ def real_row(allocator: str, objective: str, path: Path, job: tuple[str, float, 
     ours = run(*_policy(allocator, objective, budget, n, half_life, 0))[objective]
     best = run(_index_policy(objective, rates, decay), _nothing)[objective]
     uniform = run(lambda elapsed, now: int(np.argmax(elapsed)), _nothing)[objective]
-    return [Row(f"{source} x{multiple:g} from {start:.0%}", ours, best, uniform)]
+    return [Score(f"{source} x{multiple:g} from {start:.0%}", ours, best, uniform)]
 
 
-def zipf_row(allocator: str, in_order: bool, job: tuple[float, float, int]) -> list[Row]:
+def zipf_row(allocator: str, in_order: bool, job: tuple[float, float, int]) -> list[Score]:
     """One Zipf web, a row for each stretch of polls; shares of what polls with the best periods would find."""
     alpha, beta, seed = job
     rng = np.random.default_rng(seed)
@@ -196,12 +196,12 @@ def zipf_row(allocator: str, in_order: bool, job: tuple[float, float, int]) -> l
     name = f"zipf {alpha:g}/{beta:g}"
     starts = (0, *ZIPF_EDGES[:-1])
     return [
-        Row(f"{name} #{seed} polls {start}-{end}", float(part.mean()) / ideal, 1.0)
+        Score(f"{name} #{seed} polls {start}-{end}", float(part.mean()) / ideal, 1.0)
         for start, end, part in zip(starts, ZIPF_EDGES, parts, strict=True)
     ]
 
 
-def fading_row(allocator: str, job: tuple[float, int]) -> list[Row]:
+def fading_row(allocator: str, job: tuple[float, int]) -> list[Score]:
     """The value of news under `interest` after the first five cycles of twenty, and by the index told the rates."""
     half_life, seed = job
     rates = np.full(FADING_PAGES, 0.002)
@@ -216,8 +216,8 @@ def fading_row(allocator: str, job: tuple[float, int]) -> list[Row]:
             slot = choose(now - last, now)
             gap, last[slot] = now - last[slot], now
             count = int(rng.poisson(rates[slot] * gap))
-            worth = float(np.exp(-decay * rng.uniform(0.0, gap, count)).sum())
-            total += worth if step > 5 * FADING_PAGES else 0.0
+            found = float(np.exp(-decay * rng.uniform(0.0, gap, count)).sum())
+            total += found if step > 5 * FADING_PAGES else 0.0
             learn(slot, gap, count, now)
         return total
 
@@ -231,10 +231,10 @@ def fading_row(allocator: str, job: tuple[float, int]) -> list[Row]:
 
     ours = value(lambda elapsed, now: int(policy.select(elapsed, now, everyone, 1)[0]), learn)
     best = value(_index_policy("interest", rates, decay), lambda *_: None)
-    return [Row(f"fading half-life {half_life / FADING_PAGES:.3g} cycles #{seed} polls all", ours / best, 1.0)]
+    return [Score(f"fading half-life {half_life / FADING_PAGES:.3g} cycles #{seed} polls all", ours / best, 1.0)]
 
 
-def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Callable[..., list[Row]], list[tuple]]:
+def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Callable[..., list[Score]], list[tuple]]:
     """What is to be run for `rows`, and the arguments of each run."""
     if rows == "fading":
         return partial(fading_row, allocator), [(life, seed) for life in FADING_HALF_LIVES for seed in range(runs)]
@@ -248,7 +248,7 @@ def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Calla
     return run, [(source, *budget) for budget in BUDGETS[rows] for source in sources]
 
 
-def summary(rows: Iterable[Row]) -> Iterator[str]:
+def summary(rows: Iterable[Score]) -> Iterator[str]:
     """A Markdown table of the rows, with geometric means of real ones and means of stretches of Zipf webs."""
     rows = list(rows)
     if rows[0].name.startswith(("zipf", "fading")):
@@ -272,7 +272,7 @@ def summary(rows: Iterable[Row]) -> Iterator[str]:
     yield f"| geometric mean, worst to round robin | | | | {means[0]:.4f} | {means[1]:.4f}, {blind.min():.3f} |"
 
 
-def comparison(rows: list[Row], before: list[Row]) -> str:
+def comparison(rows: list[Score], before: list[Score]) -> str:
     """By how much the rows changed, paired: mean logarithm of the ratio in per cent, standard error, worst row."""
     then = {row.name: row for row in before}
     ratio = np.log([max(row.found, 1e-9) / max(then[row.name].found, 1e-9) for row in rows])
@@ -306,7 +306,7 @@ def main() -> None:
         given.out.write_text(json.dumps([asdict(row) for row in rows], indent=1))
     print("\n".join(summary(rows)))
     if given.against:
-        print(comparison(rows, [Row(**row) for row in json.loads(given.against.read_text())]))
+        print(comparison(rows, [Score(**row) for row in json.loads(given.against.read_text())]))
 
 
 if __name__ == "__main__":

@@ -185,20 +185,20 @@ def test_a_prior_of_hosts_is_not_taken_for_evidence_of_drift(placed: bool) -> No
 @pytest.mark.parametrize("kind", [OF_HOSTS, NEIGHBOURS])
 def test_who_predicts_better_has_the_larger_share(kind: int) -> None:
     prior, slots = np.full(grid.CELLS, 1 / grid.CELLS), np.arange(64)
-    teachers, fresh, fast = slots[::2], slots[1::2], slots < 32
-    rows = np.ones((len(teachers), len(START_ODDS), grid.CELLS), np.float32)
-    rows[fast[teachers], :, : grid.CELLS // 2] = rows[~fast[teachers], :, grid.CELLS // 2 :] = 1e-3
+    training_rows, fresh, fast = slots[::2], slots[1::2], slots < 32
+    rows = np.ones((len(training_rows), len(START_ODDS), grid.CELLS), np.float32)
+    rows[fast[training_rows], :, : grid.CELLS // 2] = rows[~fast[training_rows], :, grid.CELLS // 2 :] = 1e-3
     unchanged = np.tile(np.linspace(1.0, 0.0, grid.CELLS), (len(fresh), 1))
     shares = []
     for changed in (fast[fresh], ~fast[fresh]):
-        relatives = GroupPriors()
+        priors = GroupPriors()
         if kind == OF_HOSTS:
-            relatives.place(slots, np.asarray(fast, np.int64), len(slots))
-        relatives.learn(teachers, rows, START_ODDS, prior)
-        relatives.observe(fresh, unchanged, changed, prior)
-        relatives.learn(teachers, rows, START_ODDS, prior)
-        shares.append(relatives.share[kind])
-        assert LOG_PRIOR_ODDS[kind] - 6.0 <= relatives.score[kind] <= LOG_PRIOR_ODDS[kind] + 30.0
+            priors.place(slots, np.asarray(fast, np.int64), len(slots))
+        priors.learn(training_rows, rows, START_ODDS, prior)
+        priors.observe(fresh, unchanged, changed, prior)
+        priors.learn(training_rows, rows, START_ODDS, prior)
+        shares.append(priors.share[kind])
+        assert LOG_PRIOR_ODDS[kind] - 6.0 <= priors.score[kind] <= LOG_PRIOR_ODDS[kind] + 30.0
     right, wrong = shares
     assert right > 0.4
     assert wrong < right / 4
@@ -209,20 +209,20 @@ def test_groups_that_are_alike_say_nothing() -> None:
     prior, slots = np.full(grid.CELLS, 1 / grid.CELLS), np.arange(64)
     rows = np.full((32, len(START_ODDS), grid.CELLS), 1e-3, np.float32)
     rows[:, :, :2] = 1.0
-    relatives = GroupPriors()
-    relatives.learn(slots[::2], rows, START_ODDS, prior)
+    priors = GroupPriors()
+    priors.learn(slots[::2], rows, START_ODDS, prior)
     unchanged = np.tile(np.linspace(1.0, 0.0, grid.CELLS), (32, 1))
     for _ in range(20):
-        relatives.observe(slots[1::2], unchanged, np.zeros(32, np.bool_), prior)
-    assert relatives.score[NEIGHBOURS] <= 0.0
+        priors.observe(slots[1::2], unchanged, np.zeros(32, np.bool_), prior)
+    assert priors.score[NEIGHBOURS] <= 0.0
 
 
 def test_of_very_many_sites_neighbourhoods_are_larger() -> None:
-    relatives, prior = GroupPriors(), np.full(grid.CELLS, 1 / grid.CELLS)
+    priors, prior = GroupPriors(), np.full(grid.CELLS, 1 / grid.CELLS)
     slots = np.arange(0, 1_000_000, 100)
-    relatives.learn(slots, np.ones((len(slots), len(START_ODDS), grid.CELLS), np.float32), START_ODDS, prior)
-    assert relatives.state()["relatives_width"] == 256
-    assert len(relatives.state()["neighbour_known"]) <= groups.MOST_GROUPS
+    priors.learn(slots, np.ones((len(slots), len(START_ODDS), grid.CELLS), np.float32), START_ODDS, prior)
+    assert priors.state()["group_width"] == 256
+    assert len(priors.state()["neighbour_known"]) <= groups.MOST_GROUPS
 
 
 @pytest.mark.parametrize("host", [[0, 1], [-2], [2**31], [[0]]])

@@ -32,10 +32,10 @@ class Hierarchy:
 
     def _lay_out(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
         """Sets the whole tree: states int64[capacity] (0: none yet), occupied bool[capacity]."""
-        self._seat(states, occupied)
+        self._occupy(states, occupied)
         self._split_all()
 
-    def _seat(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
+    def _occupy(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
         """`_lay_out` but for the shares."""
         self.capacity = len(occupied)
         self.depth = self.capacity.bit_length() - 1
@@ -107,7 +107,7 @@ class Hierarchy:
         else:
             leaves = np.array([heapq.heappop(self._free) for _ in range(k)], np.int64)
         before = self.count[1]
-        self._poll_counts(leaves, 1)
+        self._count_leaves(leaves, 1)
         if k:
             even = rng is None or before == 0
             self._shift(leaves, np.full(k, 1.0 / max(int(before), 1)), None if even else rng)
@@ -116,7 +116,7 @@ class Hierarchy:
     def remove(self, leaves: NDArray[np.int64], rng: np.random.Generator | None) -> None:
         """Empties leaves int64[k]; what they had goes to the others in proportion. `rng` as in `add`."""
         amounts = self.amounts(leaves)
-        self._poll_counts(leaves, -1)
+        self._count_leaves(leaves, -1)
         for leaf in leaves.tolist():
             heapq.heappush(self._free, leaf)
         self._shift(leaves, -amounts, rng)
@@ -129,7 +129,7 @@ class Hierarchy:
         occupied[:size] = self.occupied()
         self._lay_out(states, occupied)
 
-    def _poll_counts(self, leaves: NDArray[np.int64], step: int) -> None:
+    def _count_leaves(self, leaves: NDArray[np.int64], step: int) -> None:
         for height in range(self.depth + 1):
             np.add.at(self.count, (leaves + self.capacity) >> height, step)
 
@@ -191,7 +191,7 @@ class Hierarchy:
         """Puts sites on the first n leaves, and every automaton where it splits by their amounts float64[n] > 0."""
         occupied = np.zeros(self.capacity, np.bool_)
         occupied[: len(amounts)] = True
-        self._seat(self.states, occupied)
+        self._occupy(self.states, occupied)
         total = np.zeros(self.capacity)
         total[: len(amounts)] = amounts
         for level in range(self.depth - 1, -1, -1):

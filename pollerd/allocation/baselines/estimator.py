@@ -23,8 +23,8 @@ class Estimator(Rated):
 
         p = 1 - e^{-λ step},   λ = ln(1 + B / Q) m / B
 
-    which is that of maximum likelihood if all gaps with a change were as long as their mean, `Tally.rates`: nearly so
-    in the phase, where all sites have one period. Half a poll with and half a poll without a change, after a uniform
+    which is that of maximum likelihood if all gaps with a change were as long as their mean, `PollCounts.rates`: nearly
+    so in the phase, where all sites have one period. Half a poll with and half a poll without a change, after a uniform
     cycle each, count in m, B and Q, so that no p is 0 or 1. After the phase the estimate stays, as in [A]: a rate that
     moves is not followed. A site that came later learns until it has had as many polls as the phase gave the others.
 

@@ -36,7 +36,7 @@ class Rated(Periodic):
         self._step_s = positive_or_0("step", step)
         self._poll_counts = PollCounts(memory)
         self._learned = np.zeros((0, self._FIELDS))
-        """The tally's fields, and the rate that the site's period goes by; 0: the one that it starts from."""
+        """The fields of `PollCounts`, and the rate that the site's period goes by; 0: the one that it starts from."""
         self._polls_since = 0
         self._every: NDArray[np.float64] | None = None
         """Periods of slots 0..n-1, for the budget beside them; None: to be worked out."""

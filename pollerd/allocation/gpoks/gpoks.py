@@ -33,7 +33,7 @@ _MOST_WORTH = 100.0
 """No drawn function rises so high: 300 deviations of the prior above a chance of 1."""
 _DEVIATIONS_WITHOUT_POLLS = 1.25
 """A site without polls is worth the prior's mean and so many deviations: fewer than who was seen to change."""
-_LESSONS_A_CYCLE = 16
+_UPDATES_PER_CYCLE = 16
 """The prior is learned anew so often in as many polls as there are sites."""
 
 
@@ -120,7 +120,7 @@ class Gpoks(Periodic):
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def _resize_rows(self, rows: NDArray[np.float64]) -> None:
-        """The tally; by gap, the shortest first: polls, changes found, and the function held; the last gap, s."""
+        """Poll counts; by gap, the shortest first: polls, changes found, and the function held; the last gap, s."""
         self._learned, at = rows, len(FIELDS)
         self._poll_counts.rows = rows[:, :at]
         self._counts, self._sums, self._held = (
@@ -249,7 +249,7 @@ class Gpoks(Periodic):
             self._sums[polled[full]] /= 2
         self._learned[slots, -1] = elapsed
         self._polls += len(slots)
-        if self._polls * _LESSONS_A_CYCLE >= self._slot_table.size:
+        if self._polls * _UPDATES_PER_CYCLE >= self._slot_table.size:
             self._count()
         self._draw(polled)
         self._every = None

@@ -20,9 +20,9 @@ _PRIOR = 0.5
 
 
 class Arrivals:
-    """Beside the tally of polls: how many told a count of new items, their items, and the seconds between them.
+    """Beside the poll counts: how many polls brought a count of new items, their items, and the seconds between them.
 
-    At 128 polls with counts a site's counts are halved, as the tally is: rates move.
+    At 128 polls with counts a site's counts are halved, as poll counts are: rates move.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class Learner:
     units of u* and of the mean u*: per site a constant times [D]'s. With the shared law it is divided by κ'², so that
     it is a small part of the margins that the law tells apart; for k polls at once its chances are taken as k p.
 
-    A step costs O(ℓ²) for the ℓ = n (n + 3) / 2 features of n seats.
+    A step costs O(ℓ²) for the ℓ = n (n + 3) / 2 features of n positions.
     """
 
     def __init__(self, positions: int, settings: LspeSettings) -> None:
@@ -38,18 +38,18 @@ class Learner:
         self._features = Features(positions)
         self.evaluation = Evaluation(len(self._features), settings)
         self.coefficients = self._fresh(positions)
-        """q, float64[seats, 3], in units of u*."""
+        """q, float64[positions, 3], in units of u*."""
 
     def _fresh(self, positions: int) -> NDArray[np.float64]:
         """q of sites nothing was learned of: level."""
         return np.tile([self._settings.start, 0.0, 0.0], (positions, 1))
 
     def thresholds(self, observation: Observation) -> NDArray[np.float64]:
-        """T of each seat in units of interest, float64[seats]."""
+        """T at each position in units of interest, float64[positions]."""
         return observation.ceiling * levels(self.coefficients, observation.psi, observation.low)
 
     def poll_probabilities(self, observation: Observation) -> NDArray[np.float64]:
-        """The chance of each seat to be polled, float64[seats]: each by itself, or to get the one poll there is."""
+        """Poll probabilities float64[positions]: of each by itself, or of getting the one poll there is."""
         margin = observation.waiting - self.thresholds(observation)
         if self._settings.law == "independent":
             return poll_probabilities(margin, self._settings)
@@ -81,7 +81,7 @@ class Learner:
         self.coefficients[alive] = projected(moved, psi, observation.low)[alive]
 
     def grow(self, positions: int) -> None:
-        """More seats, behind those there are."""
+        """More positions, behind those there are."""
         more = positions - len(self.coefficients)
         if more > 0:
             self._features = Features(positions)
@@ -89,7 +89,7 @@ class Learner:
             self.coefficients = np.concatenate([self.coefficients, self._fresh(more)])
 
     def forget(self, positions: NDArray[np.bool_]) -> None:
-        """Nothing is known any more of whoever sits at seats bool[seats]."""
+        """Resets bool[positions]."""
         self.evaluation.forget(self._features.with_positions(positions))
         self.coefficients[positions] = self._fresh(1)
 
@@ -98,7 +98,7 @@ class Learner:
         return self.evaluation.state()
 
     def load(self, positions: int, kept: Mapping[str, NDArray[Any]]) -> None:
-        """What `state` gave when there were so many seats; the coefficients start afresh."""
+        """What `state` gave when there were so many positions; the coefficients start afresh."""
         self._features = Features(positions)
         self.evaluation.load(kept)
         self.coefficients = self._fresh(positions)

@@ -31,7 +31,7 @@ _POSITION, _GENERATION, _LAST = 0, 1, 2
 _FOUND = slice(3, 3 + len(FIELDS))
 _COEFFICIENTS = slice(3 + len(FIELDS), 6 + len(FIELDS))
 _COLUMNS = 6 + len(FIELDS)
-"""Of a stored row: seat (from 1) and ticket, time of the last poll, what polls found, coefficients."""
+"""Of a stored row: position (from 1) and generation, time of the last poll, what polls found, coefficients."""
 
 _LARGEST = 1e100
 """Coefficients stay far below this: they are in units of u*, projected at each step."""
@@ -90,7 +90,7 @@ class Lspe(Allocator):
         self._arrivals.grow(self._slot_table.capacity)
         self._learner = Learner(0, self._settings)
         self._noise = np.zeros(0)
-        """What is added to each seat's margin until the next step, in units of the law's width, float64[seats]."""
+        """Added to each position's margin until the next step, in units of the law's width, float64[positions]."""
         self._step: Transition | None = None
         """The last step; what it led to is seen at the next."""
         self._stored: dict[str, NDArray[Any]] | None = None
@@ -158,7 +158,7 @@ class Lspe(Allocator):
         return amplitude_and_rate(self._objective, self._rates(slots), weight, half_life)
 
     def _observation(self, now: float) -> Observation:
-        """What waits at the seats at `now`, by the times of the last polls; all there can be where there was none."""
+        """What waits at each position at `now`, by the times of the last polls; all that can, where there was none."""
         slots, positions = self._state_index.pairs()
         filled, ceiling, low = np.zeros((3, self._state_index.number))
         amplitude, rate = self._amplitude_and_rate(slots)
@@ -220,7 +220,7 @@ class Lspe(Allocator):
     # --- storage -------------------------------------------------------------------------------------------------
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Seat (from 1) and ticket, time of the last poll, what polls found, coefficients: float64 each."""
+        """Position (from 1) and generation, time of the last poll, what polls found, coefficients: float64 each."""
         self._bind()
         slots = self._slot_table.known(slots)
         positions = self._state_index.of(slots)
@@ -244,7 +244,9 @@ class Lspe(Allocator):
         generations = kept.get("tickets", np.zeros(0, np.int64))
         positions = generations.size
         if positions > MOST_SITES or not (generations >= 0).all():
-            raise InvalidValueError("shared_state", f"tickets of at most {MOST_SITES} seats, 0 or more", generations)
+            raise InvalidValueError(
+                "shared_state", f"generations of at most {MOST_SITES} positions, 0 or more", generations
+            )
         step = Transition.empty(positions) if "step" in kept else None
         same_form(
             kept,
@@ -280,7 +282,7 @@ class Lspe(Allocator):
         self._arrivals.put_rows(slots, rows[:, _FOUND])
 
     def _bind(self) -> None:
-        """After `restore`, maybe in parts: every site finds its seat; those without one come in as new."""
+        """After `restore`, maybe in parts: every site finds its position; those without one come in as new."""
         if self._stored is None:
             return
         kept, stored_at = self._stored, self._rows_to_place
@@ -305,7 +307,7 @@ class Lspe(Allocator):
     def _unpacked(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""
         rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
-        for what, column, most in (("seat", _POSITION, MOST_SITES), ("ticket", _GENERATION, MOST_POLLS)):
+        for what, column, most in (("position", _POSITION, MOST_SITES), ("generation", _GENERATION, MOST_POLLS)):
             number = rows[:, column]
             whole = (number >= 1) & (number <= most) & (number == np.floor(number))
             all_sound(NAME, f"a {what}, a whole number from 1 to {most:g}", whole, number)

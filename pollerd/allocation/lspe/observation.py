@@ -16,7 +16,7 @@ _COLUMNS = ("filled", "ceiling", "low")
 
 @dataclass(frozen=True)
 class Observation:
-    """What stands at the seats, float64[seats] each; empty seats have 0.
+    """The state at each position, float64[positions]; free positions have 0.
 
     filled: x/u*, in [0, 1] unless states are drawn. ceiling: u*, what waits where nobody polls. low: u/u*.
     """
@@ -38,13 +38,13 @@ class Observation:
 
     @property
     def psi(self) -> NDArray[np.float64]:
-        """ψ of each seat, float64[seats, 3], with the sums in units of all ceilings together."""
+        """ψ at each position, float64[positions, 3], with the sums in units of all ceilings together."""
         return basis(self.waiting / max(float(self.ceiling.sum()), float(np.finfo(np.float64).tiny)))
 
 
 @dataclass(frozen=True)
 class Transition:
-    """A scene, who was polled in it (bool[seats]), what that brought, and how much of the budget's time it took."""
+    """An observation, the positions polled in it (bool[positions]), what that brought, and the budget time it took."""
 
     observation: Observation
     polled: NDArray[np.bool_]
@@ -52,13 +52,13 @@ class Transition:
     duration: float = 1.0
 
     def with_positions(self, positions: int) -> Self:
-        """The same with more seats, empty ones, behind those there are."""
+        """The same with more positions, free ones, behind those there are."""
         more = positions - len(self.polled)
         observation = Observation(*(np.append(getattr(self.observation, name), np.zeros(more)) for name in _COLUMNS))
         return replace(self, observation=observation, polled=np.append(self.polled, np.zeros(more, np.bool_)))
 
     def without(self, positions: NDArray[np.bool_]) -> Self:
-        """The same with seats bool[seats] empty."""
+        """The same with bool[positions] free."""
         observation = Observation(*(np.where(positions, 0.0, getattr(self.observation, name)) for name in _COLUMNS))
         return replace(self, observation=observation, polled=self.polled & ~positions)
 
@@ -69,7 +69,7 @@ class Transition:
 
     @classmethod
     def empty(cls, positions: int) -> Self:
-        """Of so many seats without a site."""
+        """Of so many free positions."""
         nothing = np.zeros(positions)
         return cls(Observation(nothing, nothing, nothing), np.zeros(positions, np.bool_), 0.0)
 

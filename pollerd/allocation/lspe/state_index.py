@@ -1,4 +1,4 @@
-"""Which site has which place in a state that all sites share."""
+"""Which site has which position in the state vector that all sites share."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from numpy.typing import NDArray
 
 
 class StateIndex:
-    """Seats 0..number-1 of a few sites; who comes takes the first that is free, and gets a ticket nobody had before.
+    """Positions 0..number-1 of a few sites: a new site takes the first that is free, under a new generation number.
 
-    A ticket tells whether what a stored state says of a seat was learned of the site that says the seat is its own.
+    The generation tells whether what a stored state has at a position was learned of the site that is stored there.
     """
 
     def __init__(self) -> None:
         self._slot = np.zeros(0, np.int64)
-        """Who sits there; -1: nobody."""
+        """The slot at each position; -1: it is free."""
         self.generations = np.zeros(0, np.int64)
-        """Of whoever sat there last, int64[number]."""
+        """Of the last site at each position, int64[number]."""
         self.issued = 0
+        """The newest generation so far."""
 
     @property
     def number(self) -> int:
-        """Seats, taken or free."""
+        """How many positions there are, taken or free."""
         return len(self._slot)
 
     def take(self, slots: NDArray[np.int64]) -> None:
-        """Seats slots int64[k] that have none."""
+        """Gives a position to slots int64[k] that have none."""
         for slot in slots.tolist():
             free = np.flatnonzero(self._slot < 0)
             if not len(free):
@@ -44,27 +45,27 @@ class StateIndex:
         self._slot[position], self.generations[position] = slot, generation
 
     def release(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Frees the seats of slots int64[k]; which they are, bool[number]."""
+        """Frees the positions of slots int64[k] and returns which they are, bool[number]."""
         left = np.isin(self._slot, slots)
         self._slot[left] = -1
         return left
 
     def of(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Seats of slots int64[k], all seated."""
+        """Positions int64[k] of slots int64[k] that have one."""
         return np.asarray((slots[:, None] == self._slot).argmax(axis=1), np.int64) if self.number else slots[:0]
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Slots and their seats, in the order of seats, int64[k] each."""
+        """Slots and their positions, in the order of positions, int64[k] each."""
         positions = np.flatnonzero(self._slot >= 0)
         return self._slot[positions], positions
 
     def reassign(
         self, stored_at: Mapping[int, tuple[int, int]], generations: NDArray[np.int64], issued: int
     ) -> NDArray[np.bool_]:
-        """After a break: sites come back to the seats they claim, slot -> (seat, ticket); all others are seated anew.
+        """After a restore: sites return to their stored positions, slot -> (position, generation); others get new ones.
 
-        tickets int64[m] and issued as they were stored. Returns which seats, bool[number], hold somebody else than is
-        stored, or nobody. Of two claims to a seat the later ticket wins.
+        generations int64[m] and issued as they were stored. Returns which positions, bool[number], are free or hold
+        another site than is stored. Of two sites stored at one position the later generation wins.
         """
         everyone, _ = self.pairs()
         self._slot, self.generations = np.zeros(0, np.int64), np.zeros(0, np.int64)

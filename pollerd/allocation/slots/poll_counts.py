@@ -61,7 +61,7 @@ class PollCounts:
             self.rows[np.unique(slots[full])] /= 2
 
     def sound(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which rows float64[k, fields] may be a tally's, bool[k]: `SOUND` says what that takes."""
+        """Which rows float64[k, fields] may be poll counts, bool[k]: `SOUND` says what that takes."""
         polls, changes, quiet, busy = rows.T
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(

@@ -27,7 +27,7 @@ def _prior_source(belief: Belief, slot: int) -> str:
         return "the start: around one change per uniform cycle"
     of_all = f"learned from {counted(belief.polls, 'poll')} of all sites"
     names = ("its host's", "its neighbours' in the list")
-    more = [name for name, out in zip(names, belief.group_priors.shares_in(slot), strict=True) if out]
+    more = [name for name, shares in zip(names, belief.group_priors.shares_in(slot), strict=True) if shares]
     return ", and from ".join([of_all, *more])
 
 

@@ -25,7 +25,7 @@ class LearningSettings:
     prior_pull_share: float = 0.05
     """Pull of the learned prior towards the start, in shares of the sites seen."""
     em_steps: int = 2
-    """EM steps at each lesson."""
+    """EM steps at each update of the prior."""
     own_share: float = 0.5
     """Of a rate drawn anew: how much comes from the page's own long run; the rest from the population."""
     start_share: float = 0.5

@@ -151,8 +151,8 @@ class Whittle(Allocator):
     ) -> NDArray[np.int64]:
         """The top k of `urgency`; of many slots only those are looked at that may have come so far.
 
-        Above 65,536 slots the first look, a lesson or a change of the cycle reaches all of them over several choices,
-        one for each 32,768 of them.
+        Above 65,536 slots the first look, an update of the prior or a change of the cycle reaches all of them over
+        several choices, one for each 32,768 of them.
         """
         return self._select(self._slot_table.check_elapsed(elapsed)[: self._slot_table.n], now, eligible, k)
 

@@ -72,7 +72,7 @@ class Belief:
     `lattice` is the window, `rates` float64[K] its rates, `prior` float64[K] over them, `odds` float64[H] over the
     hazards, `likelihood` float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls
     taught each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535:
-    148 bytes a site, beside what `refinement` and `.group_priors` keep.
+    148 bytes a site, beside what `refinement` and `group_priors` keep.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
@@ -197,11 +197,11 @@ class Belief:
         now: float,
         sites: int,
     ) -> None:
-        """Learns from k polls of distinct slots at now (UTC epoch s); `sites` sets the pace of lessons in common."""
+        """Learns from k polls of distinct slots at now (UTC epoch s); `sites` sets how often priors are updated."""
         self.now = now
         done = 0
         while done < len(slots):
-            # a batch is cut where a lesson is due, so that single polls and batches teach alike
+            # a batch is cut where an update is due, so that single polls and batches teach the same
             part = slice(done, done + min(self._update_at - self.polls, self.clock.until_update(sites)))
             self._update(slots[part], elapsed[part], evidence.take(part), sites)
             self.polls += len(slots[part])

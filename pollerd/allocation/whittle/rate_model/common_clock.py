@@ -135,7 +135,7 @@ class ActivityClock:
             self._update(now, cycle)
 
     def _update(self, now: float, cycle: float) -> None:
-        """Works in what was told since the last time."""
+        """Takes in the pending polls."""
         pending = np.concatenate(self._pending, axis=1)
         self._pending.clear()
         self._score(pending)
@@ -189,7 +189,7 @@ class ActivityClock:
 
     # -- storage
 
-    VARYING = tuple(f"clock_{name}" for name in ("edges", "advance", "mixed", "total", "told", "fresh"))
+    VARYING = tuple(f"clock_{name}" for name in ("edges", "activity", "mixed", "total", "window", "pending"))
     """Arrays of `state` whose sizes go by what was seen."""
 
     def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -197,8 +197,8 @@ class ActivityClock:
         edges, intervals = arrays["clock_edges"], arrays["clock_mixed"].size
         points = intervals + 1 if intervals else 0
         fits = edges.size == points == arrays["clock_total"].size
-        fits &= arrays["clock_advance"].size == len(JUMPS_CYCLES) * intervals
-        fits &= arrays["clock_told"].size % 4 == arrays["clock_fresh"].size % 4 == 0
+        fits &= arrays["clock_activity"].size == len(JUMPS_CYCLES) * intervals
+        fits &= arrays["clock_window"].size % 4 == arrays["clock_pending"].size % 4 == 0
         if not fits or (np.diff(edges) < 0).any():
             raise InvalidValueError("shared_state", "a clock of stretches in order", f"{intervals} stretches")
 
@@ -207,21 +207,21 @@ class ActivityClock:
         pending = [np.zeros((4, 0)), *self._pending]
         return {
             "clock_edges": self.edges,
-            "clock_advance": self.activity,
+            "clock_activity": self.activity,
             "clock_mixed": self.mixed,
             "clock_total": self._total,
             "clock_score": self.score,
-            "clock_told": self._window,
-            "clock_fresh": np.concatenate(pending, axis=1),
+            "clock_window": self._window,
+            "clock_pending": np.concatenate(pending, axis=1),
             "clock_polls": np.array([self.polls], np.int64),
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
         self.edges, self.mixed, self._total = (arrays[f"clock_{name}"] for name in ("edges", "mixed", "total"))
-        self.activity = arrays["clock_advance"].reshape(len(JUMPS_CYCLES), -1)
+        self.activity = arrays["clock_activity"].reshape(len(JUMPS_CYCLES), -1)
         self.score, self.polls = arrays["clock_score"], int(arrays["clock_polls"][0])
-        self._window, pending = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("told", "fresh"))
+        self._window, pending = (arrays[f"clock_{name}"].reshape(4, -1) for name in ("window", "pending"))
         self._pending = [pending] if pending.size else []
         self.version += 1
 

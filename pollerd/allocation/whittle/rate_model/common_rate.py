@@ -113,14 +113,14 @@ class CommonRate:
         """Arrays for storage."""
         numbers = np.array([self.log_bayes_factor, self.weight])
         counter = np.array([self.polls], np.int64)
-        cells = {"alike_posterior": self.log_posterior, "alike_cells": self.cells}
-        return {**cells, "alike": numbers, "alike_polls": counter}
+        cells = {"common_rate_posterior": self.log_posterior, "common_rate_cells": self.cells}
+        return {**cells, "common_rate": numbers, "common_rate_polls": counter}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave."""
-        self.log_posterior, self.cells = arrays["alike_posterior"], arrays["alike_cells"]
-        self.log_bayes_factor, self.weight = (float(x) for x in arrays["alike"])
-        self.polls = int(arrays["alike_polls"][0])
+        self.log_posterior, self.cells = arrays["common_rate_posterior"], arrays["common_rate_cells"]
+        self.log_bayes_factor, self.weight = (float(x) for x in arrays["common_rate"])
+        self.polls = int(arrays["common_rate_polls"][0])
 
 
 def _rates(lattice: Lattice) -> NDArray[np.float64]:

@@ -90,9 +90,9 @@ class HazardMixture:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for storage."""
-        return {"slow_rows": self.likelihood, "slow_score": self.score, "slow": np.array([self.hazard])}
+        return {"hazard_likelihood": self.likelihood, "hazard_score": self.score, "hazard": np.array([self.hazard])}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
-        self.likelihood = arrays["slow_rows"].reshape(self.likelihood.shape)
-        self.score, self.hazard = arrays["slow_score"], float(arrays["slow"][0])
+        self.likelihood = arrays["hazard_likelihood"].reshape(self.likelihood.shape)
+        self.score, self.hazard = arrays["hazard_score"], float(arrays["hazard"][0])

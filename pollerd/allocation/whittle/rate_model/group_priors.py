@@ -1,4 +1,4 @@
-"""Relatives: pages of one host tend to change alike, and so may those that stand together in the list.
+"""Priors of groups: pages of one host tend to change alike, and so may those that stand together in the list.
 
 Each page's prior is mixed of that of all, that of its host and that of its neighbours, by how well each of the three
 has predicted the first polls of pages. So nothing is lost where a list is in no order, and of one that is sorted
@@ -33,7 +33,8 @@ class GroupPriors:
     """Which host each slot is on, the priors of hosts and neighbourhoods, and what share each has in a page's prior.
 
     `host` int32[capacity], `groups.NONE` for none, empty until a slot is placed; `score` float64[2] logarithmic gain of
-    hosts' and of neighbours' predictions over those by the prior of all; `share` float64[2], which follows at lessons.
+    hosts' and of neighbours' predictions over those by the prior of all; `share` float64[2], which changes when the
+    prior is updated.
     """
 
     def __init__(self) -> None:
@@ -141,11 +142,11 @@ class GroupPriors:
             groups.move(old, new, start)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays for storage; where the slots are is told anew after a restart."""
+        """Arrays for storage; the slots are placed again after a restart."""
         numbers = {
-            "relatives_score": self.score,
-            "relatives_share": self.share,
-            "relatives_width": np.array([self._width]),
+            "group_score": self.score,
+            "group_share": self.share,
+            "group_width": np.array([self._width]),
         }
         return {**numbers, **self._groups[HOSTS].state(), **self._groups[NEIGHBOURS].state(), **self._whole.state()}
 
@@ -158,15 +159,15 @@ class GroupPriors:
         """Raises InvalidValueError where groups and priors of a state do not go together."""
         for groups in (*self._groups, self._whole):
             groups.check(arrays)
-        if arrays["relatives_width"][0] < NEIGHBOURHOOD:
+        if arrays["group_width"][0] < NEIGHBOURHOOD:
             raise InvalidValueError(
-                "shared_state", f"neighbourhoods of {NEIGHBOURHOOD} or more", int(arrays["relatives_width"][0])
+                "shared_state", f"neighbourhoods of {NEIGHBOURHOOD} or more", int(arrays["group_width"][0])
             )
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Puts back what `state` gave, flat."""
-        self.score, self.share = arrays["relatives_score"].copy(), arrays["relatives_share"]
-        self._width = int(arrays["relatives_width"][0])
+        self.score, self.share = arrays["group_score"].copy(), arrays["group_share"]
+        self._width = int(arrays["group_width"][0])
         for groups in (*self._groups, self._whole):
             groups.restore(arrays)
 
