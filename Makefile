@@ -7,7 +7,7 @@ ARGS   ?=
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
-COMPILE := $(BIN)/pip-compile --quiet --strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help run demo reproduce test test-all soak test-python check lint types contracts bench clean constraints
@@ -72,7 +72,12 @@ $(DEV): constraints-dev.txt $(RUNTIME)
 	@touch $@
 
 # First all that developing needs, then what runs in the same versions: a tool may ask for an older library than the newest.
+# Extras are pinned, too (`coverage[toml]==`): pip looks at the newest version of an extra that has no pin of its own and
+# then finds no hash for it. As constraints (-c) pip takes names without extras only.
+PINS := $(VENV)/pins.txt
 constraints: | $(BIN)/python  ## pin anew every dependency, with hashes
 	$(PIP) install pip-tools
 	$(COMPILE) --extra dev --extra experiments -o constraints-dev.txt pyproject.toml
-	$(COMPILE) --all-build-deps -c constraints-dev.txt -o constraints.txt pyproject.toml
+	sed -E 's/^([a-z0-9-]+)\[[a-z0-9,-]+\]==/\1==/' constraints-dev.txt > $(PINS)
+	$(COMPILE) --all-build-deps -c $(PINS) -o constraints.txt pyproject.toml
+	sed -i 's|$(PINS)|constraints-dev.txt|' constraints.txt

@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from importlib.metadata import requires
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 MOST_FILES, MOST_ARGUMENTS, MOST_POSITIONAL = 14, 7, 2
@@ -46,3 +50,19 @@ def test_constructors_of_the_daemon_are_short_and_say_what_they_take() -> None:
                     positional.append(where)
     assert seen > 40
     assert (long, positional) == ([], [])
+
+
+def test_every_extra_that_a_pinned_package_asks_for_is_pinned() -> None:
+    """Pip looks at the newest version of an extra without a pin of its own, and has no hash for that one."""
+    lines = (ROOT / "constraints-dev.txt").read_text().splitlines()
+    pinned = [Requirement(line.removesuffix(" \\")) for line in lines if line[:1].isalnum()]
+    assert len(pinned) > 50
+    extras = {canonicalize_name(pin.name): pin.extras for pin in pinned}
+    needs = [
+        need
+        for pin in pinned
+        for need in map(Requirement, requires(pin.name) or ())
+        if need.extras and (need.marker is None or need.marker.evaluate({"extra": ""}))
+    ]
+    assert needs
+    assert [str(need) for need in needs if not need.extras <= extras[canonicalize_name(need.name)]] == []
