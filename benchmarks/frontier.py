@@ -87,12 +87,12 @@ class Robot:
 
     def appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
         """As the crawler values pages."""
-        return self._frontier_value.worth(rows.states())
+        return self._frontier_value.value(rows.states())
 
     async def _value(self, rows: list[PageRow]) -> None:
         """As the crawler values pages of the frontier that are stale."""
         for start in range(0, len(rows), 500):
-            some = [row for row in rows[start : start + 500] if row.worth is not None]
+            some = [row for row in rows[start : start + 500] if row.value is not None]
             if some:
                 values = self.appraise(frontier_rows(some)).tolist()
                 await self._store.write_values(list(zip(some, values, strict=True)))
@@ -113,7 +113,7 @@ class Robot:
 
     async def answer(self, trials: list[Trial]) -> None:
         """The answers of pages on trial: what they lead to is looked up, learned from, and committed."""
-        drafts = {trial.page_id: await self._leads(trial) for trial in trials}
+        drafts = {trial.page_id: await self._out_links(trial) for trial in trials}
         async with self._times.of(f"taking in {len(trials)}, {self._links} links each"):
             contexts = await self._store.load_contexts([trial.site_id for trial in trials])
             urls = sorted({draft.url for found in drafts.values() for draft in found})
@@ -139,7 +139,7 @@ class Robot:
         async with self._times.of(f"valuing {len(trials)} on trial anew"):
             await self._store.pages_around([trial.page_id for trial in trials])
 
-    async def _leads(self, trial: Trial) -> tuple[OutLinkDraft, ...]:
+    async def _out_links(self, trial: Trial) -> tuple[OutLinkDraft, ...]:
         """Half new ones, the rest siblings and pages of anywhere."""
         number = self._links
         new, near = int(NEW_SHARE * number), int(NEAR_SHARE * number)
@@ -158,7 +158,9 @@ class Robot:
         self._pages = sum(status.pages.values())
 
     @staticmethod
-    def _record(trial: Trial, context: SiteContext, relevance: float, leads: tuple[OutLinkDraft, ...]) -> PollRecord:
+    def _record(
+        trial: Trial, context: SiteContext, relevance: float, out_links: tuple[OutLinkDraft, ...]
+    ) -> PollRecord:
         collected = relevance > 0.35
         page = PageRecord(
             trial.page_id,
@@ -166,7 +168,7 @@ class Robot:
             trial.depth,
             "" if collected else "irrelevant",
             relevance,
-            leads,
+            out_links,
             relevance if collected else None,
             ended=not collected,
             on_trial=True,

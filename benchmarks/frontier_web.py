@@ -72,8 +72,8 @@ class KnownWeb:
         self.anchor_sum = np.bincount(self.target, self.anchor, pages)
         child = np.arange(1, pages)
         self.child_count = np.bincount(self.parent[child], minlength=pages)
-        self.brood_asked = np.bincount(self.parent[child], self.asked[child], pages)
-        self.brood_sum = np.bincount(self.parent[child], self.asked[child] * self.relevance[child], pages)
+        self.children_retrieved = np.bincount(self.parent[child], self.asked[child], pages)
+        self.children_relevance = np.bincount(self.parent[child], self.asked[child] * self.relevance[child], pages)
 
     def host_name(self, host: int) -> str:
         """As politeness counts it, without the port."""
@@ -99,8 +99,8 @@ class KnownWeb:
             self.anchor_sum[places],
             self.host[places] == self.host[by],
             self.child_count[by].astype(np.float64),
-            self.brood_asked[by].astype(np.float64),
-            self.brood_sum[by],
+            self.children_retrieved[by].astype(np.float64),
+            self.children_relevance[by],
         )
 
 
@@ -137,8 +137,8 @@ def fill(path: Path, pages: int, seed: int) -> None:
     for _, sql in indices:
         connection.execute(sql)
     connection.execute("""
-        UPDATE page_host SET best = (SELECT max(worth) FROM page WHERE host_id = page_host.id),
-            asked = (SELECT count(*) FROM page WHERE host_id = page_host.id AND worth IS NULL)
+        UPDATE page_host SET best = (SELECT max(value) FROM page WHERE host_id = page_host.id),
+            asked = (SELECT count(*) FROM page WHERE host_id = page_host.id AND value IS NULL)
     """)
     connection.commit()
     connection.close()
@@ -169,7 +169,7 @@ def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
             "parent_id": _where(by > 0, by),
             "discovered_at": [1.0] * len(urls),
             "step": (places // 25).tolist(),
-            "worth": _where(~asked, frontier_value.worth(around.states())),
+            "value": _where(~asked, frontier_value.value(around.states())),
             "relevance": _where(asked, web.relevance[places]),
             "anchor": around.anchor_sum.tolist(),
             "parents": web.parents[places].tolist(),
@@ -177,9 +177,9 @@ def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
             "parents_best": web.parents_best[places].tolist(),
             "anchors": web.anchors[places].astype(int).tolist(),
             "anchor_sum": web.anchor_sum[places].tolist(),
-            "brood": web.child_count[places].tolist(),
-            "brood_asked": web.brood_asked[places].astype(int).tolist(),
-            "brood_sum": web.brood_sum[places].tolist(),
+            "child_count": web.child_count[places].tolist(),
+            "children_retrieved": web.children_retrieved[places].astype(int).tolist(),
+            "children_relevance": web.children_relevance[places].tolist(),
         }
 
 

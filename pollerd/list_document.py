@@ -197,12 +197,12 @@ def _yaml(data: bytes) -> object:
         _check_events(yaml, yaml.parse(data, Loader=base))
         return yaml.load(data, Loader=Loader)
     except yaml.YAMLError as error:
-        raise ConfigError(_told(error)) from error
+        raise ConfigError(_message(error)) from error
     except ValueError as error:
         raise ConfigError("no YAML: it holds a number or a date that is none; texts like it need quotes") from error
 
 
-def _told(error: Any) -> str:
+def _message(error: Any) -> str:
     """What is wrong and where. What PyYAML shows of the document itself may be a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     return f"{'' if mark is None else f'line {mark.line + 1}: '}no YAML: {problem or 'bytes that are no text'}"

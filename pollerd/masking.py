@@ -36,12 +36,12 @@ def is_secret_name(name: str) -> bool:
 
 def masked(text: str) -> str:
     """A value as it may be told: without user and password of URLs, and cut where something secret is named."""
-    told, at, rest = _parted_at_userinfo(text)
+    shown, at, rest = _parted_at_userinfo(text)
     if at:
-        plain = _PLAIN.fullmatch(text, len(told), len(text) - len(rest)) is not None
+        plain = _PLAIN.fullmatch(text, len(shown), len(text) - len(rest)) is not None
         # Where the @ may be one of a secret that is named before it, what follows it may be its other half.
         whole = plain or _NAMED_SECRET.search(text[:_LOOKED_AT]) is None
-        text = f"{told}…@{rest}" if whole else f"{told}…"
+        text = f"{shown}…@{rest}" if whole else f"{shown}…"
     named = _NAMED_SECRET.search(text[:_LOOKED_AT])
     if named is not None:
         text = text[: named.end()].removesuffix("…") + "…"
@@ -57,11 +57,11 @@ def masked_line(line: str) -> str:
     url = _URL.match(line, 0, _LOOKED_AT)
     if url is not None:
         rest = line[url.end() :]
-        told = "http://" if any(sign in rest for sign in _ATS) else masked(url[1])
-        return told + ("…" if rest.strip("\"' \t\r\n") else "")
+        shown = "http://" if any(sign in rest for sign in _ATS) else masked(url[1])
+        return shown + ("…" if rest.strip("\"' \t\r\n") else "")
     known = _KNOWN_BEGINNING.match(line, 0, _LOOKED_AT)
-    told = masked(known[0].strip(" {")) if known is not None else ""
-    return f"{told.removesuffix('…')}…" if told else NOT_SHOWN
+    shown = masked(known[0].strip(" {")) if known is not None else ""
+    return f"{shown.removesuffix('…')}…" if shown else NOT_SHOWN
 
 
 def _parted_at_userinfo(text: str) -> tuple[str, bool, str]:

@@ -32,7 +32,7 @@ async def begun(
     Meanwhile `health` says why not, and `serve` answers who asks. `database`: what to call it in the log. Only
     DatabaseUnavailableError is waited for: no waiting mends the rest.
     """
-    with _told_to_stop() as stop:
+    with _stop_requested() as stop:
         trying = asyncio.create_task(_repeated(attempt, health, database, serve), name="start")
         stopped = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -68,7 +68,7 @@ async def _repeated(
 
 @contextlib.asynccontextmanager
 async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
-    """Answers at a twin of the socket: the server closes its own, and who calls in between waits in the queue."""
+    """Answers at a copy of the socket: the server closes its own, and who calls in between waits in the queue."""
     server = ApiServer(app, _DRAIN_SECONDS)
     serving = asyncio.create_task(server.serve(sockets=[listener.dup()]), name="waiting-api")
     try:
@@ -79,7 +79,7 @@ async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
 
 
 @contextlib.contextmanager
-def _told_to_stop() -> Iterator[asyncio.Event]:
+def _stop_requested() -> Iterator[asyncio.Event]:
     """Set by the signals that end the daemon, from its first moment on."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -66,24 +66,27 @@ def read_topic(path: Path) -> TopicSettings:
     Raises ConfigError where a file cannot be read, and InvalidValueError naming the field for what cannot be used.
     """
     try:
-        told = _validated(tomllib.loads(_text(path, "topic")))
+        given = _validated(tomllib.loads(_text(path, "topic")))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"topic: {path}: {error}") from error
-    examples = (*told.examples, *(_plain(path.parent / name, "example_files") for name in told.example_files))
-    background = (*told.background, *(_plain(path.parent / name, "background_files") for name in told.background_files))
+    examples = (*given.examples, *(_plain(path.parent / name, "example_files") for name in given.example_files))
+    background = (
+        *given.background,
+        *(_plain(path.parent / name, "background_files") for name in given.background_files),
+    )
     try:
         topic = TopicSettings(
-            name=told.name,
+            name=given.name,
             examples=examples,
-            keywords=tuple(told.keywords),
+            keywords=tuple(given.keywords),
             background=background,
-            language=told.language,
-            allow_domains=tuple(told.allow_domains),
-            deny_domains=tuple(told.deny_domains),
-            max_depth=told.max_depth,
-            pages_per_host=told.pages_per_host,
-            collection_size=told.collection_size,
-            relevance_min=told.relevance_min,
+            language=given.language,
+            allow_domains=tuple(given.allow_domains),
+            deny_domains=tuple(given.deny_domains),
+            max_depth=given.max_depth,
+            pages_per_host=given.pages_per_host,
+            collection_size=given.collection_size,
+            relevance_min=given.relevance_min,
         )
         topic_of(recipe_of(topic))
     except InvalidValueError as error:

@@ -149,16 +149,16 @@ def calibration(found: dict[str, Any]) -> CheckResult:
 def _deciles(found: dict[str, Any]) -> Iterator[CheckResult]:
     for tenth, decile in enumerate(found["deciles"]):
         if decile["polls"]:
-            told = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f}"
-            told += f" in {counted(decile['polls'], 'poll')}"
-            yield CheckResult(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", told)
+            detail = f"foretold {decile['predicted']:.3f}, found {decile['found']:.3f}"
+            detail += f" in {counted(decile['polls'], 'poll')}"
+            yield CheckResult(FINE, f"calibration {tenth / 10:.1f}-{(tenth + 1) / 10:.1f}", detail)
 
 
 def _late(allocation: dict[str, Any]) -> CheckResult:
     late = allocation["late_sites"]
     if not allocation["maximum_intervals_feasible"]:
-        told = f"the budget does not hold all max_intervals; {counted(late, 'site is', 'sites are')} late"
-        return CheckResult(WRONG, "max_interval", told)
+        detail = f"the budget does not hold all max_intervals; {counted(late, 'site is', 'sites are')} late"
+        return CheckResult(WRONG, "max_interval", detail)
     return CheckResult(NOTE if late else FINE, "max_interval", f"{counted(late, 'site is', 'sites are')} past it")
 
 
@@ -188,10 +188,10 @@ def _states(metrics: Metrics) -> CheckResult:
 def _robots(metrics: Metrics) -> CheckResult:
     results = {name: metrics.value("robots_fetches_total", result=name) for name in ("found", "absent", "unreachable")}
     missed, asked = results["unreachable"], sum(results.values())
-    told = counted(asked, "request")
+    detail = counted(asked, "request")
     if not missed:
-        return CheckResult(FINE, "robots.txt", f"{told}, none failed")
-    text = f"{missed:.0f} of {told} for robots.txt failed: such hosts are not polled until one is answered"
+        return CheckResult(FINE, "robots.txt", f"{detail}, none failed")
+    text = f"{missed:.0f} of {detail} for robots.txt failed: such hosts are not polled until one is answered"
     return CheckResult(NOTE, "robots.txt", text)
 
 

@@ -64,8 +64,10 @@ def _conduct(
     """Conducts one after the other, and tells of each as soon as it is done; what came out, for JSON."""
     found = []
     for each in chosen:
-        with showing_progress(each.name) as told:
-            verdicts = conduct_and_write(each, size, out, jobs=jobs, draw=draw, told=told, most_runs=runs)
+        with showing_progress(each.name) as report_progress:
+            verdicts = conduct_and_write(
+                each, size, out, jobs=jobs, draw=draw, report_progress=report_progress, most_runs=runs
+            )
         report = out / each.name / REPORT
         found.append({"name": each.name, "verdicts": dict(verdicts), "report": str(report)})
         if not as_json:

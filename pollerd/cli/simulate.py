@@ -107,8 +107,11 @@ def simulate(
     policies = {name: _policy(name, objective, given, told_rates) for name in names}
     _check_taken(given, policies)
     simulation = Simulation(tried_in, policies, steps, runs, seed)
-    with tempfile.TemporaryDirectory(prefix="pollerd-simulate-") as folder, showing_progress("simulate") as told:
-        results = conduct(simulation, "quick", Path(folder), jobs or os.cpu_count() or 1, told)
+    with (
+        tempfile.TemporaryDirectory(prefix="pollerd-simulate-") as folder,
+        showing_progress("simulate") as report_progress,
+    ):
+        results = conduct(simulation, "quick", Path(folder), jobs or os.cpu_count() or 1, report_progress)
     _print(results, runs, as_json)
 
 

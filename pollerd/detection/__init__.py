@@ -8,7 +8,7 @@ from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heav
 from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.noise.repeat_fetch import (
     HEAVY_UNDER_MASK_BYTES,
-    learn_from_twins,
+    learn_from_pair,
     mask_is_stale,
     noise_of,
     under_known_noise,
@@ -25,7 +25,7 @@ __all__ = [
     "alike",
     "detect",
     "heavy",
-    "learn_from_twins",
+    "learn_from_pair",
     "mask_is_stale",
     "noise_of",
     "normalise",

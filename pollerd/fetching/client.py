@@ -52,7 +52,7 @@ SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.so
 """A new socket for an entry of `getaddrinfo`."""
 
 Sent = Callable[[str], None]
-"""Told of each request as soon as it is written to its connection: its host, as `host_of` names it."""
+"""Called for each request as soon as it is written to its connection: its host, as `host_of` names it."""
 
 Write = Callable[[], bool]
 """Writes a request at once; False where its connection has meanwhile been closed, and nothing was written."""

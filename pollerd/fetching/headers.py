@@ -79,10 +79,10 @@ def fresh_seconds(cache_control: str | None, expires: str | None, age: str | Non
     """
     if cache_control is None and expires is None:
         return None
-    told = _directives((cache_control or "")[:_MAX_CACHE_CONTROL_LENGTH])
-    if "no-store" in told or "no-cache" in told:
+    directives = _directives((cache_control or "")[:_MAX_CACHE_CONTROL_LENGTH])
+    if "no-store" in directives or "no-cache" in directives:
         return None
-    lifetime = next((told[name] for name in ("max-age", "s-maxage") if name in told), None)
+    lifetime = next((directives[name] for name in ("max-age", "s-maxage") if name in directives), None)
     if lifetime is None:
         moment = http_date(expires.strip()) if expires is not None else None
         lifetime = None if moment is None else moment - date

@@ -32,7 +32,7 @@ class AttainableRates:
     interval: NDArray[np.float64]
     quiet: NDArray[np.bool_]
     """bool[k]: the interval is that in which the site is believed unchanged, or says so."""
-    told: NDArray[np.bool_]
+    ttl_holds: NDArray[np.bool_]
     """bool[k]: of those, the ones that say so."""
     stretch: NDArray[np.float64]
     by_host: NDArray[np.float64]
@@ -108,19 +108,19 @@ def _added(sums: NDArray[np.float64], more: NDArray[Any]) -> NDArray[np.float64]
 def _intervals(
     sites: SiteTable, settings: SchedulingSettings, part: slice | NDArray[np.int64], believed: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of the sites in those rows, gone ones too: `AttainableRates.interval`, `quiet` and `told`, [k] each."""
+    """Of the sites in those rows, gone ones too: `AttainableRates.interval`, `quiet` and `ttl_holds`, [k] each."""
     number = len(sites.site_id[part])
     interval = np.full(number, settings.min_interval_seconds)
     if not sites.is_as_ever("min_interval"):
         own = sites.min_interval[part]
         interval = np.where(np.isnan(own), interval, own)
-    quiet = told = np.zeros(number, np.bool_)
+    quiet = ttl_holds = np.zeros(number, np.bool_)
     if believed:
         wait = sites.quiet_waits(part)
         quiet = wait > interval
-        told = quiet & (sites.told_ttl[part] >= wait)
+        ttl_holds = quiet & (sites.announced_ttl[part] >= wait)
         interval = np.maximum(interval, wait)
-    return interval, quiet, told
+    return interval, quiet, ttl_holds
 
 
 def reach(
@@ -136,9 +136,9 @@ def reach(
     slots = np.flatnonzero(sites.in_force())
     part = slice(0, n) if len(slots) == n else slots  # of a million rows a view is there at once
     believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
-    interval, quiet, told = _intervals(sites, settings, part, believed)
+    interval, quiet, ttl_holds = _intervals(sites, settings, part, believed)
     interval = np.maximum(interval, _NO_INTERVAL)
     host = sites.host[part]
     demand = np.bincount(host, 1.0 / interval, hosts.size)
     by_host = np.maximum(demand * hosts.interval(), 1.0)
-    return AttainableRates(slots, sites.cost[part], interval, quiet, told, by_host[host], by_host)
+    return AttainableRates(slots, sites.cost[part], interval, quiet, ttl_holds, by_host[host], by_host)

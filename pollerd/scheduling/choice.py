@@ -107,28 +107,28 @@ class Chooser:
         mask[changing] &= due | sites.asap[changing]
         return mask
 
-    def _twin(
+    def _repeat(
         self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], suspects: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """The slot to ask a second time in a row, int64[0 or 1]: as soon as its host allows."""
         suspects = suspects[:: 1 + len(suspects) // _SUSPECTS_LOOKED_AT]
         askable = suspects[self.sites.askable(now, suspects)]
-        return self.noise.twin(askable[open_hosts[self.sites.host[askable]]], now, uniform_period)
+        return self.noise.repeat(askable[open_hosts[self.sites.host[askable]]], now, uniform_period)
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
         open_hosts, suspects = self.hosts.ready(now), self._suspects(now)
         changing = suspects[self.sites.changes_always(suspects)]
         mask = self._eligible(now, uniform_period, open_hosts, changing)
-        twin = self._twin(now, uniform_period, open_hosts, suspects)
-        choice = Choice(sites_due=bool(mask.any() or len(twin)))
+        repeat = self._repeat(now, uniform_period, open_hosts, suspects)
+        choice = Choice(sites_due=bool(mask.any() or len(repeat)))
         if not choice.sites_due:
             return choice
         n = self.sites.size
         wanted = self.hosts.robots_wanted(now)
         turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
-        turn.take(twin)
+        turn.take(repeat)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
         standing, long = self.sites.standing, self.sites.standing.is_kept
         known = standing.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
@@ -142,7 +142,7 @@ class Chooser:
             *new, (group, limit) = self._shares(turn, known | on_trial, ~known & ~on_trial) or [(known, 0)]
             for fresh, share in new:
                 turn.take_from(wants, fresh, share)
-            turn.take_by_worth(wants, group & ~on_trial, rivals, limit)
+            turn.take_by_value(wants, group & ~on_trial, rivals, limit)
         self.noise.earn(len(choice.polls))
         return choice
 
@@ -222,7 +222,7 @@ class _Turn:
             if limit < enough:
                 return
 
-    def take_by_worth(self, wants: _Wants, group: NDArray[np.bool_], rivals: TrialCandidates, limit: int) -> None:
+    def take_by_value(self, wants: _Wants, group: NDArray[np.bool_], rivals: TrialCandidates, limit: int) -> None:
         """Fills up to `limit` places from the group and from the sites on trial, the most urgent first."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
@@ -231,10 +231,10 @@ class _Turn:
             slots = np.concatenate([named, tried])
             if limit <= 0 or not len(slots):
                 return
-            value = np.concatenate([wants.urgency(named), rivals.worth[tried]])
-            enough_worth = value >= np.repeat([rivals.bar_of_others, rivals.bar], [len(named), len(tried)])
+            value = np.concatenate([wants.urgency(named), rivals.value[tried]])
+            above_bar = value >= np.repeat([rivals.bar_of_others, rivals.bar], [len(named), len(tried)])
             order = np.argsort(-value, kind="stable")
-            limit -= self.take(slots[order[enough_worth[order]]], limit)
+            limit -= self.take(slots[order[above_bar[order]]], limit)
             if limit < enough:
                 return
 

@@ -31,11 +31,11 @@ class SiteTable(Columns):
         row) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
         twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
         history_length uint8 (was a change found, newest bit lowest, over the last informative polls) · trusted uint8
-        (informative polls for which its changes are believed, because a twin held still) · worth float64 (of a site on
-        trial: what its first answer is expected to bring; nan: it is not on trial) · private bool (its last poll was
-        refused because its address is private) · quiet_until float64 (believed unchanged until then, or said to be,
-        epoch s; -inf: neither) · told_ttl float64 (for how long the page last said that it need not be asked again, s;
-        0: it does not, or is not heard)
+        (informative polls for which its changes are believed, because a repeat fetch held still) · value float64
+        (of a site on trial: what its first answer is expected to bring; nan: it is not on trial) · private bool (its
+        last poll was refused because its address is private) · quiet_until float64 (believed unchanged until then, or
+        said to be, epoch s; -inf: neither) · announced_ttl float64 (for how long the page last said that it need not be
+        asked again, s; 0: it does not, or is not heard)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -59,14 +59,14 @@ class SiteTable(Columns):
         "paused": (np.bool_, False),
         "in_flight": (np.bool_, False),
         "asap": (np.bool_, False),
-        "twin_at": (np.float64, -math.inf),
+        "repeat_at": (np.float64, -math.inf),
         "history": (np.uint16, 0),
         "history_length": (np.uint8, 0),
         "trusted": (np.uint8, 0),
-        "worth": (np.float64, math.nan),
+        "value": (np.float64, math.nan),
         "private": (np.bool_, False),
         "quiet_until": (np.float64, -math.inf),
-        "told_ttl": (np.float64, 0.0),
+        "announced_ttl": (np.float64, 0.0),
     }
 
     _SELDOM_SET = frozenset(
@@ -78,10 +78,10 @@ class SiteTable(Columns):
             "min_yield",
             "respect_ttl",
             "half_life",
-            "worth",
+            "value",
             "private",
             "quiet_until",
-            "told_ttl",
+            "announced_ttl",
         }
     )
 
@@ -105,14 +105,14 @@ class SiteTable(Columns):
     paused: NDArray[np.bool_]
     in_flight: NDArray[np.bool_]
     asap: NDArray[np.bool_]
-    twin_at: NDArray[np.float64]
+    repeat_at: NDArray[np.float64]
     history: NDArray[np.uint16]
     history_length: NDArray[np.uint8]
     trusted: NDArray[np.uint8]
-    worth: NDArray[np.float64]
+    value: NDArray[np.float64]
     private: NDArray[np.bool_]
     quiet_until: NDArray[np.float64]
-    told_ttl: NDArray[np.float64]
+    announced_ttl: NDArray[np.float64]
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class SiteTable(Columns):
         return self.size - len(self._free)
 
     def touch(self, slots: NDArray[np.int64] | list[int]) -> None:
-        """To be called by whoever writes into columns of the slots int64[k], `private` and `told_ttl` aside."""
+        """To be called by whoever writes into columns of the slots int64[k], `private` and `announced_ttl` aside."""
         self.standing.touch(slots)
 
     def add(self, site_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
@@ -182,7 +182,7 @@ class SiteTable(Columns):
 
     def on_trial(self) -> NDArray[np.bool_] | None:
         """bool[size]: sites that the focused crawler has on trial; None where there never was any."""
-        return None if self.is_as_ever("worth") else ~np.isnan(self.worth[: self.size])
+        return None if self.is_as_ever("value") else ~np.isnan(self.value[: self.size])
 
     def elapsed(self, now: float) -> NDArray[np.float64]:
         """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""
@@ -286,10 +286,10 @@ class SiteTable(Columns):
     def note_history(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
         """Keeps whether the latest informative poll of each slot, int64[k], found a change, bool[k].
 
-        No slot twice; to be called before `last_poll` moves. A page that holds still between two polls in a row (a
-        twin) is no noise: its history begins anew, and its changes are believed for a while.
+        No slot twice; to be called before `last_poll` moves. A page that a repeat fetch finds unchanged is
+        no noise: its history begins anew, and its changes are believed for a while.
         """
-        still = ~changed & (self.twin_at[slots] > self.last_poll[slots])
+        still = ~changed & (self.repeat_at[slots] > self.last_poll[slots])
         kept = self.history[slots]
         self.history[slots] = np.where(still, 0, kept << 1 | changed)
         longer = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
@@ -304,9 +304,9 @@ class SiteTable(Columns):
         self.touch(slots)
 
     def suspect(self, slot: int) -> None:
-        """The slot counts as one that changes always, and its next twin is due, until a twin says otherwise."""
+        """The slot counts as one that changes always, and its next repeat fetch is due, until that says otherwise."""
         self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0
-        self.twin_at[slot] = -math.inf
+        self.repeat_at[slot] = -math.inf
         self.touch([slot])
 
     def changes_always(

@@ -126,7 +126,7 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
     allowed = reach(sites, hosts, settings)
     active = left[allowed.slots]
     by_host = active & (allowed.stretch > 1.0)
-    by_ttl = active & allowed.told & ~by_host
+    by_ttl = active & allowed.ttl_holds & ~by_host
     by_belief = active & allowed.quiet & ~by_host & ~by_ttl
     by_interval = active & ~by_host & ~allowed.quiet
     crowded = np.unique(host[allowed.slots[by_host]])

@@ -13,7 +13,7 @@ from pollerd.model import PageState
 class PageRow(NamedTuple):
     """A page and what is known around it; the last five are of the page that it was discovered on, if any.
 
-    `worth`: its value, larger is asked for sooner; None: it is not on the frontier.
+    `value`: its value, larger is asked for sooner; None: it is not on the frontier.
     """
 
     id: int
@@ -23,7 +23,7 @@ class PageRow(NamedTuple):
     own: bool
     depth: int
     step: int
-    worth: float | None
+    value: float | None
     relevance: float | None
     site_id: int | None
     parent_id: int | None
@@ -34,10 +34,10 @@ class PageRow(NamedTuple):
     anchors: int
     anchor_sum: float
     child_count: int | None
-    brood_asked: int | None
-    brood_sum: float | None
-    discoverer_host: int | None
-    discoverer_relevance: float | None
+    children_retrieved: int | None
+    children_relevance: float | None
+    parent_host: int | None
+    parent_relevance: float | None
 
 
 class OutLinkDraft(Struct, frozen=True, gc=False):
@@ -55,8 +55,8 @@ class OutLinkDraft(Struct, frozen=True, gc=False):
 class PageRecord(Struct, frozen=True, gc=False):
     """What became of a page by one poll of its site. `relevance` None: it was not read, and stays.
 
-    `leads` None: its links stay as they are. `weight` of its site from now on, None: as it is. `ended`: its site goes.
-    `on_trial`: it was before.
+    `out_links` None: its links stay as they are. `weight` of its site from now on, None: as it is. `ended`: its site
+    goes. `on_trial`: it was before.
     """
 
     page_id: int
@@ -64,7 +64,7 @@ class PageRecord(Struct, frozen=True, gc=False):
     depth: int
     reason: str = ""
     relevance: float | None = None
-    leads: tuple[OutLinkDraft, ...] | None = None
+    out_links: tuple[OutLinkDraft, ...] | None = None
     weight: float | None = None
     ended: bool = False
     on_trial: bool = False
@@ -100,7 +100,7 @@ class Trial:
     depth: int
     step: int
     """How many requests of the crawler there had been when it was discovered."""
-    worth: float
+    value: float
     relevance: float | None
     """As scored last; None where it was never read."""
     around: PageRow

@@ -1,7 +1,7 @@
 """What other packages use of `pollerd.storage`; they import it from there."""
 
 from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
-from pollerd.storage.crawler.link_context import FIRST_WORTH
+from pollerd.storage.crawler.link_context import FIRST_VALUE
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.keys import new_key
@@ -35,7 +35,7 @@ from pollerd.storage.values import (
 )
 
 __all__ = [
-    "FIRST_WORTH",
+    "FIRST_VALUE",
     "AddResult",
     "AllocationRow",
     "Batch",

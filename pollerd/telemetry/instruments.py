@@ -89,7 +89,9 @@ class Instruments:
         self.noisy_sites = gauge(
             "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
         )
-        self.masks_learned = counter("masks_learned_total", "Times that twins told noise from news at a site")
+        self.masks_learned = counter(
+            "masks_learned_total", "Times that a repeat fetch told noise from changes at a site"
+        )
         self._collection_pages = gauge("collection_pages", "Pages that the focused crawler knows, by state", "state")
         self.collection_pages = {state: self._collection_pages.labels(state.value) for state in PageState}
         self.collection_requests = gauge("collection_requests", "Pages asked for from the frontier so far")

@@ -58,7 +58,7 @@ async def test_nobody_there_is_wrong(unused_tcp_port: int) -> None:
     assert "no daemon answers" in result.stdout
 
 
-def told(polls: int, predicted: float, found: float) -> dict[str, Any]:
+def calibration_of(polls: int, predicted: float, found: float) -> dict[str, Any]:
     return {
         "polls": polls,
         "expected_error": abs(predicted - found),
@@ -70,10 +70,10 @@ def told(polls: int, predicted: float, found: float) -> dict[str, Any]:
     ("calibrated", "verdict", "words"),
     [
         ({"polls": 0, "expected_error": None, "deciles": []}, NOTE, "nothing was foretold"),
-        (told(20, 0.9, 0.1), NOTE, "too few"),
-        (told(5_000, 0.31, 0.3), FINE, "comes true"),
-        (told(5_000, 0.40, 0.3), NOTE, "more changes are foretold"),
-        (told(5_000, 0.1, 0.5), WRONG, "fewer changes are foretold"),
+        (calibration_of(20, 0.9, 0.1), NOTE, "too few"),
+        (calibration_of(5_000, 0.31, 0.3), FINE, "comes true"),
+        (calibration_of(5_000, 0.40, 0.3), NOTE, "more changes are foretold"),
+        (calibration_of(5_000, 0.1, 0.5), WRONG, "fewer changes are foretold"),
     ],
 )
 def test_the_calibration_in_words(calibrated: dict[str, Any], verdict: str, words: str) -> None:

@@ -22,8 +22,8 @@ def rows(**columns: float) -> FrontierRows:
         "anchors",
         "anchor_sum",
         "child_count",
-        "brood_asked",
-        "brood_sum",
+        "children_retrieved",
+        "children_relevance",
     )
     given = {name: np.array([columns.get(name, 0.0)]) for name in names}
     return FrontierRows(urls=["http://a/x/y.html"], same_host=np.array([True]), **given)
@@ -44,8 +44,8 @@ def test_columns_give_the_features_of_local_states() -> None:
         anchors=2,
         anchor_sum=0.5,
         child_count=3,
-        brood_asked=1,
-        brood_sum=0.2,
+        children_retrieved=1,
+        children_relevance=0.2,
     )
     np.testing.assert_allclose(columns.states(), known.frontier(np.array([2])))
 
@@ -70,8 +70,8 @@ def test_before_its_first_lesson_it_goes_by_siblings_and_anchors() -> None:
         [rows(parents=1, parents_sum=s, parents_best=s, anchors=1, anchor_sum=a, child_count=2).states() for s, a in
          [(0.1, 0.1), (0.1, 0.9), (0.9, 0.1), (0.9, 0.9)]]
     )  # fmt: skip
-    worth = FrontierValue(SETTINGS).worth(states)
-    np.testing.assert_allclose(worth, [0.1, 0.5, 0.5, 0.9])
+    value = FrontierValue(SETTINGS).value(states)
+    np.testing.assert_allclose(value, [0.1, 0.5, 0.5, 0.9])
 
 
 def test_pages_that_bring_nothing_keep_their_order() -> None:
@@ -80,9 +80,9 @@ def test_pages_that_bring_nothing_keep_their_order() -> None:
     states = np.linspace(0.1, 0.9, 9)[:, None] * np.ones(10)
     for state in np.tile(states, (50, 1)):
         frontier_value.learn(state, 0.0, none, 0.0)
-    worth = frontier_value.worth(states)
-    assert worth.min() > 0
-    assert (np.diff(worth) > 0).all()
+    value = frontier_value.value(states)
+    assert value.min() > 0
+    assert (np.diff(value) > 0).all()
 
 
 def test_it_learns_what_requests_bring() -> None:
@@ -94,17 +94,17 @@ def test_it_learns_what_requests_bring() -> None:
         frontier_value.learn(state, float(state[6] * (1.0 - state[4])), none, 0.0)
     low, high = np.full((1, 10), 0.5), np.full((1, 10), 0.5)
     low[0, [4, 6]], high[0, [4, 6]] = (0.9, 0.1), (0.1, 0.9)
-    assert frontier_value.worth(high)[0] > 0.5 > 0.2 > frontier_value.worth(low)[0]
+    assert frontier_value.value(high)[0] > 0.5 > 0.2 > frontier_value.value(low)[0]
 
 
 def test_a_page_is_worth_what_it_leads_to() -> None:
     frontier_value, rich = FrontierValue(SETTINGS), np.full((3, 10), 0.9)
     state = np.full(10, 0.3)
-    before = frontier_value.worth(state[None])[0]
+    before = frontier_value.value(state[None])[0]
     for _ in range(1_000):
         frontier_value.learn(state, 0.0, rich, 0.0)
-    assert frontier_value.worth(state[None])[0] > 2 * before
-    assert frontier_value.worth(state[None])[0] <= 1.0 / (1.0 - SETTINGS.discount)
+    assert frontier_value.value(state[None])[0] > 2 * before
+    assert frontier_value.value(state[None])[0] <= 1.0 / (1.0 - SETTINGS.discount)
 
 
 def test_what_was_learned_comes_back() -> None:
@@ -118,7 +118,7 @@ def test_what_was_learned_comes_back() -> None:
     for frontier_value in (first, second):
         for state in states:
             frontier_value.learn(state, 0.5, states[:2], 0.1)
-    np.testing.assert_array_equal(first.worth(states), second.worth(states))
+    np.testing.assert_array_equal(first.value(states), second.value(states))
     assert first.pack() == second.pack()
 
 
@@ -134,7 +134,7 @@ def test_other_bytes_are_refused(spoil: object) -> None:
     )
     for state in states:
         learned.learn(state, 1.0, states[:2], 0.1)
-    assert (learned.worth(states) != fresh.worth(states)).all()
+    assert (learned.value(states) != fresh.value(states)).all()
     before = fresh.pack()
     with pytest.raises(InvalidValueError, match="learned"):
         fresh.restore(spoil(learned.pack()))  # type: ignore[operator]

@@ -24,14 +24,14 @@ def test_a_page_is_scored_and_its_links_with_it() -> None:
         '<a href="/hats?utm_source=x#top">felt hat</a><a href="/cats">cats</a><a href="/no" rel=nofollow>hat</a>'
     )
     assert found.relevance > 0.5
-    assert [lead.url for lead in found.leads] == ["http://a/hats", "http://a/cats"]
-    assert found.leads[0].anchor > 0.5
-    assert found.leads[1].anchor == 0.0
+    assert [out_link.url for out_link in found.out_links] == ["http://a/hats", "http://a/cats"]
+    assert found.out_links[0].anchor > 0.5
+    assert found.out_links[1].anchor == 0.0
     assert reading("", text="a cat on a mat").relevance < 0.1
 
 
 def test_a_page_does_not_lead_to_itself() -> None:
-    assert reading('<a href="#x">hat</a><a href="/page?utm_source=x">hat</a>').leads == ()
+    assert reading('<a href="#x">hat</a><a href="/page?utm_source=x">hat</a>').out_links == ()
 
 
 def test_another_canonical_url_is_told_and_its_own_is_not() -> None:
@@ -44,7 +44,7 @@ def test_what_it_asks_of_robots_holds(tags: tuple[str, ...]) -> None:
     meta = "" if tags else '<meta name="pollerd" content="noindex, nofollow">'
     found = reading(f'{meta}<a href="/hats">felt hat</a>', tags=tags)
     assert found.noindex
-    assert found.leads == ()
+    assert found.out_links == ()
 
 
 def test_a_feed_leads_to_its_entries() -> None:
@@ -52,7 +52,7 @@ def test_a_feed_leads_to_its_entries() -> None:
         "<rss version='2.0'><channel><title>t</title><item><title>hat</title><link>http://a/1</link>"
         "<pubDate>Sun, 22 Nov 2026 00:00:00 GMT</pubDate></item></channel></rss>"
     )
-    assert reading(feed, Media.FEED).leads == (OutLink("http://a/1", 0.0, 1795305600.0),)
+    assert reading(feed, Media.FEED).out_links == (OutLink("http://a/1", 0.0, 1795305600.0),)
 
 
 def test_a_sitemap_is_a_list_of_pages() -> None:
@@ -63,7 +63,7 @@ def test_a_sitemap_is_a_list_of_pages() -> None:
 
 def test_long_sitemaps_are_not_read_to_their_end() -> None:
     urls = "\n".join(f"http://a/{n}" for n in range(MOST_LISTED + 10))
-    assert len(reading(urls, Media.TEXT).leads) == MOST_LISTED
+    assert len(reading(urls, Media.TEXT).out_links) == MOST_LISTED
 
 
 def test_plain_text_is_scored_and_bytes_are_not() -> None:

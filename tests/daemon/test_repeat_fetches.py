@@ -1,4 +1,4 @@
-"""Pages that differ at every fetch: twins tell noise from news, in a live daemon."""
+"""Pages that differ at every fetch: repeat fetches tell noise from changes, in a live daemon."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def noisy(origin: Origin, path: str, news: list[str], word: str = "Request") -> 
 
 
 async def masked(running: Running, site_id: int) -> None:
-    """Waits until a twin has told the site's noise."""
+    """Waits until a repeat fetch has shown the site's noise."""
     for times in range(8, 400):
         polls = await running.polled(site_id, times, PATIENCE_SECONDS)
         if any(poll.outcome is OutcomeKind.UNCHANGED for poll in polls):
             return
-    raise AssertionError("no twin told the noise from news")
+    raise AssertionError("no repeat fetch told the noise from changes")
 
 
 async def start_with_noise(running: Running, origin: Origin, news: list[str]) -> int:

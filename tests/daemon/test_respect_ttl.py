@@ -30,7 +30,7 @@ async def test_max_age_is_a_floor_where_it_is_respected(origin: Origin, start: S
         await running.polled(c[0], 4)
         assert len(await running.polls(a)) == 1
         found = await running.control.sites.explain(a)
-        assert found.told_ttl == 3600.0
+        assert found.announced_ttl == 3600.0
         assert (found.why_not_now or "").startswith("its max-age or ttl holds until ")
         assert found.believed_unchanged_until == pytest.approx((await running.polls(a))[0].at + 3600.0)
         await running.control.sites.poll_now(a)
@@ -44,7 +44,7 @@ async def test_a_year_counts_as_a_day(origin: Origin, start: Start) -> None:
     async with start(scheduling=RESPECTFUL) as running:
         (a,) = await running.add(origin.url("/a"))
         await running.polled(a, 1)
-        assert (await running.control.sites.explain(a)).told_ttl == 86_400.0
+        assert (await running.control.sites.explain(a)).announced_ttl == 86_400.0
 
 
 async def test_by_default_nobody_listens_but_one_site_may(origin: Origin, start: Start) -> None:
@@ -54,7 +54,7 @@ async def test_by_default_nobody_listens_but_one_site_may(origin: Origin, start:
         (b,) = await running.add(origin.url("/b", host=2), respect_ttl=True)
         await running.polled(a, 5)
         assert len(await running.polls(b)) == 1
-        assert (await running.control.sites.explain(a)).told_ttl is None
+        assert (await running.control.sites.explain(a)).announced_ttl is None
 
 
 async def test_a_feeds_ttl_is_a_floor_and_known_after_a_restart(origin: Origin, start: Start) -> None:
@@ -62,11 +62,11 @@ async def test_a_feeds_ttl_is_a_floor_and_known_after_a_restart(origin: Origin, 
     async with start(scheduling=RESPECTFUL) as running:
         (feed,) = await running.add(origin.url("/feed"))
         await running.polled(feed, 1)
-        assert (await running.control.sites.explain(feed)).told_ttl == 3600.0
+        assert (await running.control.sites.explain(feed)).announced_ttl == 3600.0
     async with start(scheduling=RESPECTFUL) as running:
         polls = await running.polled(feed, 2)
         assert polls[1].outcome is OutcomeKind.NOT_MODIFIED, "its ttl was not read again"
-        assert (await running.control.sites.explain(feed)).told_ttl == 3600.0
+        assert (await running.control.sites.explain(feed)).announced_ttl == 3600.0
 
 
 async def test_a_page_that_failed_is_asked_all_the_same(origin: Origin, start: Start) -> None:

@@ -1,4 +1,4 @@
-"""Masks: what twins differ in is hidden, and nothing else."""
+"""Masks: what two fetches differ in is hidden, and nothing else."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ KINDS: dict[str, Noise] = {
 }
 
 
-def twins(kind: str, seed: int) -> tuple[bytes, bytes]:
+def two_fetches(kind: str, seed: int) -> tuple[bytes, bytes]:
     rng = random.Random(seed)
     return page(*KINDS[kind](rng)), page(*KINDS[kind](rng))
 
@@ -86,7 +86,7 @@ def same(mask: Mask, *contents: bytes) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(20))
 def test_twins_are_the_same_under_what_they_taught(kind: str, seed: int) -> None:
-    a, b = twins(kind, seed)
+    a, b = two_fetches(kind, seed)
     assert same(learn(a, b), a, b)
 
 
@@ -103,7 +103,7 @@ def test_one_more_fetch_is_hidden_as_well_after_some_twins(kind: str) -> None:
 @pytest.mark.parametrize("line", range(len(HEAD) + len(TAIL)))
 @pytest.mark.parametrize("edit", ["changed", "removed", "doubled"])
 def test_a_change_of_any_other_line_shows(kind: str, line: int, edit: str) -> None:
-    a, b = twins(kind, 3)
+    a, b = two_fetches(kind, 3)
     mask = learn(a, b)
     lines = [*HEAD, *TAIL]
     lines[line : line + 1] = {"changed": [lines[line] + "!"], "removed": [], "doubled": [lines[line]] * 2}[edit]
@@ -115,7 +115,7 @@ def test_a_change_of_any_other_line_shows(kind: str, line: int, edit: str) -> No
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_outside_stays_byte_for_byte(kind: str) -> None:
-    a, b = twins(kind, 5)
+    a, b = two_fetches(kind, 5)
     left = outside(apply(b, learn(a, b)).content)
     at = 0
     for piece in left:
@@ -272,7 +272,7 @@ def test_damaged_state_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_state_comes_back(kind: str) -> None:
-    mask = learn(*twins(kind, 1))
+    mask = learn(*two_fetches(kind, 1))
     assert from_bytes(to_bytes(mask)) == mask
 
 

@@ -1,4 +1,4 @@
-"""Masks at work: contents compared under them, learned from twins, tried at other pages."""
+"""Masks at work: contents compared under them, learned from repeat fetches, tried at other pages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from pollerd.detection import (
     detect,
-    learn_from_twins,
+    learn_from_pair,
     mask_is_stale,
     noise_of,
     summarise,
@@ -32,7 +32,7 @@ def html(token: str, news: str = NEWS) -> Outcome:
 
 
 def learned() -> Baseline:
-    baseline, same = learn_from_twins(FIRST, SECOND, Baseline(fingerprint=b"x" * 16), None)
+    baseline, same = learn_from_pair(FIRST, SECOND, Baseline(fingerprint=b"x" * 16), None)
     assert same
     return baseline
 
@@ -55,7 +55,7 @@ def test_detect_compares_under_the_mask_and_keeps_the_whole_content() -> None:
     assert second.kind is OutcomeKind.CHANGED
     assert first.content is not None
     assert second.content is not None
-    baseline, same = learn_from_twins(first.content, second.content, second.baseline, None)
+    baseline, same = learn_from_pair(first.content, second.content, second.baseline, None)
     assert same
     noise = detect(html("1234567890abcdef"), baseline, 5.0)
     assert noise.kind is OutcomeKind.UNCHANGED
@@ -68,19 +68,19 @@ def test_detect_compares_under_the_mask_and_keeps_the_whole_content() -> None:
 
 def test_a_change_between_the_twins_is_no_noise() -> None:
     after = page("0a1b2c3d4e5f6071", NEWS.replace("Monday", "Friday"))
-    baseline, same = learn_from_twins(FIRST, after, Baseline(), page("1111222233334444"))
+    baseline, same = learn_from_pair(FIRST, after, Baseline(), page("1111222233334444"))
     assert not same
     assert without_noise(after, baseline.mask) != without_noise(FIRST, baseline.mask)
 
 
 def test_twins_that_are_alike_teach_nothing() -> None:
     before = Baseline(fingerprint=b"y" * 16)
-    assert learn_from_twins(FIRST, FIRST, before, None) == (before, False)
+    assert learn_from_pair(FIRST, FIRST, before, None) == (before, False)
 
 
 def test_a_page_that_is_all_noise_gets_no_mask() -> None:
     before = Baseline()
-    assert learn_from_twins(b"1700000001", b"1700000002", before, None) == (before, False)
+    assert learn_from_pair(b"1700000001", b"1700000002", before, None) == (before, False)
 
 
 def test_a_mask_serves_other_pages_with_the_same_noise_only() -> None:

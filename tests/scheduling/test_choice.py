@@ -191,18 +191,18 @@ class ByWeight(ByElapsed):
         return np.flatnonzero(eligible)[::-1][:k]
 
 
-def with_trials(worth: dict[int, float], sites: int = 6) -> tuple[SiteTable, HostTable]:
+def with_trials(values: dict[int, float], sites: int = 6) -> tuple[SiteTable, HostTable]:
     site_table, host_table = tables(sites, sites)
-    for slot, value in worth.items():
+    for slot, value in values.items():
         site_table.last_poll[slot] = site_table.last_seen[slot] = -np.inf
-        site_table.put("worth", slot, value)
+        site_table.put("value", slot, value)
     return site_table, host_table
 
 
 def test_sites_on_trial_and_others_are_chosen_on_one_scale() -> None:
     site_table, host_table = with_trials({0: 0.45, 1: 0.25})
     chooser = Chooser(site_table, host_table, SETTINGS)
-    chooser.trials.worth_unit = 10.0
+    chooser.trials.value_unit = 10.0
     assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [5, 0, 4, 3]
     assert chooser.choose(ByWeight(), NOW, 6, 0.0, 8).polls == [5, 0, 4, 3, 1]
 
@@ -211,7 +211,7 @@ def test_what_is_worth_less_than_half_waits_while_the_best_on_trial_waits_for_it
     site_table, host_table = with_trials({0: 0.9, 1: 0.3, 2: 0.5}, sites=4)
     host_table.last_start[0] = NOW - SETTINGS.host_interval_seconds + 0.25
     chooser = Chooser(site_table, host_table, SETTINGS)
-    chooser.trials.worth_unit = 10.0
+    chooser.trials.value_unit = 10.0
     choice = chooser.choose(ByWeight(), NOW, 4, 0.0, 8)
     assert choice.polls == [2]
     assert choice.again_in == pytest.approx(0.25)
@@ -221,7 +221,7 @@ def test_others_wait_while_what_is_worth_more_is_under_way_but_not_for_long() ->
     site_table, host_table = with_trials({0: 0.9}, sites=3)
     site_table.in_flight[0] = host_table.busy[0] = True
     chooser = Chooser(site_table, host_table, SETTINGS)
-    chooser.trials.worth_unit = 3.0
+    chooser.trials.value_unit = 3.0
     host_table.last_start[0] = NOW - 0.5
     assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [2]
     host_table.last_start[0] = NOW - 5.0
@@ -236,7 +236,7 @@ def test_nobody_waits_for_a_host_that_takes_long_nor_for_what_is_being_asked(why
     else:
         host_table.pause(0, NOW + (60.0 if why == "long" else 0.5))
     chooser = Chooser(site_table, host_table, SETTINGS)
-    chooser.trials.worth_unit = 10.0
+    chooser.trials.value_unit = 10.0
     assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [1]
 
 
@@ -250,7 +250,7 @@ def test_new_sites_of_the_users_have_their_half_beside_sites_on_trial() -> None:
     site_table, host_table = with_trials({0: 100.0, 1: 100.0})
     site_table.last_poll[4:] = site_table.last_seen[4:] = -np.inf
     chooser = Chooser(site_table, host_table, SETTINGS)
-    chooser.trials.worth_unit = 1.0
+    chooser.trials.value_unit = 1.0
     assert chooser.choose(ByWeight(), NOW, 4, 0.0, 8).polls == [5, 4, 0, 1]
 
 

@@ -158,9 +158,9 @@ def test_the_same_sites_are_chosen_as_by_a_look_at_all(monkeypatch: pytest.Monke
         found = []
         for chooser, long in zip(choosers, (50, 10**9), strict=True):
             monkeypatch.setattr(eligibility, "LONG", long)
-            twin_at = world.sites.twin_at.copy()
+            repeat_at = world.sites.repeat_at.copy()
             found.append(chooser.choose(Oldest(), world.now, 9, 600.0, 5))
-            world.sites.twin_at[:] = twin_at
+            world.sites.repeat_at[:] = repeat_at
         monkeypatch.setattr(eligibility, "LONG", 50)
         assert found[0] == found[1]
         chosen += len(found[0].polls)

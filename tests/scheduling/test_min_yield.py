@@ -149,7 +149,7 @@ def test_what_binds() -> None:
     sites.last_seen[:3] = NOW
     sites.put("quiet_until", np.arange(3), NOW + np.array([40.0, 300.0, -math.inf]))
     assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.MIN_YIELD
-    sites.put("told_ttl", np.arange(3), np.array([40.0, 300.0, 0.0]))
+    sites.put("announced_ttl", np.arange(3), np.array([40.0, 300.0, 0.0]))
     assert waiting(sites, hosts, settings, NOW).binding(0.0, 5.0) is PollLimit.TTL
     crowd, host = spaced(settings, [0] * 60)
     crowd.last_poll[:60] = NOW

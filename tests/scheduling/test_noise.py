@@ -1,4 +1,4 @@
-"""Sites that change always: held to the uniform share, twins, and let go when they hold still."""
+"""Sites that change always: held to the uniform share, fetched twice, and let go when they hold still."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def table(sites: int = 3) -> SiteTable:
 
 
 def asked(cap: NoiseCap, held: NDArray[np.int64], polls: int) -> list[int]:
-    """The twin after so many polls."""
+    """The site fetched again after so many polls."""
     cap.earn(polls)
-    return cap.twin(held, NOW, PERIOD).tolist()
+    return cap.repeat(held, NOW, PERIOD).tolist()
 
 
 def test_only_sites_that_change_always_are_held() -> None:
@@ -39,8 +39,8 @@ def test_after_a_twin_the_wait_is_doubled() -> None:
 
 def test_twins_are_at_most_one_in_fifty_polls_and_rotate() -> None:
     cap, held = NoiseCap(table()), np.array([0, 1])
-    twins = [slot for _ in range(100) for slot in asked(cap, held, 1)]
-    assert twins == [0, 1]
+    repeats = [slot for _ in range(100) for slot in asked(cap, held, 1)]
+    assert repeats == [0, 1]
 
 
 @pytest.mark.parametrize(("last_poll", "held"), [(NOW - 50, [0, 1]), (NOW - 1, [])])

@@ -83,7 +83,7 @@ def test_a_suspect_changes_always_until_a_twin_holds_still() -> None:
     table.note_history(np.array([0]), np.array([False]))
     table.suspect(0)
     assert table.changes_always()[0]
-    table.twin_at[0] = NOW
+    table.repeat_at[0] = NOW
     table.note_history(np.array([0]), np.array([False]))
     assert not table.changes_always()[0]
 
@@ -91,7 +91,7 @@ def test_a_suspect_changes_always_until_a_twin_holds_still() -> None:
 def test_a_page_whose_twin_held_still_is_believed_for_64_polls() -> None:
     table = SiteTable()
     table.add([1])
-    table.last_poll[0], table.twin_at[0] = NOW - 10, NOW
+    table.last_poll[0], table.repeat_at[0] = NOW - 10, NOW
     table.note_history(np.array([0]), np.array([False]))
     table.last_poll[0] = NOW + 1
     for _ in range(63):
@@ -104,7 +104,7 @@ def test_a_page_whose_twin_held_still_is_believed_for_64_polls() -> None:
 def test_a_twin_that_differed_in_noise_alone_is_not_believed_for_64_polls() -> None:
     table = SiteTable()
     table.add([1])
-    table.last_poll[0], table.twin_at[0] = NOW - 10, NOW
+    table.last_poll[0], table.repeat_at[0] = NOW - 10, NOW
     table.note_history(np.array([0]), np.array([False]))
     table.forget_history(np.array([0]))
     table.last_poll[0] = NOW + 1

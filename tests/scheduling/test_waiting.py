@@ -82,7 +82,7 @@ def test_a_site_that_asks_to_be_left_alone_waits_for_that() -> None:
     sites, hosts = tables([0, 1])
     sites.last_seen[:2] = NOW - 10
     sites.put("quiet_until", 0, NOW + 3_600)
-    sites.put("told_ttl", 0, 7_200.0)
+    sites.put("announced_ttl", 0, 7_200.0)
     assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(ttl=1, interval=1)
 
 

@@ -159,7 +159,7 @@ class TwoPages(Objectives):
 
 def test_an_objective_by_every_allocator_is_reported(tmp_path: Path) -> None:
     asked = TwoPages("interest", {"still": Setting(0.3, 1.5), "moving": Setting(0.9, 1.5, switching=True)})
-    reproduce(asked, "quick", tmp_path, jobs=1, draw=True, told=lambda done, total: None)
+    reproduce(asked, "quick", tmp_path, jobs=1, draw=True, report_progress=lambda done, total: None)
     folder = tmp_path / "ours-interest"
     report = (folder / "report.md").read_text()
     assert all(f"| 2 pages, {web}: {name}" in report for web in ("still", "moving") for name in ("whittle", "ucb1"))

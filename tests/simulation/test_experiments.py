@@ -63,7 +63,7 @@ def test_cells_may_have_runs_of_their_own(tmp_path: Path) -> None:
     assert seen[-1] == (13, 13)
     fewer = conduct(Uneven(), "quick", tmp_path, 1, silent, most_runs=4)
     assert {row: fewer.estimates[row, "mean"].runs for row in fewer.rows} == {"six": 4, "eight": 4, "coin": 3}
-    reproduce(Uneven(), "quick", tmp_path, jobs=1, draw=False, told=silent)
+    reproduce(Uneven(), "quick", tmp_path, jobs=1, draw=False, report_progress=silent)
     assert "Size quick, 3 to 5 runs." in (tmp_path / "dice" / "report.md").read_text()
 
 
@@ -224,7 +224,7 @@ def test_an_error_of_the_printed_number_counts() -> None:
 
 
 def test_a_report_has_all_side_by_side(tmp_path: Path) -> None:
-    verdicts = reproduce(Dice(), "quick", tmp_path, jobs=1, draw=True, told=silent)
+    verdicts = reproduce(Dice(), "quick", tmp_path, jobs=1, draw=True, report_progress=silent)
     assert verdicts["differs"] == 1
     assert verdicts["differs, unexplained"] == 1
     assert verdicts["not run"] == 1
@@ -242,13 +242,13 @@ def test_a_report_has_all_side_by_side(tmp_path: Path) -> None:
     assert (tmp_path / "dice" / "table.csv").read_text().startswith("row,column,value")
     assert (tmp_path / "dice" / "lines.png").read_bytes().startswith(b"\x89PNG")
     before = (tmp_path / "dice" / "lines.svg").read_bytes()
-    reproduce(Dice(), "quick", tmp_path, jobs=1, draw=True, told=silent)
+    reproduce(Dice(), "quick", tmp_path, jobs=1, draw=True, report_progress=silent)
     assert (tmp_path / "dice" / "lines.svg").read_bytes() == before, "the same numbers give the same file"
 
 
 def test_the_page_of_all_keeps_what_earlier_calls_made(tmp_path: Path) -> None:
-    reproduce(Joint(), "full", tmp_path, jobs=1, draw=False, told=silent)
-    reproduce(Dice(), "quick", tmp_path, jobs=1, draw=False, told=silent)
+    reproduce(Joint(), "full", tmp_path, jobs=1, draw=False, report_progress=silent)
+    reproduce(Dice(), "quick", tmp_path, jobs=1, draw=False, report_progress=silent)
     (tmp_path / "older").mkdir()
     (tmp_path / "older" / "report.md").write_text("# older: of a time without entries\n")
     *_, dice, joint, older = write_summary(tmp_path).read_text().splitlines()
@@ -276,7 +276,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "half" / "dice" / "report.md").mkdir(parents=True)
     for out, named in (("file", "file/dice"), ("taken", LEDGER), ("half", "report.md")):
         with pytest.raises(InvalidValueError, match=f"{named}: must be a place that can be read and written"):
-            reproduce(Dice(), "quick", tmp_path / out, jobs=1, draw=False, told=silent)
+            reproduce(Dice(), "quick", tmp_path / out, jobs=1, draw=False, report_progress=silent)
 
 
 def test_a_number_not_run_is_said_so() -> None:

@@ -43,7 +43,7 @@ def test_the_robot_learns_and_passes_fringe_greedy_where_hubs_are_gates(tmp_path
         assert results.value(traversals.RANDOM, f"{kind} after 30") < last
         assert len(results.curves[traversals.ROBOT, kind, "by traversal"].mean) == 30
     assert results.value(traversals.ROBOT, f"{GATED_WEB} {traversals.PASSED}") <= 15
-    reproduce(experiment, "quick", tmp_path, jobs=1, draw=True, told=silent)
+    reproduce(experiment, "quick", tmp_path, jobs=1, draw=True, report_progress=silent)
     report = (tmp_path / experiment.name / "report.md").read_text()
     assert "\n| robot | gated web after 30 | 0.96 |" in report
     assert all((tmp_path / experiment.name / f"{figure}.svg").exists() for figure in experiment.figures())
@@ -58,7 +58,7 @@ def test_features_are_better_than_parents_alone_on_a_web_never_seen(tmp_path: Pa
 
 def test_upkeep_and_fetchers_are_reported(tmp_path: Path) -> None:
     for experiment in (upkeep.Upkeep(), concurrency.Concurrency()):
-        reproduce(experiment, "quick", tmp_path, jobs=1, draw=False, told=silent)
+        reproduce(experiment, "quick", tmp_path, jobs=1, draw=False, report_progress=silent)
         report = (tmp_path / experiment.name / "report.md").read_text()
         assert all(f"\n| {cell.row} |" in report for cell in experiment.cells("quick"))
 

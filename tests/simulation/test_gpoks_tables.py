@@ -123,7 +123,7 @@ def test_a_quick_table_is_reported_beside_the_print(tmp_path: Path) -> None:
     table = TABLES["gpoks-8.2"]
     numbers = tuple(number for number in table.numbers if number.row == "GPOKS:TS" and "0.75" in number.column)
     small = replace(table, rows=("GPOKS:TS",), environments=(table.environments[1],), numbers=numbers)
-    verdicts = reproduce(small, "quick", tmp_path, jobs=1, draw=True, told=silent)
+    verdicts = reproduce(small, "quick", tmp_path, jobs=1, draw=True, report_progress=silent)
     assert verdicts.total() == 3
     report = (tmp_path / "gpoks-8.2" / "report.md").read_text()
     assert "Size quick, 10 runs." in report

@@ -48,7 +48,7 @@ def _fewer(web: Sequence[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
 
 def test_every_scheme_of_figure_6_runs_and_is_reported(tmp_path: Path) -> None:
     figure = small(Perturbed(6, 0.3, 1.5, (*PERTURBED, DOUBLING, PERTURBED_LAKG)))
-    reproduce(figure, "quick", tmp_path, jobs=1, draw=True, told=silent)
+    reproduce(figure, "quick", tmp_path, jobs=1, draw=True, report_progress=silent)
     report = (tmp_path / "htraa-fig-6" / "report.md").read_text()
     for row in ("Optimal", "Proportional", "Uniform", "Estimator 1,000", "LAKG", "H-TRAA, 10^6 swaps"):
         assert f"\n| {row} |" in report

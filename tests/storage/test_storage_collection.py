@@ -27,7 +27,7 @@ def by_anchor(row: PageRow) -> float:
 
 async def value(store: Store, rows: Sequence[PageRow], of: Callable[[PageRow], float] = by_anchor) -> None:
     """Values pages of the frontier."""
-    await store.write_values([(row, of(row)) for row in rows if row.worth is not None])
+    await store.write_values([(row, of(row)) for row in rows if row.value is not None])
 
 
 async def promote(store: Store, wanted: int = 10, per_host: int = 1, pages_per_host: int = 100) -> list[Trial]:
@@ -42,11 +42,11 @@ async def begin(store: Store) -> Trial:
     return trial
 
 
-async def answer(store: Store, trial: Trial, leads: dict[str, float], at: float = 10.0, **page: Any) -> Batch:
+async def answer(store: Store, trial: Trial, out_links: dict[str, float], at: float = 10.0, **page: Any) -> Batch:
     """Commits the answer of a page on trial: collected, unless `page` says otherwise."""
     values = {"state": PageState.COLLECTED, "relevance": 0.8, "weight": 0.8, "on_trial": True, **page}
-    drafts = tuple(OutLinkDraft(url, score) for url, score in leads.items())
-    kept = PageRecord(page_id=trial.page_id, depth=trial.depth, leads=drafts, **values)
+    drafts = tuple(OutLinkDraft(url, score) for url, score in out_links.items())
+    kept = PageRecord(page_id=trial.page_id, depth=trial.depth, out_links=drafts, **values)
     context = (await store.load_contexts([trial.site_id]))[trial.site_id]
     batch = Batch([replace(record(context, at), page=kept)], findings=CrawlUpdate(1))
     committed = await store.commit(batch)
@@ -77,9 +77,9 @@ async def test_what_a_page_leads_to_is_the_fringe_best_first(store: Store) -> No
     seed = await begin(store)
     await answer(store, seed, {"http://a/1": 0.2, "http://a/2": 0.6, "http://b/": 0.4})
     found = await pages_of(store)
-    assert (found[SEED].state, found[SEED].relevance, found[SEED].worth) == (PageState.COLLECTED, 0.8, None)
+    assert (found[SEED].state, found[SEED].relevance, found[SEED].value) == (PageState.COLLECTED, 0.8, None)
     child = found["http://a/2"]
-    assert (child.state, child.depth, child.parent_id, child.worth) == (PageState.FRONTIER, 1, seed.page_id, 0.6)
+    assert (child.state, child.depth, child.parent_id, child.value) == (PageState.FRONTIER, 1, seed.page_id, 0.6)
     assert [page.url for page in await promote(store)] == ["http://a/2", "http://b/"]
     assert await promote(store) == []
     assert [page.url for page in await promote(store, per_host=2)] == ["http://a/1"]
@@ -127,12 +127,12 @@ async def test_more_links_to_a_page_make_it_worth_another(store: Store) -> None:
     await answer(store, seed, {"http://b/": 0.2, "http://c/": 0.6, "http://d/": 0.0})
     (best,) = await promote(store, wanted=1)
     await answer(store, best, {"http://b/": 0.6, "http://d/": 0.5, SEED: 0.1})
-    worth = {url: page.worth for url, page in (await pages_of(store)).items() if page.worth is not None}
-    assert worth == {"http://b/": pytest.approx(0.4), "http://d/": 0.5}
+    value = {url: page.value for url, page in (await pages_of(store)).items() if page.value is not None}
+    assert value == {"http://b/": pytest.approx(0.4), "http://d/": 0.5}
     around = {trial.url: trial.around for trial in await promote(store)}
     assert around["http://b/"].parents == 2
     assert around["http://b/"].parents_sum == pytest.approx(1.6)
-    assert (around["http://d/"].child_count, around["http://d/"].brood_asked) == (3, 1)
+    assert (around["http://d/"].child_count, around["http://d/"].children_retrieved) == (3, 1)
 
 
 async def test_links_that_are_no_more_go(store: Store) -> None:
@@ -172,7 +172,7 @@ async def test_under_other_words_what_is_held_is_unread_until_it_is_seen(store: 
     await store.begin_collection("hats", 70.0, "others")
     assert {trial.url: trial.unread async for trial in store.held_pages()} == {SEED: False, "http://b/": True}
     (next_one,) = await promote(store, wanted=1)
-    assert (next_one.around.child_count, next_one.around.brood_asked) == (2, 0)
+    assert (next_one.around.child_count, next_one.around.children_retrieved) == (2, 0)
 
 
 async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(store: Store) -> None:
@@ -184,13 +184,13 @@ async def test_what_was_learned_reaches_the_next_pages_first_and_all_in_turn(sto
         await value(store, rows, lambda row: 1.0 - by_anchor(row))
         return left
 
-    def worth(pages: dict[str, StoredPage]) -> dict[str, float]:
-        return {url: round(page.worth, 9) for url, page in pages.items() if page.worth is not None}
+    def values(pages: dict[str, StoredPage]) -> dict[str, float]:
+        return {url: round(page.value, 9) for url, page in pages.items() if page.value is not None}
 
     assert await sweep(1_000) == 0
-    assert worth(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.2, "http://c/": 0.6}
+    assert values(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.2, "http://c/": 0.6}
     assert await sweep(0) == 0
-    assert worth(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.8, "http://c/": 0.6}
+    assert values(await pages_of(store)) == {"http://b/1": 0.4, "http://b/2": 0.8, "http://c/": 0.6}
     assert [trial.url for trial in await promote(store)] == ["http://b/2", "http://c/"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError, SchemaError
 from pollerd.storage import StorageSettings, Store
@@ -54,6 +54,25 @@ async def test_up_down_and_up_with_rows(url: str, settings: StorageSettings) -> 
     assert await add(store, 2) == [1, 2]
     await store.check()
     await store.close()
+
+
+async def test_pages_keep_their_values_under_other_names(url: str, settings: StorageSettings) -> None:
+    """0012 renames columns; rows, values and the indexes on them go down and up."""
+    await migrate.upgrade(url)
+    columns, row = "key, url, host_id, depth, discovered_at", "7, 'http://a/', 1, 0, 9.0, 0.5, 3, 2, 1.25"
+    after = "value, child_count, children_retrieved, children_relevance"
+    before = "worth, brood, brood_asked, brood_sum"
+    await query(url, f"INSERT INTO page ({columns}, {after}) VALUES ({row})")
+    database = Database(database_url(url), settings, create=False)
+    for move, names, value in [("0011", before, "worth"), ("0012", after, "value")]:
+        if move == "0011":
+            await database.write(lambda c: steps.down(c, "0011"))
+        else:
+            await database.write(steps.up)
+        assert await query(url, f"SELECT {names} FROM page") == [(0.5, 3, 2, 1.25)]
+        indexes = await database.read(lambda c: {index["name"] for index in inspect(c).get_indexes("page")})
+        assert {f"ix_page_host_id_{value}", f"ix_page_parent_id_{value}"} <= indexes
+    await database.close()
 
 
 async def test_a_newer_schema_is_refused(url: str, settings: StorageSettings) -> None:

@@ -29,7 +29,7 @@ async def fill(store: Store) -> None:
     ]
     committed = await store.commit(Batch(records, findings=findings))
     rows = await store.pages_around(committed.stale_pages)
-    await store.write_values([(row, 0.3) for row in rows if row.worth is not None])
+    await store.write_values([(row, 0.3) for row in rows if row.value is not None])
 
 
 def _record(trial: Trial, page: PageRecord) -> PollRecord:

@@ -72,7 +72,7 @@ class Estimator(Rated):
         super()._learn(slots[open_], elapsed[open_], changed[open_])
         self._polls += len(slots)
         if before and not self._in_phase():
-            self._settle_rates()
+            self._adopt_rates()
 
     def _shared(self) -> dict[str, NDArray[Any]]:
         return {**super()._shared(), "polls": np.array([self._polls])}

@@ -29,10 +29,12 @@ class Rated(Periodic):
     _FIELDS = len(FIELDS) + 1
 
     def __init__(
-        self, budget: float, told: NDArray[np.float64] | None, step: float, memory: float = MEMORY_POLLS
+        self, budget: float, true_rates: NDArray[np.float64] | None, step: float, memory: float = MEMORY_POLLS
     ) -> None:
         super().__init__(budget)
-        self._told = None if told is None else column("rates", told, floats("rates", told).size, zero=True)
+        self._true_rates = (
+            None if true_rates is None else column("rates", true_rates, floats("rates", true_rates).size, zero=True)
+        )
         self._step_s = positive_or_0("step", step)
         self._poll_counts = PollCounts(memory)
         self._learned = np.zeros((0, self._FIELDS))
@@ -58,7 +60,7 @@ class Rated(Periodic):
 
     def rates(self) -> NDArray[np.float64]:
         n = self._slot_table.n
-        rates = self._estimates() if self._told is None else self._told[:n]
+        rates = self._estimates() if self._true_rates is None else self._true_rates[:n]
         return np.where(self._slot_table.used[:n], rates, np.nan)
 
     def _estimates(self) -> NDArray[np.float64]:
@@ -67,24 +69,24 @@ class Rated(Periodic):
     def _periods(self) -> NDArray[np.float64]:
         if self._every is None or self._every_for != self.budget:
             n = self._slot_table.n
-            rates = self._settled_rates(n) if self._told is None else self._told[:n]
+            rates = self._adopted_rates(n) if self._true_rates is None else self._true_rates[:n]
             self._every = self._split(np.where(self._slot_table.used[:n], rates, 0.0))
             self._every_for = self.budget
         return self._every
 
-    def _settled_rates(self, n: int) -> NDArray[np.float64]:
-        settled = self._learned[:n, -1]
-        return np.where(settled > 0, settled, rate_without_polls(self._cycle()))
+    def _adopted_rates(self, n: int) -> NDArray[np.float64]:
+        adopted = self._learned[:n, -1]
+        return np.where(adopted > 0, adopted, rate_without_polls(self._cycle()))
 
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        if self._told is not None:
+        if self._true_rates is not None:
             return
         self._poll_counts.note(slots, elapsed, changed)
         self._polls_since += len(slots)
         if self._polls_since >= self._slot_table.size:
-            self._settle_rates()
+            self._adopt_rates()
 
-    def _settle_rates(self) -> None:
+    def _adopt_rates(self) -> None:
         """From now on periods go by the rates as they are estimated now."""
         n = self._slot_table.n
         polled = self._learned[:n, 0] > 0
@@ -95,9 +97,9 @@ class Rated(Periodic):
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
         super().admit(slots, weight, cost)
-        if self._told is not None and np.max(slots, initial=-1) >= len(self._told):
+        if self._true_rates is not None and np.max(slots, initial=-1) >= len(self._true_rates):
             raise InvalidValueError(
-                "rates", f"one for each slot, up to {int(np.max(slots))}", f"{len(self._told)} rates"
+                "rates", f"one for each slot, up to {int(np.max(slots))}", f"{len(self._true_rates)} rates"
             )
 
     def _grow(self, capacity: int) -> None:
@@ -109,9 +111,9 @@ class Rated(Periodic):
 
     def _check(self, rows: NDArray[np.float64]) -> None:
         all_sound(self.NAME, SOUND, self._poll_counts.sound(rows[:, :-1]), rows)
-        settled = rows[:, -1]
-        sound = (settled == 0) | ((settled >= _SLOWEST) & (settled <= _FASTEST))
-        all_sound(self.NAME, f"a rate of 0 or from {_SLOWEST:g} to {_FASTEST:g} per s", sound, settled)
+        adopted = rows[:, -1]
+        sound = (adopted == 0) | ((adopted >= _SLOWEST) & (adopted <= _FASTEST))
+        all_sound(self.NAME, f"a rate of 0 or from {_SLOWEST:g} to {_FASTEST:g} per s", sound, adopted)
 
     def _resized(self) -> None:
         self._every = None

@@ -92,8 +92,8 @@ class SlotTable(Columns):
         """For an allocator of equal sites: `Allocator.admit`, which refuses any other weight or cost than all have."""
         slots, others = row_numbers("slots", slots), self.used.copy()
         others[slots[slots < len(others)]] = False
-        for field, told, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
-            given = np.atleast_1d(floats(field, told))
+        for field, values, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
+            given = np.atleast_1d(floats(field, values))
             values = np.unique(np.concatenate([known[others], given]))
             if len(values) > 1:
                 usual = float(known[others][0]) if others.any() else float(given[0])

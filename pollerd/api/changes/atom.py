@@ -100,8 +100,8 @@ def _add_entry(feed: ElementTree.Element, change: Change, root: str) -> None:
 
 
 def _title(change: Change) -> str:
-    told = change.summary.strip().partition("\n")[0]
-    short = told if len(told) <= _TITLE_CHARACTERS else told[:_TITLE_CHARACTERS] + "…"
+    first_line = change.summary.strip().partition("\n")[0]
+    short = first_line if len(first_line) <= _TITLE_CHARACTERS else first_line[:_TITLE_CHARACTERS] + "…"
     return f"{change.url}: {short}" if short else change.url
 
 

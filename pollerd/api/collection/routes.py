@@ -50,7 +50,9 @@ class KnownPage(BaseModel):
     reason: str = Field(description="why it was rejected or is gone; else empty")
     depth: int = Field(description="links from the nearest seed, as far as is known")
     relevance: Share | None = Field(description="as scored last; null: it was never read")
-    worth: float | None = Field(description="on the frontier: what asking for it is expected to bring, Q(x, 1)")
+    worth: float | None = Field(
+        validation_alias="value", description="on the frontier: what asking for it is expected to bring, Q(x, 1)"
+    )
     parent_id: int | None = Field(description="the page that it was discovered on; null for a seed")
     discovered_at: Moment
     asked_at: Moment | None

@@ -454,8 +454,9 @@ class Explanation(BaseModel):
         "where that is respected; null: neither holds now"
     )
     told_ttl: float | None = Field(
+        validation_alias="announced_ttl",
         description="for how long the page last said that it need not be asked again; null: it does not, or the site "
-        "does not respect it"
+        "does not respect it",
     )
     why_not_now: str | None
     capped_to_uniform: bool

@@ -108,11 +108,11 @@ class _Comparison:
 
 def field_difference(field: str, before: SiteSpec, after: SiteSpec) -> FieldDifference:
     """How one setting of a site would change; of secrets only what calls on sites tell of them, too."""
-    old, new = _told(field, before), _told(field, after)
+    old, new = _shown(field, before), _shown(field, after)
     return FieldDifference(field=field, before=old, after=new, note=_NOT_SHOWN if old == new else None)
 
 
-def _told(field: str, spec: SiteSpec) -> Any:
+def _shown(field: str, spec: SiteSpec) -> Any:
     if field == "headers":
         return sorted(spec.access.header_names) or None
     if field == "credentials":

@@ -150,9 +150,9 @@ def _ended(document: Document, end: object, digest: bytes) -> Document:
     if not isinstance(end, dict):
         raise InvalidValueError("document", "ended by counts and a digest", "something else")
     counted = {section: count for section, (_, _, count) in document.places.items()}
-    told = end.get("records")
-    said = {s: n for s, n in told.items() if n} if isinstance(told, dict) else None
-    if said != counted or end.get("sha256") != digest.hex():
+    stated = end.get("records")
+    counts_stated = {s: n for s, n in stated.items() if n} if isinstance(stated, dict) else None
+    if counts_stated != counted or end.get("sha256") != digest.hex():
         raise InvalidValueError("document", "what was written: it counts and digests its lines", "a damaged one")
     document.digest, document.signature = digest, end.get("signature")
     return document

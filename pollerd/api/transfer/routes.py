@@ -152,19 +152,19 @@ async def _put_all(
 ) -> None:
     for section in known:
         if not report.complete:
-            report.sections.append(_told(section, "not_tried", Counts()))
+            report.sections.append(_restored_section(section, "not_tried", Counts()))
             continue
         work = section.compare if report.dry_run else section.put
         try:
             counts = await work(daemon, lambda name=section.name: document.blocks(name), vault)  # type: ignore[misc]
         except InvalidValueError as error:
             report.complete = False
-            report.sections.append(_told(section, "refused", Counts(), str(error)))
+            report.sections.append(_restored_section(section, "refused", Counts(), str(error)))
         else:
-            report.sections.append(_told(section, "compared" if report.dry_run else "applied", counts))
+            report.sections.append(_restored_section(section, "compared" if report.dry_run else "applied", counts))
 
 
-def _told(section: Section, status: Any, counts: Counts, reason: str | None = None) -> RestoredSection:
+def _restored_section(section: Section, status: Any, counts: Counts, reason: str | None = None) -> RestoredSection:
     return RestoredSection(
         section=section.name,
         status=status,

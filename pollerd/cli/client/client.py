@@ -54,7 +54,7 @@ class ApiClient:
         if not complete:
             raise InvalidValueError("url", "as in http://127.0.0.1:8080", url)
         self.url = url.rstrip("/")
-        self._told, self.timeout = masked(self.url), timeout
+        self._address, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         # No proxy stands between a daemon and whoever steers it.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
@@ -125,7 +125,7 @@ class ApiClient:
         try:
             return json.loads(answer) if answer else None
         except ValueError as error:
-            raise CallError(f"what answers at {self._told} is not pollerd") from error
+            raise CallError(f"what answers at {self._address} is not pollerd") from error
 
     @contextmanager
     def _opened(
@@ -146,20 +146,20 @@ class ApiClient:
             raise self._unanswered(error, patience) from error
 
     def _refused(self, error: urllib.error.HTTPError) -> CallError:
-        told = _refusal(error)
+        reason = _refusal(error)
         if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
-            return UnansweredError(f"the daemon at {self._told} is not ready: {told}")
-        return UnansweredError(told) if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR else CallError(told)
+            return UnansweredError(f"the daemon at {self._address} is not ready: {reason}")
+        return UnansweredError(reason) if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR else CallError(reason)
 
     def _unanswered(self, error: Exception, patience: float) -> UnansweredError:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(reason, TimeoutError):
             silence = quantities.duration(patience)
             return UnansweredError(
-                f"the daemon at {self._told} was silent for {silence}: it is busy, or hangs; --timeout waits longer"
+                f"the daemon at {self._address} was silent for {silence}: it is busy, or hangs; --timeout waits longer"
             )
-        told = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-        return UnansweredError(f"no daemon answers at {self._told}: {told}")
+        reason = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+        return UnansweredError(f"no daemon answers at {self._address}: {reason}")
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:

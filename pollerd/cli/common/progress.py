@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar on a terminal, a plain line now and then elsewhere. On standard error."""
+"""Shows the progress of long work on standard error: a bar on a terminal, now and then a plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import typer
 
 _LINE_SECONDS = 10.0
 
-Told = Callable[[int, int], None]
-"""Told how much is done, of how much in all."""
+ReportProgress = Callable[[int, int], None]
+"""Called with how much is done, and how much there is in all."""
 
 
 @contextlib.contextmanager
-def showing_progress(name: str, unit: str = "runs") -> Iterator[Told]:
-    """What it yields is to be told of progress, in so many units."""
+def showing_progress(name: str, unit: str = "runs") -> Iterator[ReportProgress]:
+    """Yields the function to call with progress in this unit."""
     if not sys.stderr.isatty():
         yield _lines(name, unit)
         return
@@ -31,13 +31,13 @@ def showing_progress(name: str, unit: str = "runs") -> Iterator[Told]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _lines(name: str, unit: str) -> Told:
-    said_at = time.monotonic()
+def _lines(name: str, unit: str) -> ReportProgress:
+    reported_at = time.monotonic()
 
-    def told(done: int, total: int) -> None:
-        nonlocal said_at
-        if time.monotonic() >= said_at + _LINE_SECONDS:
-            said_at = time.monotonic()
+    def report(done: int, total: int) -> None:
+        nonlocal reported_at
+        if time.monotonic() >= reported_at + _LINE_SECONDS:
+            reported_at = time.monotonic()
             typer.echo(f"{name}: {done} of {total} {unit}", err=True)
 
-    return told
+    return report

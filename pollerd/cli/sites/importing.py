@@ -94,7 +94,7 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
     lines = sent.data.splitlines(keepends=True)
     total: dict[str, Any] = {"added": 0, "existing": 0, "rejected": list(sent.refused)}
     total |= {"rejected_count": len(sent.refused), "lines_read": 0, "stopped": None}
-    with showing_progress("import", "lines") as told:
+    with showing_progress("import", "lines") as report_progress:
         for before, block in _blocks(lines, with_header=sent.form is Format.CSV):
             left = max_rejected - total["rejected_count"]
             found = _sent(daemon, b"".join(block), sent.form, left, None) if left > 0 else None
@@ -103,7 +103,7 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
             if found is None or found["stopped"] is not None:
                 total["stopped"] = _stopped(total, sent.place)
                 break
-            told(min(before + len(block), len(lines)), len(lines))
+            report_progress(min(before + len(block), len(lines)), len(lines))
     total["rejected"].sort(key=lambda one: int(one["line"]))
     return total
 

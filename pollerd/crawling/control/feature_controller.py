@@ -149,9 +149,9 @@ class FeaturedController:
             if not len(group):
                 continue
             states = self._state_of(group)
-            worth = ask(states)
-            by_leaving = self._settings.discount * worth if self._settings.passive == "best" else leave(states)
-            self._index[group] = worth - by_leaving
+            value = ask(states)
+            by_leaving = self._settings.discount * value if self._settings.passive == "best" else leave(states)
+            self._index[group] = value - by_leaving
 
     def _worth(self, control: int, documents: NDArray[np.int64]) -> float:
         """Σ Q(x, control) over documents, each at least 0, as rewards are; control 0 asks, 1 leaves."""
@@ -175,9 +175,9 @@ class FeaturedController:
         if self._refresh and self._waiting[lesson.document]:
             successors = np.append(successors, lesson.document)
         next_one = successors == (-1 if following is None else following)
-        worth = self._worth(_LEAVE, successors[~next_one]) + self._worth(_ASK, successors[next_one])
+        value = self._worth(_LEAVE, successors[~next_one]) + self._worth(_ASK, successors[next_one])
         discount = self._settings.discount
-        value = min(lesson.reward + discount * worth, 1.0 / (1.0 - discount))
+        value = min(lesson.reward + discount * value, 1.0 / (1.0 - discount))
         functions = self._judgement.frontier if lesson.on_frontier else self._judgement.held
         if functions[_ASK].learn(lesson.state, value):
             self._rank(np.flatnonzero(self._waiting))

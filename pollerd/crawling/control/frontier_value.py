@@ -52,8 +52,8 @@ class FrontierRows:
     anchor_sum: NDArray[np.float64]
     same_host: NDArray[np.bool_]
     child_count: NDArray[np.float64]
-    brood_asked: NDArray[np.float64]
-    brood_sum: NDArray[np.float64]
+    children_retrieved: NDArray[np.float64]
+    children_relevance: NDArray[np.float64]
 
     def states(self) -> NDArray[np.float64]:
         """Their features, float64[k, 10], named by `local_states.FRONTIER`; all between 0 and about 1."""
@@ -63,9 +63,9 @@ class FrontierRows:
             [
                 mean,
                 self.parents_best,
-                self.brood_asked / np.maximum(self.child_count, 1.0),
+                self.children_retrieved / np.maximum(self.child_count, 1.0),
                 # The parents stand for a sibling, as long as few are known.
-                (self.brood_sum + mean) / (self.brood_asked + 1.0),
+                (self.children_relevance + mean) / (self.children_retrieved + 1.0),
                 self.anchor_sum / np.maximum(self.anchors, 1.0),
                 self.anchors > 0,
                 [like_hub(url) for url in self.urls],
@@ -90,8 +90,8 @@ def discovered(
     """
     nothing = np.zeros(len(urls))
     parents, by = nothing + known, nothing + known * relevance
-    told = np.asarray(anchors > 0, np.float64)
-    return FrontierRows(urls, parents, by, by, told, anchors, same_host, parents, nothing, nothing)
+    has_text = np.asarray(anchors > 0, np.float64)
+    return FrontierRows(urls, parents, by, by, has_text, anchors, same_host, parents, nothing, nothing)
 
 
 def like_hub(url: str) -> bool:
@@ -120,7 +120,7 @@ class FrontierValue:
         )
         self._learned = (self._off, self._ahead, self._leave)
 
-    def worth(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
+    def value(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
         """Q(x, 1) of states float64[k, 10], float64[k], from 0 to 1 / (1 - γ)."""
         believed = _believed(states)
         relevance = np.clip(believed + self._off(states), _LEAST_SHARE * believed, 1.0)
@@ -134,7 +134,7 @@ class FrontierValue:
         """
         ahead = 0.0
         if len(successors):
-            asked, left = self.worth(successors), np.clip(self._leave(successors), 0.0, self._most)
+            asked, left = self.value(successors), np.clip(self._leave(successors), 0.0, self._most)
             best = int(asked.argmax())
             ahead = self._discount * float(left.sum() + max(asked[best] - left[best], 0.0) * (asked[best] > price))
         self._off.learn(state, reward - float(_believed(state[None, :])[0]))
@@ -143,7 +143,7 @@ class FrontierValue:
     def learn_waiting(self, then: NDArray[np.float64], now: NDArray[np.float64], passed: int) -> None:
         """A page was discovered in the state `then`, passed over `passed` times, and asked for in the state `now`."""
         if passed > 0:
-            self._leave.learn(then, self._discount**passed * float(self.worth(now[None, :])[0]))
+            self._leave.learn(then, self._discount**passed * float(self.value(now[None, :])[0]))
 
     def pack(self) -> bytes:
         """All that was learned, versioned."""
@@ -174,5 +174,5 @@ class FrontierValue:
 
 def _believed(states: NDArray[np.float64]) -> NDArray[np.float64]:
     """Relevance before any lesson, float64[k]: half its siblings', half the links' texts' where these tell."""
-    siblings, anchor, told = (states[:, column] for column in _TELLING)
-    return np.asarray((siblings + told * anchor) / (1.0 + told))
+    siblings, anchor, has_text = (states[:, column] for column in _TELLING)
+    return np.asarray((siblings + has_text * anchor) / (1.0 + has_text))

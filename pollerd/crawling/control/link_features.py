@@ -163,14 +163,14 @@ class LinkFeatures:
         self._children_changed[document] = 0.0
 
     def _link(self, document: int, page: RetrievedPage) -> None:
-        new, told = page.links, page.anchor > 0
+        new, has_text = page.links, page.anchor > 0
         self._links[document] = new
         for child in new.tolist():
             self._linked_by.setdefault(child, []).append(document)
         self._parents[new] += 1
         self._parents_sum[new] += page.relevance
         self._parents_best[new] = np.maximum(self._parents_best[new], page.relevance)
-        self._anchors[new] += told
+        self._anchors[new] += has_text
         self._anchor_sum[new] += page.anchor
         unknown = ~self.known[new]
         self._like_hub[new] |= page.like_hub

@@ -44,7 +44,7 @@ class PageReading(Struct, frozen=True, gc=False):
     """
 
     relevance: float
-    leads: tuple[OutLink, ...] = ()
+    out_links: tuple[OutLink, ...] = ()
     canonical: str | None = None
     noindex: bool = False
     listing: bool = False
@@ -92,10 +92,12 @@ def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: b
         return _read_html(topic, url, outcome, text)
     if media is Media.FEED:
         entries = read_feed(to_utf8(body, outcome.content_type)) or ()
-        return PageReading(_score(topic, text), () if asked.nofollow else _leads(url, entries), noindex=asked.noindex)
+        return PageReading(
+            _score(topic, text), () if asked.nofollow else _out_links(url, entries), noindex=asked.noindex
+        )
     sitemap = read_sitemap(body) if media is not Media.JSON else None
     if sitemap is not None:
-        return PageReading(0.0, _leads(url, (*sitemap.sitemaps, *sitemap.pages)), listing=True)
+        return PageReading(0.0, _out_links(url, (*sitemap.sitemaps, *sitemap.pages)), listing=True)
     return PageReading(_score(topic, text) if media is Media.TEXT else 0.0, noindex=asked.noindex)
 
 
@@ -112,7 +114,7 @@ def _read_html(topic: Topic, url: str, outcome: Outcome, text: bytes) -> PageRea
     canonical = None if found.canonical is None else strip_session_params(found.canonical)
     return PageReading(
         relevance=float(scores[0]),
-        leads=tuple(map(OutLink, anchors, scores[1:].tolist())),
+        out_links=tuple(map(OutLink, anchors, scores[1:].tolist())),
         canonical=canonical if canonical != url else None,
         noindex=found.noindex,
     )
@@ -122,15 +124,15 @@ def _score(topic: Topic, text: bytes) -> float:
     return topic.score(text.decode("utf-8", "replace"))
 
 
-def _leads(url: str, listed: Sequence[Listed]) -> tuple[OutLink, ...]:
+def _out_links(url: str, listed: Sequence[Listed]) -> tuple[OutLink, ...]:
     found: dict[str, OutLink] = {}
     for entry in listed:
         try:
-            lead = strip_session_params(join_url(url, entry.url))
+            out_link = strip_session_params(join_url(url, entry.url))
         except InvalidValueError:
             continue
-        if lead != url:
-            found.setdefault(lead, OutLink(lead, 0.0, entry.modified))
+        if out_link != url:
+            found.setdefault(out_link, OutLink(out_link, 0.0, entry.modified))
         if len(found) >= MOST_LISTED:
             break
     return tuple(found.values())

@@ -111,9 +111,9 @@ def _entries(text: str) -> Iterator[tuple[str, Listed]]:
 
 
 def _listed(element: Element) -> Listed | None:
-    told = {_name(child): (child.text or "").strip() for child in element}
-    url = told.get("loc")
-    return Listed(url, moment(told.get("lastmod", ""))) if url else None
+    elements = {_name(child): (child.text or "").strip() for child in element}
+    url = elements.get("loc")
+    return Listed(url, moment(elements.get("lastmod", ""))) if url else None
 
 
 def _name(element: Element) -> str:

@@ -42,9 +42,9 @@ class Binding:
         if self.limit is PollLimit.NO_SITES:
             return "no sites to poll"
         used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
-        told = f"budget {'' if self.reason is None else 'not '}binding: {used}"
+        text = f"budget {'' if self.reason is None else 'not '}binding: {used}"
         reasons = dict.fromkeys(text for text in (self.reason or "a larger one shortens delays", self.private) if text)
-        return f"{told}; {', '.join(reasons)}"
+        return f"{text}; {', '.join(reasons)}"
 
 
 class BindingWatch:

@@ -15,7 +15,7 @@ from pollerd.daemon.allocation.binding import BindingWatch
 from pollerd.daemon.allocation.forecast import Forecast, sample
 from pollerd.daemon.polling.budget_meter import BudgetMeter
 from pollerd.daemon.results.calibration import CalibrationSums
-from pollerd.daemon.state.believed_unchanged import AT_ONCE, told_waits
+from pollerd.daemon.state.believed_unchanged import AT_ONCE, announced_waits
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import AllocationView, BenefitPointView, ExplanationView, LiveSite, ShadowView
 from pollerd.model import STATE_CODE, STATES, SiteState
@@ -104,7 +104,7 @@ class ScheduleExplainer:
             next_poll_at=soon,
             next_expected_poll_at=_number(expected),
             believed_unchanged_until=self._quiet_until(slot, now),
-            told_ttl=float(sites.told_ttl[slot]) or None,
+            announced_ttl=float(sites.announced_ttl[slot]) or None,
             why_not_now=self._why_not_now(slot, earliest, now),
             capped_to_uniform=bool(sites.changes_always(one)[0]),
             failures=int(sites.failures[slot]),
@@ -226,9 +226,9 @@ class ScheduleExplainer:
         share = self._scheduler.settings.min_yield if math.isnan(own) else own
         if not math.isfinite(until):
             return ""
-        told = float(sites.last_seen[slot]) + float(told_waits(self._scheduler, np.array([slot]))[0])
+        announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
         moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        if told >= until:
+        if announced >= until:
             return f"its max-age or ttl holds until {moment}: respect-ttl"
         return f"believed unchanged until {moment}: min-yield {100 * share:g} %"
 

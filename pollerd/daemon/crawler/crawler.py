@@ -33,7 +33,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import PageState, SiteSpec
 from pollerd.scheduling import Chooser
-from pollerd.storage import FIRST_WORTH, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, Store, Trial
+from pollerd.storage import FIRST_VALUE, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, Store, Trial
 from pollerd.urls import host_of, origin_of, robots_url
 
 ON_A_SCALE = frozenset({"whittle"})
@@ -58,7 +58,7 @@ class _Page:
     status: PageStatus
     host: str
     relevance: float
-    worth: float = 0.0
+    value: float = 0.0
     step: int = 0
     state: FrontierRows | None = None
     first: FrontierRows | None = None
@@ -97,7 +97,7 @@ class FocusedCrawler:
         self._cycle = _EVERY_SECONDS
         """Mean seconds from one filling up to the next."""
         self._wake = asyncio.Event()
-        self._log = structlog.get_logger("pollerd.explorer")
+        self._log = structlog.get_logger("pollerd.crawler")
 
     async def begin(self, seeds: Sequence[str]) -> None:
         """Takes over what the store holds of the collection, and adds seeds that are new.
@@ -116,30 +116,32 @@ class FocusedCrawler:
             self._hold(trial)
             slot = self._scheduler.sites.slot_of(trial.site_id)
             if slot is not None and trial.state is PageState.ASKED:
-                self._scheduler.sites.put("worth", slot, self._worth_of(trial))
+                self._scheduler.sites.put("value", slot, self._value_of(trial))
         new = await self._store.add_seeds([url for url in seeds if self.topic.permits(url)], self._clock())
         status = await self._store.collection_status()
         if status is None or not any(status.pages.values()):
             raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
         self._started_at = status.started_at
         held = len(self._pages)
-        self._log.info("exploring", topic=self.topic.name, held=held, to_be_read_anew=len(self.unread), new_seeds=new)
+        self._log.info(
+            "crawl_started", topic=self.topic.name, held=held, to_be_read_again=len(self.unread), new_seeds=new
+        )
 
     # --- what to ask for ----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Puts pages on trial until cancelled."""
-        told = False
+        reported = False
         while True:
             began = time.monotonic()
-            self._chooser.trials.worth_unit = self.worth_unit(self._scheduler.objective)
+            self._chooser.trials.value_unit = self.value_unit(self._scheduler.objective)
             try:
                 came = await _to_its_end(self._fill_up(self._scheduler.budget))
-                told = False
+                reported = False
             except DatabaseUnavailableError as error:
-                if not told:
-                    self._log.warning("fringe_unavailable", reason=str(error))
-                told, came = True, 0
+                if not reported:
+                    self._log.warning("frontier_unavailable", reason=str(error))
+                reported, came = True, 0
             if came:
                 self._scheduler.due.set()
             await self._pause()
@@ -177,24 +179,24 @@ class FocusedCrawler:
             some = [
                 row
                 for row in rows[start : start + _VALUED_AT_ONCE]
-                if row.worth is not None and row.worth < FIRST_WORTH  # those are asked for first, whatever is known
+                if row.value is not None and row.value < FIRST_VALUE  # those are asked for first, whatever is known
             ]
             if not some:
                 continue
             values = zip(some, self._appraise(frontier_rows(some)).tolist(), strict=True)
-            await self._store.write_values([(row, value) for row, value in values if value != row.worth])
+            await self._store.write_values([(row, value) for row, value in values if value != row.value])
 
     async def _revalue(self) -> None:
-        """What was found of the siblings of pages on trial makes these worth another."""
+        """Values pages on trial again: what was found of their siblings has changed their features."""
         site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
-        waiting = {page.status.page_id: site_id for site_id, page in tried if page.worth < FIRST_WORTH}
+        waiting = {page.status.page_id: site_id for site_id, page in tried if page.value < FIRST_VALUE}
         for row in await self._store.pages_around(list(waiting)):
             around, site_id = frontier_rows([row]), waiting[row.id]
             page, slot = self._pages.get(site_id), self._scheduler.sites.slot_of(site_id)
             if page is not None and slot is not None and page.status.on_trial:
-                page.state, page.worth = around, float(self._appraise(around)[0])
-                self._scheduler.sites.put("worth", slot, page.worth)
+                page.state, page.value = around, float(self._appraise(around)[0])
+                self._scheduler.sites.put("value", slot, page.value)
 
     async def _promote(self, budget: float) -> int:
         """Fills up what is on trial from the frontier; how many sites came."""
@@ -211,8 +213,8 @@ class FocusedCrawler:
             )
             for trial in trials:
                 self._hold(trial)
-            worth = [self._worth_of(trial) for trial in new]
-            self._scheduler.sites.put("worth", self._slots([trial.site_id for trial in new]), worth)
+            value = [self._value_of(trial) for trial in new]
+            self._scheduler.sites.put("value", self._slots([trial.site_id for trial in new]), value)
         return len(new)
 
     async def _chosen(self, room: int) -> list[Trial]:
@@ -252,7 +254,7 @@ class FocusedCrawler:
         on_trial = trial.state is PageState.ASKED
         page = _Page(PageStatus(trial.page_id, trial.depth, on_trial, trial.own), trial.host, trial.relevance or 0.0)
         if on_trial:
-            page.worth, page.step = self._worth_of(trial), trial.step
+            page.value, page.step = self._value_of(trial), trial.step
             page.state, page.first = frontier_rows([trial.around]), when_discovered(trial.around)
         elif trial.own:
             self._mapped.add(trial.host)
@@ -262,14 +264,14 @@ class FocusedCrawler:
         self._pages[trial.site_id] = page
         self.sites[trial.site_id] = trial.own
 
-    def _worth_of(self, trial: Trial) -> float:
-        return math.inf if trial.worth >= FIRST_WORTH else float(self._appraise(frontier_rows([trial.around]))[0])
+    def _value_of(self, trial: Trial) -> float:
+        return math.inf if trial.value >= FIRST_VALUE else float(self._appraise(frontier_rows([trial.around]))[0])
 
     def _appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
-        return self._frontier_value.worth(rows.states())
+        return self._frontier_value.value(rows.states())
 
-    def worth_unit(self, objective: str) -> float:
-        """Urgency, on the allocator's scale, of a page on trial with worth 1; nan where it has none.
+    def value_unit(self, objective: str) -> float:
+        """Urgency, on the allocator's scale, of a page on trial with value 1; nan where it has none.
 
         The index of the objective for weight 1 and a copy that is sure to be new, as it is on average for what is held:
         integrated over the beliefs, as the index of a refresh is, so that both are on one scale. What it brings is
@@ -290,7 +292,7 @@ class FocusedCrawler:
 
     async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
         """Which of the URLs that the results link to are known. Raises DatabaseUnavailableError."""
-        urls = {lead.url for result in results if result.reading for lead in result.reading.leads}
+        urls = {out_link.url for result in results if result.reading for out_link in result.reading.out_links}
         urls |= {result.reading.canonical for result in results if result.reading and result.reading.canonical}
         return await self._store.known_pages(sorted(urls)) if urls else set()
 
@@ -346,13 +348,13 @@ class FocusedCrawler:
 
     def _page_record(self, result: PollResult, page: _Page, found: PageTransition, known: set[str]) -> PageRecord:
         reading = result.reading
-        leads = self._leads(result, page, found, known)
+        out_links = self._out_links(result, page, found, known)
         if page.status.on_trial:
-            self._learn(page, reading, [lead for lead in leads or () if lead.url not in known])
-        known.update(lead.url for lead in leads or ())
-        return page_record(page.status, found, reading, leads)
+            self._learn(page, reading, [out_link for out_link in out_links or () if out_link.url not in known])
+        known.update(out_link.url for out_link in out_links or ())
+        return page_record(page.status, found, reading, out_links)
 
-    def _leads(
+    def _out_links(
         self, result: PollResult, page: _Page, found: PageTransition, known: set[str]
     ) -> tuple[OutLinkDraft, ...] | None:
         """Where the page leads within the limits; None where that is as it was."""
@@ -361,7 +363,7 @@ class FocusedCrawler:
             return self._drafts([OutLink(found.instead, reading.relevance if reading else 0.0)], page, known)
         if reading is None:
             return None
-        drafts = self._drafts(reading.leads, page, known, counted=not reading.listing)
+        drafts = self._drafts(reading.out_links, page, known, counted=not reading.listing)
         first_of_host = found.state is PageState.COLLECTED and page.host not in self._mapped
         if first_of_host and page.status.own:
             self._mapped.add(page.host)
@@ -378,12 +380,12 @@ class FocusedCrawler:
         return named or (f"{origin_of(url)}/sitemap.xml",)
 
     def _drafts(
-        self, leads: Sequence[OutLink], page: _Page, known: set[str], *, counted: bool = True
+        self, out_links: Sequence[OutLink], page: _Page, known: set[str], *, counted: bool = True
     ) -> tuple[OutLinkDraft, ...]:
         return tuple(
-            OutLinkDraft(lead.url, lead.anchor, lead.modified, counted)
-            for lead in leads
-            if lead.url in known or self._may_come(lead.url, page.status.depth + 1)
+            OutLinkDraft(out_link.url, out_link.anchor, out_link.modified, counted)
+            for out_link in out_links
+            if out_link.url in known or self._may_come(out_link.url, page.status.depth + 1)
         )
 
     def _may_come(self, url: str, depth: int) -> bool:
@@ -402,7 +404,7 @@ class FocusedCrawler:
         state = page.state.states()[0]
         self._frontier_value.learn_waiting(page.first.states()[0], state, self._requests - page.step)
         self._frontier_value.learn(state, relevance, successors, self._price)
-        self._price = page.worth if page.worth < FIRST_WORTH else 0.0
+        self._price = page.value if page.value < FIRST_VALUE else 0.0
 
     def apply_committed(
         self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
@@ -429,7 +431,7 @@ class FocusedCrawler:
         if page is None or slot is None:
             return
         if kept.on_trial and kept.state is PageState.COLLECTED:
-            self._scheduler.sites.put("worth", slot, math.nan)
+            self._scheduler.sites.put("value", slot, math.nan)
             page.status = replace(page.status, on_trial=False)
             self._collected.add(site_id)
         if kept.weight is not None:

@@ -22,21 +22,19 @@ def frontier_rows(rows: Sequence[PageRow]) -> FrontierRows:
         parents_best=_numbers(columns.parents_best),
         anchors=_numbers(columns.anchors),
         anchor_sum=_numbers(columns.anchor_sum),
-        same_host=np.array(
-            [here == there for here, there in zip(columns.host_id, columns.discoverer_host, strict=True)]
-        ),
+        same_host=np.array([here == there for here, there in zip(columns.host_id, columns.parent_host, strict=True)]),
         child_count=_numbers(columns.child_count),
-        brood_asked=_numbers(columns.brood_asked),
-        brood_sum=_numbers(columns.brood_sum),
+        children_retrieved=_numbers(columns.children_retrieved),
+        children_relevance=_numbers(columns.children_relevance),
     )
 
 
 def when_discovered(row: PageRow) -> FrontierRows:
     """One row as it was when the page was discovered."""
     known = row.parent_id is not None
-    relevance = row.discoverer_relevance or 0.0
+    relevance = row.parent_relevance or 0.0
     return discovered(
-        [row.url], relevance, np.array([row.anchor]), np.array([row.host_id == row.discoverer_host]), known=known
+        [row.url], relevance, np.array([row.anchor]), np.array([row.host_id == row.parent_host]), known=known
     )
 
 

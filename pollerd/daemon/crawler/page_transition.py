@@ -92,7 +92,7 @@ def page_record(
         depth=before.depth,
         reason=found.reason,
         relevance=None if reading is None else reading.relevance,
-        leads=links,
+        out_links=links,
         weight=reading.relevance if taken and reading is not None else None,
         ended=ended,
         on_trial=before.on_trial,

@@ -64,9 +64,9 @@ class CollectionReporter:
             found = [(each.site_id, each.relevance) for each in page.items if each.site_id is not None]
             relevance = np.array([0.0 if value is None else value for _, value in found])
             chance = self._unchanged(np.array([site_id for site_id, _ in found], np.int64))
-            told = np.isfinite(chance)
-            weight += float(relevance[told].sum())
-            current += float((relevance[told] * chance[told]).sum())
+            known = np.isfinite(chance)
+            weight += float(relevance[known].sum())
+            current += float((relevance[known] * chance[known]).sum())
             cursor = page.next_cursor
             if cursor is None:
                 return current / weight if weight > 0 else None

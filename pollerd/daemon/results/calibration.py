@@ -30,10 +30,10 @@ class CalibrationSums:
 
         Polls without a known gap (inf), and those of which nothing was predicted (nan), are passed over.
         """
-        told = np.isfinite(elapsed) & ~np.isnan(predicted)
-        probability = predicted[told]
+        known = np.isfinite(elapsed) & ~np.isnan(predicted)
+        probability = predicted[known]
         decile = np.clip((probability * DECILES).astype(np.int64), 0, DECILES - 1)
-        changed = np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)[told]
+        changed = np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)[known]
         polls, foretold, found = (
             np.bincount(decile, weights, DECILES) for weights in (None, probability, changed.astype(np.float64))
         )

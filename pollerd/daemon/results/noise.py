@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_twins, mask_is_stale, under_known_noise
+from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_pair, mask_is_stale, under_known_noise
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import Store
 
 _PROMPT_SECONDS = 30.0
-"""A poll that starts so long after it was chosen as a twin is none: the page has had time to change."""
+"""A poll that starts so long after it was chosen as a repeat fetch is none: the page has had time to change."""
 _SHARED_MASKS = 8
 _TRIED_MOST = 1024
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class NoiseDetector:
-    """Looks at changes that a twin found, and tells noise from news."""
+    """Looks at changes that a repeat fetch found, and tells noise from changes of the page."""
 
     def __init__(self, *, scheduler: SchedulerState, store: Store, runtime: Runtime) -> None:
         self._scheduler, self._store, self._workers = scheduler, store, runtime.workers
@@ -37,16 +37,17 @@ class NoiseDetector:
         """Site id -> which of them were tried there, so that each is tried once."""
 
     async def judged(self, result: PollResult, first: bytes | None) -> PollResult:
-        """The result of a change as it is once noise is known; as it was, where it is of no twin.
+        """The result of a change as it is once noise is known; as it was, where it is of no repeat fetch.
 
-        `first` is the content of the poll before, None where it is not kept. The mask that the twins teach stands in
-        the result's baseline; two fetches that are the same under it found no change. Raises DatabaseUnavailableError.
+        `first` is the content of the poll before, None where it is not kept. The mask that the two fetches teach stands
+        in the result's baseline; two fetches that are the same under it found no change. Raises
+        DatabaseUnavailableError.
         """
         detection = result.detection
         if detection is None or detection.content is None or first is None:
             return result
         try:
-            if self._is_twin(result):
+            if self._is_repeat(result):
                 given = await self._learned(result, detection, first, detection.content)
             elif detection.baseline.mask:
                 await self._look_at_structure(result.slot, detection.content, detection.baseline.mask)
@@ -61,16 +62,16 @@ class NoiseDetector:
         return result if given is None else replace(result, detection=given)
 
     async def _look_at_structure(self, slot: int, content: bytes, mask: bytes) -> None:
-        """Where the page was rebuilt its mask is to be learned anew: a twin is asked for."""
+        """Where the page was rebuilt its mask must be learned again: requests a repeat fetch."""
         if await self._do(len(content), mask_is_stale, content, mask):
             self._scheduler.sites.suspect(slot)
 
     async def _learned(self, result: PollResult, detection: Detection, first: bytes, second: bytes) -> Detection | None:
-        """The detection under the mask that the twins teach; None where they teach nothing."""
+        """The detection under the mask that the two fetches teach; None where they teach nothing."""
         context = result.context
         earlier = await self._store.load_content_before(context.site_id, context.content_id or 0)
         size = len(first) + len(second)
-        baseline, same = await self._do(size, learn_from_twins, first, second, detection.baseline, earlier)
+        baseline, same = await self._do(size, learn_from_pair, first, second, detection.baseline, earlier)
         if baseline.mask == context.baseline.mask:
             return None
         self._instruments.masks_learned.inc()
@@ -121,9 +122,9 @@ class NoiseDetector:
         """Where it may take long, beside the loop."""
         return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workers.do(work, *arguments)
 
-    def _is_twin(self, result: PollResult) -> bool:
+    def _is_repeat(self, result: PollResult) -> bool:
         sites, slot = self._scheduler.sites, result.slot
-        chosen_at = float(sites.twin_at[slot])
+        chosen_at = float(sites.repeat_at[slot])
         prompt = result.outcome.started_at - chosen_at <= _PROMPT_SECONDS
         return bool(sites.site_id[slot] == result.site_id and chosen_at > sites.last_poll[slot] and prompt)
 

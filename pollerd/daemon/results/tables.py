@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pollerd.daemon.results.private_addresses import PrivateAddresses
-from pollerd.daemon.state.believed_unchanged import note_quiet, note_told_ttl
+from pollerd.daemon.state.believed_unchanged import note_announced_ttl, note_quiet
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import STATE_CODE, Media
@@ -39,7 +39,7 @@ class TableUpdates:
         sites.asap[slots] = sites.in_flight[slots] = False
         sites.touch(slots)
         ttls = np.array([_ttl(result, record) for result, record in zip(results, records, strict=True)])
-        note_told_ttl(self._scheduler, slots, ttls)
+        note_announced_ttl(self._scheduler, slots, ttls)
         self._private.note(slots, records)
         note_quiet(self._scheduler, slots)
 

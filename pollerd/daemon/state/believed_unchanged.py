@@ -28,7 +28,7 @@ def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     until = np.full(len(slots), -np.inf)
     some = slots[known]
     if some.size:
-        wait = np.maximum(_believed(scheduler, some), told_waits(scheduler, some))
+        wait = np.maximum(_believed(scheduler, some), announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
     others = slots[sites.quiet_until[slots] != until]  # of millions never polled none is
     sites.put("quiet_until", slots, until)
@@ -51,10 +51,10 @@ def _longest(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.
     return np.where(np.isnan(own), scheduler.settings.max_interval_seconds, own)
 
 
-def told_waits(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+def announced_waits(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
     """Seconds float64[k] in which the slots say that they need not be asked again, where that is respected; else 0."""
-    told = np.where(_respected(scheduler, slots), scheduler.sites.told_ttl[slots], 0.0)
-    return np.minimum(told, _longest(scheduler, slots))
+    announced = np.where(_respected(scheduler, slots), scheduler.sites.announced_ttl[slots], 0.0)
+    return np.minimum(announced, _longest(scheduler, slots))
 
 
 def _respected(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -62,10 +62,10 @@ def _respected(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[n
     return np.where(np.isnan(own), scheduler.settings.respect_ttl, own > 0)
 
 
-def note_told_ttl(scheduler: SchedulerState, slots: NDArray[np.int64], told: NDArray[np.float64]) -> None:
+def note_announced_ttl(scheduler: SchedulerState, slots: NDArray[np.int64], announced: NDArray[np.float64]) -> None:
     """What the slots int64[k] say now, float64[k] s; kept of those only of which it is respected."""
-    told = np.clip(np.nan_to_num(told), 0.0, LONGEST_TTL_SECONDS)
-    scheduler.sites.put("told_ttl", slots, np.where(_respected(scheduler, slots), told, 0.0))
+    announced = np.clip(np.nan_to_num(announced), 0.0, LONGEST_TTL_SECONDS)
+    scheduler.sites.put("announced_ttl", slots, np.where(_respected(scheduler, slots), announced, 0.0))
 
 
 async def note_all_quiet(scheduler: SchedulerState) -> None:

@@ -181,7 +181,7 @@ class SchedulerState:
         """The clock was set ahead: past moments count as so much later, so that no wait ends early, nor all at once."""
         structlog.get_logger("pollerd.daemon").warning("clock_set", ahead_by=round(seconds, 3))
         sites, hosts = self.sites, self.hosts
-        for column in (sites.last_poll, sites.last_seen, sites.twin_at, hosts.last_start, hosts.robots_at):
+        for column in (sites.last_poll, sites.last_seen, sites.repeat_at, hosts.last_start, hosts.robots_at):
             column += seconds  # never stays never: -inf
         hosts.begun_at += seconds
         if not sites.is_as_ever("quiet_until"):

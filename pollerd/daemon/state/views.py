@@ -39,7 +39,7 @@ class ExplanationView:
     believed_unchanged_until: float | None
     """Until then a change is less likely than the site's min_yield, or the site says that there is none; None: neither
     holds now."""
-    told_ttl: float | None
+    announced_ttl: float | None
     """For how long the page last said that it need not be asked again, s; None: it does not, or is not heard."""
     why_not_now: str | None
     capped_to_uniform: bool

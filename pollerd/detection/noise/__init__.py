@@ -1,4 +1,4 @@
-"""Masks: what of a page differs at every fetch, learned from twins, and taken out before contents are compared."""
+"""Masks: what differs at every fetch of a page, learned from repeat fetches, removed before contents are compared."""
 
 from pollerd.detection.noise.applying import Masked, apply
 from pollerd.detection.noise.learning import learn

@@ -1,4 +1,4 @@
-"""Twins side by side: the units that both have in the same order, and the gaps between them.
+"""Aligns two contents: the units that both have in the same order, and the gaps between them.
 
 A unit that stands equally often in both is paired, its first with its first. Where pairs cross (units in another
 order), the smallest stretch that keeps its units to itself is found by running maxima. Linear but for a sort.
@@ -16,7 +16,7 @@ _SMALL_STRETCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Units `a[a_start:a_end]` of one twin, in whose place the other has `b[b_start:b_end]`. Either may be none."""
+    """Units `a[a_start:a_end]` of one content, in whose place the other has `b[b_start:b_end]`. Either may be none."""
 
     a_start: int
     a_end: int
@@ -32,7 +32,7 @@ def gaps(a: Sequence[int], b: Sequence[int]) -> list[Gap]:
     found = []
     i, j = whole.a_start, whole.b_start
     inner_a, inner_b = a[whole.a_start : whole.a_end], b[whole.b_start : whole.b_end]
-    anchors = [(i + at, j + twin_at) for at, twin_at in _anchors(inner_a, inner_b)]
+    anchors = [(i + at, j + other_at) for at, other_at in _anchors(inner_a, inner_b)]
     for next_i, next_j in [*anchors, (whole.a_end, whole.b_end)]:
         gap = _trimmed(Gap(i, next_i, j, next_j), a, b)
         if gap is not None:
@@ -62,7 +62,7 @@ def _trimmed(gap: Gap, a: Sequence[int], b: Sequence[int]) -> Gap | None:
 
 
 def _anchors(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Pairs that hold the twins together, rising in both."""
+    """Pairs of equal units, ascending in both."""
     pairs = _pairs(a, b)
     for start, end in _stretches([j for _, j in pairs]):
         stretch = pairs[start:end]
@@ -77,10 +77,10 @@ def _anchors(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
     """Units that stand equally often in both, by their place in `a`."""
-    counts, twin_counts = Counter(a), Counter(b)
+    counts, other_counts = Counter(a), Counter(b)
     places: dict[int, list[int]] = {}
     for j, key in enumerate(b):
-        if counts[key] == twin_counts[key]:
+        if counts[key] == other_counts[key]:
             places.setdefault(key, []).append(j)
     queues = {key: iter(found) for key, found in places.items()}
     return [(i, next(queues[key])) for i, key in enumerate(a) if key in queues]
@@ -99,8 +99,8 @@ def _stretches(order: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _same_units(stretch: Sequence[tuple[int, int]], a: Sequence[int], b: Sequence[int]) -> bool:
     """Whether nothing but the order differs."""
-    places, twin_places = [i for i, _ in stretch], [j for _, j in stretch]
-    ours, theirs = a[min(places) : max(places) + 1], b[min(twin_places) : max(twin_places) + 1]
+    places, other_places = [i for i, _ in stretch], [j for _, j in stretch]
+    ours, theirs = a[min(places) : max(places) + 1], b[min(other_places) : max(other_places) + 1]
     return Counter(ours) == Counter(theirs)
 
 

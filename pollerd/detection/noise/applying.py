@@ -23,7 +23,7 @@ class Masked:
     hidden: int
     """Bytes of it that are noise; lines that only change places are not."""
     missing: int
-    """Rules whose place is not there: where the page's structure has changed, twins would tell what it is now."""
+    """Rules whose place is gone: the page's structure has changed, and a repeat fetch would show what it is now."""
 
     @property
     def all_noise(self) -> bool:

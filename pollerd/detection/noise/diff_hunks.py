@@ -1,4 +1,4 @@
-"""What a gap between twins is: lines with noise in them, a block of any lines, or lines in another order."""
+"""What a gap between two fetches is: lines with noise in them, a block of any lines, or lines in another order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pollerd.detection.noise.alignment import Gap
 from pollerd.detection.noise.mask import TEMPLATES_MAX
 from pollerd.detection.noise.places import Place, UnitIndex, body
-from pollerd.detection.noise.template import Span, Template, template_of, twin_spans
+from pollerd.detection.noise.template import Span, Template, differing_spans, template_of
 from pollerd.detection.noise.tokens import LONGEST_LINE, Token, TokenKind, tokens
 
 _TAKEN_APART_UNITS = 1_000
@@ -19,10 +19,10 @@ _NOISY = frozenset({TokenKind.MOMENT, TokenKind.AGO, TokenKind.NUMBER, TokenKind
 
 @dataclass(frozen=True, slots=True)
 class NoisyLine:
-    """Unit `at` of one twin, unit `twin_at` of the other, and what differs in it."""
+    """Unit `at` of one content, unit `other_at` of the other, and what differs in it."""
 
     at: int
-    twin_at: int
+    other_at: int
     line: list[Token]
     spans: list[Span]
 
@@ -34,10 +34,10 @@ class NoisyLine:
 
 @dataclass(frozen=True, slots=True)
 class NoisyBlock:
-    """Units of one twin and of the other: in another order where `any_order`, else other units."""
+    """Units of one content and of the other: in another order where `any_order`, else other units."""
 
     place: Place
-    twin_place: Place
+    other_place: Place
     any_order: bool
     templates: tuple[Template, ...] = field(default=())
 
@@ -48,9 +48,9 @@ def noise_of(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | Noi
     if max(len(ours), len(theirs)) > _TAKEN_APART_UNITS:
         return [_block(gap, any_order=Counter(ours) == Counter(theirs))]
     common = Counter(ours) & Counter(theirs)
-    left, twin_left = _without(ours, common, gap.a_start), _without(theirs, common, gap.b_start)
-    if common or (len(left) > 1 and _outlines(left, one) != _outlines(twin_left, other)):
-        templates = _templates(left, twin_left, one, other)
+    left, other_left = _without(ours, common, gap.a_start), _without(theirs, common, gap.b_start)
+    if common or (len(left) > 1 and _outlines(left, one) != _outlines(other_left, other)):
+        templates = _templates(left, other_left, one, other)
         if templates is not None:
             return [_block(gap, any_order=True, templates=templates)]
     return _in_place(gap, one, other)
@@ -73,17 +73,17 @@ def _without(keys: Sequence[int], common: Counter[int], start: int) -> list[int]
 
 
 def _templates(
-    left: Sequence[int], twin_left: Sequence[int], one: UnitIndex, other: UnitIndex
+    left: Sequence[int], other_left: Sequence[int], one: UnitIndex, other: UnitIndex
 ) -> tuple[Template, ...] | None:
     """Templates of the lines that differ in lines whose order differs, too; None where not all can be paired."""
-    outlines, twin_outlines = _outlines(left, one), _outlines(twin_left, other)
-    if Counter(outlines) != Counter(twin_outlines):
+    outlines, other_outlines = _outlines(left, one), _outlines(other_left, other)
+    if Counter(outlines) != Counter(other_outlines):
         return None
     by_outline = sorted(range(len(left)), key=outlines.__getitem__)
-    twin_by_outline = sorted(range(len(twin_left)), key=twin_outlines.__getitem__)
+    other_by_outline = sorted(range(len(other_left)), key=other_outlines.__getitem__)
     found: dict[Template, None] = {}
-    for mine, twin in zip(by_outline, twin_by_outline, strict=True):
-        noisy = _line(left[mine], twin_left[twin], one, other)
+    for mine, theirs in zip(by_outline, other_by_outline, strict=True):
+        noisy = _line(left[mine], other_left[theirs], one, other)
         if noisy is None:
             return None
         found[noisy.template] = None
@@ -103,25 +103,25 @@ def _outline(line: bytes) -> bytes:
 
 def _in_place(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
     """The lines paired from the top and from the bottom; what fits no template is a block of any lines."""
-    size, twin_size = gap.a_end - gap.a_start, gap.b_end - gap.b_start
-    if size == twin_size:
+    size, other_size = gap.a_end - gap.a_start, gap.b_end - gap.b_start
+    if size == other_size:
         return _paired(gap, one, other)
     head: list[NoisyLine | NoisyBlock] = []
     tail: list[NoisyLine | NoisyBlock] = []
-    start, twin_start, end, twin_end = gap.a_start, gap.b_start, gap.a_end, gap.b_end
-    while start < end and twin_start < twin_end:
-        noisy = _line(start, twin_start, one, other)
+    start, other_start, end, other_end = gap.a_start, gap.b_start, gap.a_end, gap.b_end
+    while start < end and other_start < other_end:
+        noisy = _line(start, other_start, one, other)
         if noisy is None:
             break
         head.append(noisy)
-        start, twin_start = start + 1, twin_start + 1
-    while start < end and twin_start < twin_end:
-        noisy = _line(end - 1, twin_end - 1, one, other)
+        start, other_start = start + 1, other_start + 1
+    while start < end and other_start < other_end:
+        noisy = _line(end - 1, other_end - 1, one, other)
         if noisy is None:
             break
         tail.append(noisy)
-        end, twin_end = end - 1, twin_end - 1
-    return [*head, _block(Gap(start, end, twin_start, twin_end), any_order=False), *reversed(tail)]
+        end, other_end = end - 1, other_end - 1
+    return [*head, _block(Gap(start, end, other_start, other_end), any_order=False), *reversed(tail)]
 
 
 def _paired(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
@@ -135,16 +135,16 @@ def _paired(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | Nois
         if noisy is not None:
             found.append(noisy)
         elif isinstance(last, NoisyBlock) and last.place.end == at:
-            found[-1] = _block(Gap(last.place.start, at + 1, last.twin_place.start, at + shift + 1), any_order=False)
+            found[-1] = _block(Gap(last.place.start, at + 1, last.other_place.start, at + shift + 1), any_order=False)
         else:
             found.append(_block(Gap(at, at + 1, at + shift, at + shift + 1), any_order=False))
     return found
 
 
-def _line(at: int, twin_at: int, one: UnitIndex, other: UnitIndex) -> NoisyLine | None:
-    text, twin = body(one.units[at]), body(other.units[twin_at])
-    if max(len(text), len(twin)) > LONGEST_LINE:
+def _line(at: int, other_at: int, one: UnitIndex, other: UnitIndex) -> NoisyLine | None:
+    text, other_text = body(one.units[at]), body(other.units[other_at])
+    if max(len(text), len(other_text)) > LONGEST_LINE:
         return None
     line = tokens(text)
-    spans = twin_spans(line, tokens(twin))
-    return None if not spans else NoisyLine(at, twin_at, line, spans)
+    spans = differing_spans(line, tokens(other_text))
+    return None if not spans else NoisyLine(at, other_at, line, spans)

@@ -1,4 +1,4 @@
-"""From twins to a mask: what differs between two contents fetched one right after the other is noise."""
+"""Learns a mask from two fetches, one right after the other: what differs between them is noise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EVERYWHERE_MIN = 3
 _PREFIX_BYTES = 32
 _PREFIX_LETTERS = 2
 _PATIENCE = 3
-"""Twins in a row without a rule's place, after which the rule is forgotten."""
+"""Pairs of fetches in a row without a rule's place, after which the rule is forgotten."""
 _SPREAD = 2
 """The size of a block may differ so many times more than it did."""
 _SHOWN = 60
@@ -41,14 +41,14 @@ _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
 
 def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None) -> Mask:
-    """The mask under which the twins `a` and `b` (contents as `normalise` gives them, unmasked) are the same.
+    """The mask under which the contents `a` and `b` of two fetches (as `normalise` gives them, unmasked) are the same.
 
-    `known` is the mask so far: what it hides stays hidden, wider where the twins say so; rules whose place was in
-    neither of three twins in a row are forgotten. `before` is the content of the poll before the twins: what it shares
-    with `a` held still until then and is no noise, but a change that fell between the twins; it is not masked.
+    `known` is the mask so far: what it hides stays hidden, wider where the two fetches say so; rules whose place
+    was in neither content of three pairs in a row are forgotten. `before` is the content of the poll before both: what
+    it shares with `a` held still until then and is no noise, but a change between the two; it is not masked.
 
     What can be tied to no place of its own (more than `RULES_MAX` rules, neighbours that differ too, or that stand
-    elsewhere as well next to what is no noise) is left out: then the twins differ under the mask as well.
+    elsewhere as well next to what is no noise) is left out: then the two differ under the mask as well.
     Deterministic; raises nothing.
     """
     if a == b or MARK in a or MARK in b:
@@ -57,7 +57,7 @@ def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None
 
 
 class _FetchPair:
-    """One pair of twins."""
+    """Two fetches of a page, one right after the other."""
 
     def __init__(self, a: bytes, b: bytes, known: Mask, before: bytes | None) -> None:
         self._a, self._b, self._known = MaskApplication(a, known), MaskApplication(b, known), known
@@ -70,15 +70,15 @@ class _FetchPair:
         found = self._without_chance(gaps(self._one.keys, self._other.keys)[:GAPS_MAX])
         found = self._outside_known_blocks(found)
         self._noise = [each for gap in found for each in self._noise_of(gap) if self._confirmed(each)]
-        self._noisy = {*_units(self._noise, twin=False), *self._hidden(self._a)}
-        self._twin_noisy = {*_units(self._noise, twin=True), *self._hidden(self._b)}
+        self._noisy = {*_units(self._noise, other=False), *self._hidden(self._a)}
+        self._other_noisy = {*_units(self._noise, other=True), *self._hidden(self._b)}
         self._noisy_keys = {
-            *(self._one.keys[at] for at in _units(self._noise, twin=False)),
-            *(self._other.keys[at] for at in _units(self._noise, twin=True)),
+            *(self._one.keys[at] for at in _units(self._noise, other=False)),
+            *(self._other.keys[at] for at in _units(self._noise, other=True)),
         }
 
     def mask(self) -> Mask:
-        """The rules so far that still hold, and those of these twins."""
+        """The rules so far that still hold, and those of this pair of fetches."""
         lines = [each for each in self._noise if isinstance(each, NoisyLine)]
         blocks = [each for each in self._noise if isinstance(each, NoisyBlock)]
         fresh_blocks = [self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None]
@@ -94,7 +94,7 @@ class _FetchPair:
         return Mask(tuple(all_blocks), tuple(all_lines[: RULES_MAX - len(all_blocks)]))
 
     def _without_chance(self, found: list[Gap]) -> list[Gap]:
-        """Gaps with only units between them that the poll before had not: the twins share those by chance."""
+        """Merges gaps that only units which the poll before did not have keep apart: both share those by chance."""
         merged: list[Gap] = []
         for gap in found:
             last = merged[-1] if merged else None
@@ -110,19 +110,19 @@ class _FetchPair:
     def _outside_known_blocks(self, found: list[Gap]) -> list[Gap]:
         """The gaps that no known block explains. One that a block explains in part is joined with it, anew."""
         for rule in self._known.blocks:
-            places, twins = self._a.blocks[rule], self._b.blocks[rule]
-            if not places or not twins:
-                if rule.unseen + 1 < _PATIENCE or places or twins:
-                    self._kept_blocks.append(replace(rule, unseen=0 if places or twins else rule.unseen + 1))
+            places, other_places = self._a.blocks[rule], self._b.blocks[rule]
+            if not places or not other_places:
+                if rule.unseen + 1 < _PATIENCE or places or other_places:
+                    self._kept_blocks.append(replace(rule, unseen=0 if places or other_places else rule.unseen + 1))
                 continue
             holds = True
-            for place, twin in zip(places, twins, strict=False):
-                touched = [gap for gap in found if _touches(gap, place, twin)]
+            for place, other in zip(places, other_places, strict=False):
+                touched = [gap for gap in found if _touches(gap, place, other)]
                 found = [gap for gap in found if gap not in touched]
-                same = self._a.block_text(place, rule) == self._b.block_text(twin, rule)
-                beside = self._a.begins_block(place.end) or self._b.begins_block(twin.end)
-                if beside or not same or not all(_within(gap, place, twin) for gap in touched):
-                    joined = _joined(touched, place, twin)
+                same = self._a.block_text(place, rule) == self._b.block_text(other, rule)
+                beside = self._a.begins_block(place.end) or self._b.begins_block(other.end)
+                if beside or not same or not all(_within(gap, place, other) for gap in touched):
+                    joined = _joined(touched, place, other)
                     found.append(joined)
                     holds = False
                     if not rule.any_order or (touched and any(gap in self._any_lines for gap in touched)):
@@ -137,21 +137,25 @@ class _FetchPair:
         return [self._extended(self._widened(each)) for each in noise_of(gap, self._one, self._other)]
 
     def _extended(self, noise: NoisyLine | NoisyBlock) -> NoisyLine | NoisyBlock:
-        """Lines in any order with those that had their place in the twins by chance, but another in the poll before."""
+        """Lines in any order, with those beside them that only the poll before had at another place."""
         if isinstance(noise, NoisyLine) or not noise.any_order:
             return noise
-        place, twin = noise.place, noise.twin_place
+        place, other = noise.place, noise.other_place
         for start, end in self._crossings:
             above, below = max(place.start - start, 0), max(end - place.end, 0)
             beside = start < place.end and place.start < end
-            if beside and self._alike(place.start, twin.start, -above) and self._alike(place.end, twin.end, below):
+            if (
+                beside
+                and self._same_units(place.start, other.start, -above)
+                and self._same_units(place.end, other.end, below)
+            ):
                 place = Place(place.start - above, place.end + below)
-                twin = Place(twin.start - above, twin.end + below)
-        return replace(noise, place=place, twin_place=twin)
+                other = Place(other.start - above, other.end + below)
+        return replace(noise, place=place, other_place=other)
 
-    def _alike(self, at: int, twin_at: int, count: int) -> bool:
+    def _same_units(self, at: int, other_at: int, count: int) -> bool:
         """Whether `count` units from the places on (before them, where negative) are the same in both."""
-        ours, theirs = sorted((at, at + count)), sorted((twin_at, twin_at + count))
+        ours, theirs = sorted((at, at + count)), sorted((other_at, other_at + count))
         return self._one.keys[slice(*ours)] == self._other.keys[slice(*theirs)]
 
     def _widened(self, noisy: NoisyLine | NoisyBlock) -> NoisyLine | NoisyBlock:
@@ -192,11 +196,11 @@ class _FetchPair:
 
     def _kept_lines(self, relearned: set[int]) -> Iterator[LineRule]:
         for known in self._known.lines:
-            hits, twin_hits = self._a.found[known], self._b.found[known]
+            hits, other_hits = self._a.found[known], self._b.found[known]
             rule = replace(known, anchors=tuple(filter(self._holds, known.anchors)))
             if not rule.anchors and not rule.prefix:
                 continue
-            if not hits and not twin_hits:
+            if not hits and not other_hits:
                 if rule.unseen + 1 < _PATIENCE:
                     yield replace(rule, unseen=rule.unseen + 1)
             elif not hits or not hits <= relearned:
@@ -222,27 +226,27 @@ class _FetchPair:
         """Whether no line that holds still looks like it."""
         return not any(
             at not in noisy and unit.startswith(prefix) and template.masked(body(unit)) is not None
-            for page, noisy in ((self._one, self._noisy), (self._other, self._twin_noisy))
+            for page, noisy in ((self._one, self._noisy), (self._other, self._other_noisy))
             for at, unit in enumerate(page.units)
         )
 
     def _anchors(self, noisy: NoisyLine, template: Template) -> Iterator[Anchor]:
         for step in (1, -1):
-            for anchor in self._candidates(noisy.at, noisy.twin_at, step):
+            for anchor in self._candidates(noisy.at, noisy.other_at, step):
                 if self._only_noise(anchor, template):
                     yield anchor
                     break
 
-    def _candidates(self, at: int, twin_at: int, step: int) -> Iterator[Anchor]:
+    def _candidates(self, at: int, other_at: int, step: int) -> Iterator[Anchor]:
         """Anchors of a place on one side (1: before it, -1: after it): ever deeper, none where nothing is stable."""
         for distance in range(1, OFFSET_MAX + 1):
-            nearest, twin_nearest = at - step * distance, twin_at - step * distance
-            if not self._stable(nearest, twin_nearest):
+            nearest, other_nearest = at - step * distance, other_at - step * distance
+            if not self._stable(nearest, other_nearest):
                 continue
             keys: list[int] = []
             for n in range(DEPTH_MAX):
                 place = nearest - step * n
-                if not self._stable(place, twin_nearest - step * n):
+                if not self._stable(place, other_nearest - step * n):
                     return
                 keys.append(self._one.key(place))
                 yield Anchor(step * distance, tuple(keys))
@@ -250,25 +254,25 @@ class _FetchPair:
                     return
             return
 
-    def _stable(self, at: int, twin_at: int) -> bool:
-        noisy = at in self._noisy or twin_at in self._twin_noisy
+    def _stable(self, at: int, other_at: int) -> bool:
+        noisy = at in self._noisy or other_at in self._other_noisy
         key = self._one.key(at)
-        return not noisy and key == self._other.key(twin_at) and self._witnessed(key)
+        return not noisy and key == self._other.key(other_at) and self._witnessed(key)
 
     def _only_noise(self, anchor: Anchor, template: Template) -> bool:
         """Whether the rule would hit nothing that holds still."""
-        for page, noisy in ((self._one, self._noisy), (self._other, self._twin_noisy)):
+        for page, noisy in ((self._one, self._noisy), (self._other, self._other_noisy)):
             hits = [at for at in page.targets(anchor) if 0 <= at < len(page.units)]
             if not hits or any(at not in noisy and template.masked(body(page.units[at])) is not None for at in hits):
                 return False
         return True
 
     def _block_rule(self, noise: NoisyBlock) -> BlockRule | None:
-        place, twin = noise.place, noise.twin_place
-        least, most = sorted((place.end - place.start, twin.end - twin.start))
+        place, other = noise.place, noise.other_place
+        least, most = sorted((place.end - place.start, other.end - other.start))
         shortest, longest = max(least - _SPREAD * (most - least), min(1, least)), most + _SPREAD * (most - least)
-        befores = list(self._candidates(place.start, twin.start, 1))
-        afters = list(self._candidates(place.end - 1, twin.end - 1, -1))
+        befores = list(self._candidates(place.start, other.start, 1))
+        afters = list(self._candidates(place.end - 1, other.end - 1, -1))
         label = self._shown_block(noise)
         for depth in range(max(len(befores), len(afters)) if befores and afters else 0):
             before, after = befores[min(depth, len(befores) - 1)], afters[min(depth, len(afters) - 1)]
@@ -286,7 +290,7 @@ class _FetchPair:
         return rule
 
     def _only_noisy_blocks(self, rule: BlockRule) -> bool:
-        for page, noisy in ((self._one, self._noisy), (self._other, self._twin_noisy)):
+        for page, noisy in ((self._one, self._noisy), (self._other, self._other_noisy)):
             found = list(page.blocks(rule))
             if not found or any(at not in noisy for place in found for at in range(place.start, place.end)):
                 return False
@@ -307,31 +311,31 @@ class _FetchPair:
         return "at the top"
 
 
-def _within(gap: Gap, place: Place, twin: Place) -> bool:
+def _within(gap: Gap, place: Place, other: Place) -> bool:
     inside = place.start <= gap.a_start and gap.a_end <= place.end
-    return inside and twin.start <= gap.b_start and gap.b_end <= twin.end
+    return inside and other.start <= gap.b_start and gap.b_end <= other.end
 
 
-def _touches(gap: Gap, place: Place, twin: Place) -> bool:
+def _touches(gap: Gap, place: Place, other: Place) -> bool:
     ours = gap.a_start <= place.end and place.start <= gap.a_end
-    return ours or (gap.b_start <= twin.end and twin.start <= gap.b_end)
+    return ours or (gap.b_start <= other.end and other.start <= gap.b_end)
 
 
-def _joined(found: Sequence[Gap], place: Place, twin: Place) -> Gap:
+def _joined(found: Sequence[Gap], place: Place, other: Place) -> Gap:
     return Gap(
         min([place.start, *(gap.a_start for gap in found)]),
         max([place.end, *(gap.a_end for gap in found)]),
-        min([twin.start, *(gap.b_start for gap in found)]),
-        max([twin.end, *(gap.b_end for gap in found)]),
+        min([other.start, *(gap.b_start for gap in found)]),
+        max([other.end, *(gap.b_end for gap in found)]),
     )
 
 
-def _units(noise: Iterable[NoisyLine | NoisyBlock], *, twin: bool) -> Iterator[int]:
+def _units(noise: Iterable[NoisyLine | NoisyBlock], *, other: bool) -> Iterator[int]:
     for each in noise:
         if isinstance(each, NoisyLine):
-            yield each.twin_at if twin else each.at
+            yield each.other_at if other else each.at
         else:
-            place = each.twin_place if twin else each.place
+            place = each.other_place if other else each.place
             yield from range(place.start, place.end)
 
 

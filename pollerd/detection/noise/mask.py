@@ -43,7 +43,7 @@ class LineRule:
     shown: str
     """For a person, such as `after «Latest news»: ‹number›`."""
     unseen: int = 0
-    """Twins in a row in which it was not found."""
+    """Pairs of fetches in a row in which it was not found."""
 
 
 @dataclass(frozen=True, slots=True)

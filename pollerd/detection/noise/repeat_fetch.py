@@ -1,6 +1,6 @@
-"""Noise at work: contents compared under a site's mask, and the mask that twins teach.
+"""Compares contents under a site's mask, and learns the mask from a repeat fetch.
 
-Twins are two contents of a page fetched right after each other: what differs between them is no change of the page.
+A repeat fetch comes right after another of the same page: what differs between the two is no change of the page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _read = lru_cache(maxsize=1024)(from_bytes)
 def without_noise(content: bytes, mask: bytes) -> bytes:
     """The content with its noise replaced by the name of what it is; as it is, where `mask` is empty.
 
-    Raises InvalidValueError where `mask` is none that `learn_from_twins` gave.
+    Raises InvalidValueError where `mask` is none that `learn_from_pair` gave.
     """
     return apply(content, _read(mask)).content if mask else content
 
@@ -55,12 +55,12 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
     return None
 
 
-def learn_from_twins(first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None) -> tuple[Baseline, bool]:
-    """What is remembered after the second of two twins, and whether they are the same but for noise.
+def learn_from_pair(first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None) -> tuple[Baseline, bool]:
+    """What is remembered after a repeat fetch, and whether both fetches are the same but for noise.
 
     `baseline` is what `detect` made of the second; its mask is widened by what differs between the two. `earlier`, the
-    content of the poll before them, tells a change that fell between the twins from noise, where it is known. Of a page
-    that is nothing but noise nothing would be left to compare: it is given no mask.
+    content of the poll before them, tells a change that fell between the two fetches from noise, where it is known. Of
+    a page that is nothing but noise nothing would be left to compare: it is given no mask.
     """
     known = _read(baseline.mask)
     widened = learn(first, second, known, earlier)

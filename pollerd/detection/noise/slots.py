@@ -1,4 +1,4 @@
-"""What may stand where twins differ: as little as covers what was seen."""
+"""What may stand where two fetches differ: the narrowest class that covers what was seen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WIDTH = {SlotKind.NUMBER: 0, SlotKind.HEX: 1, SlotKind.CODE: 2}
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a line that differs between twins.
+    """A place in a line that differs between two fetches.
 
     `size`: HEX and CODE: the bytes that it has, 0 where that varies; TEXT and ORDER: the bytes that it may have.
     `shapes`: MOMENT: those seen, sorted.

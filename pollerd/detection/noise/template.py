@@ -87,8 +87,8 @@ def template_of(line: Sequence[Token], spans: Sequence[Span]) -> Template:
     return Template(tuple(parts))
 
 
-def twin_spans(one: Sequence[Token], other: Sequence[Token]) -> list[Span] | None:
-    """The noise of `one`, going by its twin; None where too little stays to know the line by.
+def differing_spans(one: Sequence[Token], other: Sequence[Token]) -> list[Span] | None:
+    """The noise of `one`, going by the other line; None where too little stays to know the line by.
 
     The same tokens in another order are that. Else, from either end, tokens that are alike or of one kind are paired,
     and what is left between is any text.
@@ -144,10 +144,10 @@ def shown(line: Sequence[Token], spans: Sequence[Span]) -> str:
 def _paired(one: Sequence[Token], other: Sequence[Token]) -> tuple[list[Span], int]:
     """The noise at the beginning, as far as tokens can be paired one by one, and how far that is."""
     spans: list[Span] = []
-    for at, (token, twin) in enumerate(zip(one, other, strict=False)):
-        if token == twin:
+    for at, (token, theirs) in enumerate(zip(one, other, strict=False)):
+        if token == theirs:
             continue
-        slot = slot_for(token, twin)
+        slot = slot_for(token, theirs)
         if slot is None:
             return spans, at
         spans.append(Span(at, at + 1, slot))
@@ -155,7 +155,7 @@ def _paired(one: Sequence[Token], other: Sequence[Token]) -> tuple[list[Span], i
 
 
 def _reordered(one: Sequence[Token], other: Sequence[Token]) -> Span | None:
-    differing = [at for at, (token, twin) in enumerate(zip(one, other, strict=False)) if token != twin]
+    differing = [at for at, (token, theirs) in enumerate(zip(one, other, strict=False)) if token != theirs]
     if len(one) != len(other) or not differing:
         return None
     if sum(one[at].kind is not TokenKind.SIGN for at in differing) < _REORDERED_MIN:

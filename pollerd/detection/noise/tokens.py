@@ -1,7 +1,7 @@
 """A line to tokens: moments, relative times, numbers, codes, words, and single signs between them.
 
-The grammar is loose on purpose: what a token is matters only where it differs between twins, and there a span that
-reads like a date is one.
+The grammar is loose on purpose: what a token is matters only where it differs between two fetches, and there a span
+that reads like a date is one.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def drive(
     n = changes.pages
     allocator.add(np.arange(n), np.ones(n), np.ones(n), half_life)
     lies = rng.random(polls) < noise if rng is not None and noise else np.zeros(polls, np.bool_)
-    told_of, lied = [EvidenceBatch(np.array([changed])) for changed in (False, True)], lies.tolist()
+    evidence_of, lied = [EvidenceBatch(np.array([changed])) for changed in (False, True)], lies.tolist()
     page, first, gap = np.empty(polls, np.int32), np.empty(polls), np.empty(polls)
     last, elapsed, eligible = np.full(n, EPOCH_S), np.empty(n), np.ones(n, np.bool_)
     for j in range(polls):
@@ -72,7 +72,7 @@ def drive(
         page[j], waited = slot, elapsed[chosen]
         first[j] = when = changes.poll(slot, j + 1.0)
         gap[j] = waited[0] / step
-        allocator.observe(chosen, waited, told_of[(when < math.inf) != lied[j]], now)
+        allocator.observe(chosen, waited, evidence_of[(when < math.inf) != lied[j]], now)
         last[slot] = now
     return Record(page, np.rint(gap), first, changes.unseen(float(polls)))
 

@@ -14,7 +14,7 @@ from pollerd.simulation.experiments.experiment import Experiment, Size
 from pollerd.simulation.experiments.figures import write_figures
 from pollerd.simulation.experiments.refusals import naming
 from pollerd.simulation.experiments.report import REPORT, table, write
-from pollerd.simulation.experiments.runner import Told, conduct
+from pollerd.simulation.experiments.runner import ReportProgress, conduct
 from pollerd.wording import counted
 
 SUMMARY, ENTRY = "README.md", "entry.json"
@@ -36,7 +36,7 @@ def reproduce(
     *,
     jobs: int,
     draw: bool,
-    told: Told,
+    report_progress: ReportProgress,
     most_runs: int | None = None,
 ) -> Counter[str]:
     """Runs what is not done yet and writes the experiment's folder `out/name`; returns how often each verdict.
@@ -44,7 +44,7 @@ def reproduce(
     most_runs: no more runs of each cell than so many; None: as many as the size has.
     """
     folder = out / experiment.name
-    results = conduct(experiment, size, folder, jobs, told, most_runs=most_runs)
+    results = conduct(experiment, size, folder, jobs, report_progress, most_runs=most_runs)
     drawn = write_figures(experiment, results, folder) if draw else []
     verdicts = write(experiment, results, folder, drawn)
     entry = ReportEntry(experiment.title, experiment.source, size, dict(verdicts))
@@ -64,8 +64,8 @@ _OF_SEVERAL = {
 
 def in_words(verdicts: Mapping[str, int]) -> str:
     """ "3 agree, 1 differs"; what there is to say where nothing is printed."""
-    told = (counted(count, verdict, _OF_SEVERAL.get(verdict, verdict)) for verdict, count in sorted(verdicts.items()))
-    return ", ".join(told) or "no printed numbers"
+    counts = (counted(count, verdict, _OF_SEVERAL.get(verdict, verdict)) for verdict, count in sorted(verdicts.items()))
+    return ", ".join(counts) or "no printed numbers"
 
 
 def write_summary(out: Path) -> Path:

@@ -39,8 +39,8 @@ class Task:
     size: Size
 
 
-Told = Callable[[int, int], None]
-"""Told of progress: runs done, runs in all."""
+ReportProgress = Callable[[int, int], None]
+"""Called with the runs done and the runs in all."""
 
 
 def seed_of(experiment: str, cell: Cell, run: int) -> np.random.SeedSequence:
@@ -60,7 +60,13 @@ def perform(task: Task) -> list[RunOutcome]:
 
 
 def conduct(
-    experiment: Experiment, size: Size, folder: Path, jobs: int, told: Told, *, most_runs: int | None = None
+    experiment: Experiment,
+    size: Size,
+    folder: Path,
+    jobs: int,
+    report_progress: ReportProgress,
+    *,
+    most_runs: int | None = None,
 ) -> Results:
     """Does what is not done yet of an experiment, and takes all its runs together.
 
@@ -80,14 +86,14 @@ def conduct(
         tasks = _tasks(experiment, runs, size, ledger)
         left = sum(len(task.numbers) for task in tasks)
         total = sum(map(len, runs.values()))
-        told(total - left, total)
+        report_progress(total - left, total)
         for task, outcomes in _performed(tasks, jobs):
             for run, outcome in zip(task.numbers, outcomes, strict=True):
                 ledger.add(task.cell.key, run, outcome)
             left -= len(task.numbers)
-            told(total - left, total)
+            report_progress(total - left, total)
         found = {cell: [ledger.get(cell.key, run) for run in shown[cell]] for cell in cells}
-    complete = {cell: [outcome for outcome in told_of if outcome is not None] for cell, told_of in found.items()}
+    complete = {cell: [outcome for outcome in found_of if outcome is not None] for cell, found_of in found.items()}
     return Results(experiment, size, complete)
 
 

@@ -51,7 +51,7 @@ class StoredPage:
     """Links from the nearest seed, as far as is known."""
     relevance: float | None
     """As scored last, 0 to 1; None where it was never read."""
-    worth: float | None
+    value: float | None
     """On the frontier: what asking for it is expected to bring, Q(x, 1); else None."""
     parent_id: int | None
     """The page that it was discovered on; None for a seed."""
@@ -127,7 +127,7 @@ def links_piece(connection: Connection, after: tuple[int, int]) -> list[tuple[in
 
 def _pages() -> Select[Any]:
     c = page.c
-    columns = (c.id, c.url, c.state, c.reason, c.depth, c.relevance, c.worth, c.parent_id)
+    columns = (c.id, c.url, c.state, c.reason, c.depth, c.relevance, c.value, c.parent_id)
     return select(*columns, c.discovered_at, c.asked_at, c.modified_at, c.site_id, c.own)
 
 

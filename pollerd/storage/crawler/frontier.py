@@ -1,7 +1,7 @@
 """Pages that were discovered and not asked for yet: which of them to ask for next, and as what site.
 
 However many there are, choosing looks at the best page of some hosts by index: `page_host.best` names the hosts,
-`page.worth` the page. To be asked for, a page becomes a site on trial.
+`page.value` the page. To be asked for, a page becomes a site on trial.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
-from pollerd.storage.crawler.link_context import FIRST_WORTH, LinkContext
+from pollerd.storage.crawler.link_context import FIRST_VALUE, LinkContext
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import collection, page, page_host, site, site_state
 from pollerd.storage.db.statements import ColumnSource, Statements, run
@@ -51,7 +51,7 @@ def url_key(url: str) -> int:
 
 
 _BECOMES = ["state", "reason", "site_id", "own", "asked_at"]
-_NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", "modified_at", "worth", "anchor"]
+_NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", "modified_at", "value", "anchor"]
 
 
 class NewPage(NamedTuple):
@@ -60,7 +60,7 @@ class NewPage(NamedTuple):
     url: str
     depth: int
     discovered_at: float
-    worth: float = 0.0
+    value: float = 0.0
     parent_id: int | None = None
     step: int = 0
     modified_at: float | None = None
@@ -82,7 +82,7 @@ class Frontier:
         kinds = {name: page.c[name].type for name in _BECOMES}
         self._become = sql.for_each(_become, {**kinds, "key": page.c.id.type}, ["key"])
         self._one_more_out = sql.for_each(_one_more_out, {"key": page_host.c.id.type}, ["key"])
-        best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_worth())
+        best = update(page_host).where(sql.among(page_host.c.id, "hosts")).values(best=_best_value())
         self._renew_best = sql.compiled(best, ["hosts"])
         unread = page.c.relevance.is_(None) | (site_state.c.last_seen_at < collection.c.words_at)
         polled = page.join(site_state, site_state.c.site_id == page.c.site_id).join(collection, true())
@@ -110,9 +110,11 @@ class Frontier:
             )
         if row.words != words:
             connection.execute(update(collection).values(words=words, words_at=now))
-            connection.execute(update(page).where(page.c.brood_asked > 0).values(brood_asked=0, brood_sum=0.0))
+            connection.execute(
+                update(page).where(page.c.children_retrieved > 0).values(children_retrieved=0, children_relevance=0.0)
+            )
         # A host whose share was used up may have room again under other limits.
-        connection.execute(update(page_host).where(page_host.c.best.is_(None)).values(best=_best_worth()))
+        connection.execute(update(page_host).where(page_host.c.best.is_(None)).values(best=_best_value()))
         return CollectionRow(row.topic, row.requests, row.learned)
 
     def recall(self, connection: Connection) -> int:
@@ -123,7 +125,7 @@ class Frontier:
             return 0
         hosts = list(connection.execute(select(page.c.host_id).where(asked).distinct()).scalars())
         connection.execute(self._delete_sites, {"sites": self._sql.many(sites)})
-        back = {"state": PageState.FRONTIER.value, "site_id": None, "own": False, "worth": FIRST_WORTH}
+        back = {"state": PageState.FRONTIER.value, "site_id": None, "own": False, "value": FIRST_VALUE}
         connection.execute(update(page).where(asked).values(back))
         connection.execute(update(page_host).values(out=0))
         self.renew_hosts(connection, hosts)
@@ -168,7 +170,7 @@ class Frontier:
                 one.discovered_at,
                 one.step,
                 one.modified_at,
-                one.worth,
+                one.value,
                 one.anchor,
             )
             for one in pages
@@ -181,7 +183,7 @@ class Frontier:
         known = self.known(connection, urls)
         new = [url for url in dict.fromkeys(urls) if url not in known]
         if new:
-            self.add(connection, [NewPage(url, 0, now, FIRST_WORTH) for url in new])
+            self.add(connection, [NewPage(url, 0, now, FIRST_VALUE) for url in new])
             self.renew_hosts(connection, self.host_ids(connection, map(host_of, new)).values())
         return len(new)
 
@@ -196,7 +198,7 @@ class Frontier:
         Also where to go on; 0: from the beginning.
         """
         h = page_host.c
-        front = select(_best_page()).where(h.best < FIRST_WORTH).order_by(h.best.desc()).limit(FRONT)
+        front = select(_best_page()).where(h.best < FIRST_VALUE).order_by(h.best.desc()).limit(FRONT)
         some = select(page.c.id).where(page.c.state == PageState.FRONTIER.value, page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(SWEEP)).scalars())
         ahead = [page_id for page_id in connection.execute(front).scalars() if page_id is not None]
@@ -288,7 +290,7 @@ def _trial(row: PageRow, state: PageState, site_id: int, host_id: int, *, unread
         state is PageState.ASKED or bool(row.own),
         row.depth,
         row.step,
-        row.worth or 0.0,
+        row.value or 0.0,
         row.relevance,
         row,
         unread,
@@ -304,14 +306,14 @@ def _becomes(i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int]) ->
     return PageState.REJECTED.value, "its site was deleted", None
 
 
-def _best_worth() -> ScalarSelect[Any]:
-    return select(func.max(page.c.worth)).where(page.c.host_id == page_host.c.id).scalar_subquery()
+def _best_value() -> ScalarSelect[Any]:
+    return select(func.max(page.c.value)).where(page.c.host_id == page_host.c.id).scalar_subquery()
 
 
 def _become(given: ColumnSource) -> Executable:
     """Pages of the frontier are asked for, or held."""
     becomes: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in _BECOMES]
-    return update(page).ordered_values(*becomes, (page.c.worth, null())).where(page.c.id == given["key"])
+    return update(page).ordered_values(*becomes, (page.c.value, null())).where(page.c.id == given["key"])
 
 
 def _one_more_out(given: ColumnSource) -> Executable:
@@ -320,22 +322,22 @@ def _one_more_out(given: ColumnSource) -> Executable:
 
 
 def _best_of_hosts(sql: Statements) -> Select[Any]:
-    """Host, worth and id of the best pages, `most` of each of the `hosts`; of equals the first."""
+    """Host, value and id of the best pages, `most` of each of the `hosts`; of equals the first."""
     some = page.alias("some")
-    best = select(some.c.id, some.c.worth).where(some.c.host_id == page_host.c.id, some.c.worth.is_not(None))
-    best = best.order_by(some.c.worth.desc(), some.c.id).limit(bindparam("most")).correlate(page_host)
+    best = select(some.c.id, some.c.value).where(some.c.host_id == page_host.c.id, some.c.value.is_not(None))
+    best = best.order_by(some.c.value.desc(), some.c.id).limit(bindparam("most")).correlate(page_host)
     wanted = sql.among(page_host.c.id, "hosts")
     if sql.is_sqlite:
         # It knows no LATERAL. That its pages are the host's follows: said here, all of the host's would be read.
         ids = best.with_only_columns(some.c.id)
         return (
-            select(page_host.c.id, page.c.worth, page.c.id).join_from(page_host, page, page.c.id.in_(ids)).where(wanted)
+            select(page_host.c.id, page.c.value, page.c.id).join_from(page_host, page, page.c.id.in_(ids)).where(wanted)
         )
     found = best.lateral("found")
-    return select(page_host.c.id, found.c.worth, found.c.id).join_from(page_host, found, true()).where(wanted)
+    return select(page_host.c.id, found.c.value, found.c.id).join_from(page_host, found, true()).where(wanted)
 
 
 def _best_page() -> ScalarSelect[Any]:
     c = page.c
-    best = select(c.id).where(c.host_id == page_host.c.id, c.worth.is_not(None)).order_by(c.worth.desc()).limit(1)
+    best = select(c.id).where(c.host_id == page_host.c.id, c.value.is_not(None)).order_by(c.value.desc()).limit(1)
     return best.correlate(page_host).scalar_subquery()

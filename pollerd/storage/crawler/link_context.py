@@ -1,4 +1,4 @@
-"""What is known around pages of the frontier: read, brought up to date."""
+"""Reads and updates what is known around pages of the frontier: parents, link texts, siblings."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from pollerd.storage.db.schema import page, page_link
 from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import PageRow
 
-FIRST_WORTH = 1e3
-"""More than any page that was judged by its surroundings is worth: seeds come first, and what was being asked for."""
+FIRST_VALUE = 1e3
+"""More than the value of any page that is judged by the links around it: seeds come first, and pages that were being
+asked for."""
 PIECE = 500
 """Pages that are valued at a time: the event loop runs on between two pieces."""
 _NEAREST = 1 << 30
 _RENEWED = ["parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "depth"]
 
 
-_OF_DISCOVERER = {
-    "discoverer_host": "host_id",
-    "discoverer_relevance": "relevance",
-    "child_count": "brood",
-    "brood_asked": "brood_asked",
-    "brood_sum": "brood_sum",
+_OF_PARENT = {
+    "parent_host": "host_id",
+    "parent_relevance": "relevance",
+    "child_count": "child_count",
+    "children_retrieved": "children_retrieved",
+    "children_relevance": "children_relevance",
 }
 
 
 @dataclass(slots=True)
 class LinkContextDelta:
-    """What polls add to what is known around a page: links to it that came or went, what was found where they stand."""
+    """Changes by polls to what is known around a page: links to it that came or went, and relevances of their pages."""
 
     parents: int = 0
     parents_sum: float = 0.0
     best: float = 0.0
     """The largest relevance of pages whose links to it came or stayed."""
     fell: float = -1.0
-    """The largest that one of its parents had that is worth less now, or a parent no more."""
+    """The largest relevance that one of its parents lost, by a new reading or by removing the link."""
     anchors: int = 0
     anchor_sum: float = 0.0
     depth: int = _NEAREST
@@ -47,24 +48,24 @@ class LinkContextDelta:
     def link(self, relevance: float, anchor: float, depth: int) -> None:
         """A page of this relevance links to it now; depth: links from the nearest seed that way."""
         self.parents += 1
-        self.moved(0.0, relevance)
-        self.told(0.0, anchor)
+        self.change_relevance(0.0, relevance)
+        self.change_anchor(0.0, anchor)
         self.depth = min(self.depth, depth)
 
     def unlink(self, relevance: float, anchor: float) -> None:
         """A page that had this relevance links to it no more."""
         self.parents -= 1
-        self.moved(relevance, 0.0)
-        self.told(anchor, 0.0)
+        self.change_relevance(relevance, 0.0)
+        self.change_anchor(anchor, 0.0)
 
-    def moved(self, before: float, relevance: float) -> None:
+    def change_relevance(self, before: float, relevance: float) -> None:
         """The relevance of a page that links to it changed."""
         self.parents_sum += relevance - before
         self.best = max(self.best, relevance)
         if relevance < before:
             self.fell = max(self.fell, before)
 
-    def told(self, before: float, anchor: float) -> None:
+    def change_anchor(self, before: float, anchor: float) -> None:
         """The score of a link's text changed."""
         self.anchors += (anchor > 0) - (before > 0)
         self.anchor_sum += anchor - before
@@ -76,10 +77,10 @@ class LinkContext:
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
         by = page.alias("discoverer")
-        columns = [by.c[_OF_DISCOVERER[n]] if n in _OF_DISCOVERER else page.c[n] for n in PageRow._fields]
+        columns = [by.c[_OF_PARENT[n]] if n in _OF_PARENT else page.c[n] for n in PageRow._fields]
         rows = select(*columns).join_from(page, by, by.c.id == page.c.parent_id, isouter=True)
         self._rows = sql.compiled(rows.where(sql.among(page.c.id, "ids")), ["ids"])
-        self._revalue = self._update(["worth"])
+        self._revalue = self._update(["value"])
         self._renew = self._update(_RENEWED)
         source = page_link.join(page, page.c.id == page_link.c.source_id)
         best = select(page_link.c.target_id, func.max(page.c.relevance)).select_from(source)
@@ -91,7 +92,7 @@ class LinkContext:
 
         def change(given: ColumnSource) -> Executable:
             values: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in columns]
-            there = page.c.id == given["key"], page.c.worth.is_not(None)
+            there = page.c.id == given["key"], page.c.value.is_not(None)
             return update(page).ordered_values(*values).where(*there)
 
         return self._sql.for_each(change, {**{n: page.c[n].type for n in columns}, "key": page.c.id.type}, ["key"])
@@ -104,16 +105,16 @@ class LinkContext:
             found += map(PageRow._make, run(connection, self._rows, some))
         return found
 
-    def apply(self, connection: Connection, shares: Mapping[int, LinkContextDelta]) -> set[int]:
-        """Adds the shares, by page id, to what is known around pages of the frontier; returns the pages' hosts.
+    def apply(self, connection: Connection, deltas: Mapping[int, LinkContextDelta]) -> set[int]:
+        """Adds the changes, by page id, to what is known around pages of the frontier; returns the pages' hosts.
 
         Links are written before.
         """
-        page_ids, hosts = sorted(shares), set[int]()
+        page_ids, hosts = sorted(deltas), set[int]()
         for start in range(0, len(page_ids), PIECE):
-            rows = [row for row in self.rows(connection, page_ids[start : start + PIECE]) if row.worth is not None]
-            best = self._fallen(connection, rows, shares)
-            now = [_with(row, shares[row.id], best.get(row.id)) for row in rows]
+            rows = [row for row in self.rows(connection, page_ids[start : start + PIECE]) if row.value is not None]
+            best = self._fallen(connection, rows, deltas)
+            now = [_with(row, deltas[row.id], best.get(row.id)) for row in rows]
             run_each(connection, self._renew, [(*(getattr(row, name) for name in _RENEWED), row.id) for row in now])
             hosts |= {row.host_id for row in rows}
         return hosts
@@ -123,24 +124,24 @@ class LinkContext:
         run_each(connection, self._revalue, [(value, page_id) for page_id, value in values])
 
     def _fallen(
-        self, connection: Connection, rows: Sequence[PageRow], shares: Mapping[int, LinkContextDelta]
+        self, connection: Connection, rows: Sequence[PageRow], deltas: Mapping[int, LinkContextDelta]
     ) -> dict[int, float]:
-        """The best relevance of parents, of pages whose best parent is worth less now."""
-        fallen = [row.id for row in rows if row.id in shares and shares[row.id].fell >= row.parents_best]
+        """The best relevance of parents, of pages whose best parent lost relevance."""
+        fallen = [row.id for row in rows if row.id in deltas and deltas[row.id].fell >= row.parents_best]
         if not fallen:
             return {}
         found = dict(map(tuple, run(connection, self._best_parents, self._sql.many(fallen))))
         return {page_id: found.get(page_id) or 0.0 for page_id in fallen}
 
 
-def _with(row: PageRow, share: LinkContextDelta, best: float | None) -> PageRow:
-    """The row with its share; best: of its parents' relevances, where that is not the larger of both."""
+def _with(row: PageRow, delta: LinkContextDelta, best: float | None) -> PageRow:
+    """The row with its changes; best: of its parents' relevances, where that is not the larger of both."""
     return row._replace(
-        parents=row.parents + share.parents,
+        parents=row.parents + delta.parents,
         # Differences of floats may leave a little less than nothing.
-        parents_sum=max(row.parents_sum + share.parents_sum, 0.0),
-        parents_best=max(row.parents_best, share.best) if best is None else best,
-        anchors=row.anchors + share.anchors,
-        anchor_sum=max(row.anchor_sum + share.anchor_sum, 0.0),
-        depth=min(row.depth, share.depth),
+        parents_sum=max(row.parents_sum + delta.parents_sum, 0.0),
+        parents_best=max(row.parents_best, delta.best) if best is None else best,
+        anchors=row.anchors + delta.anchors,
+        anchor_sum=max(row.anchor_sum + delta.anchor_sum, 0.0),
+        depth=min(row.depth, delta.depth),
     )

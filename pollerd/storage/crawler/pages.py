@@ -1,4 +1,4 @@
-"""What polls found of the crawler's pages, on its way into the database with those polls, in one transaction."""
+"""Writes what polls found of the crawler's pages, in the transaction of those polls."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
 
 SIBLINGS_MOST = 500
-"""Pages of one brood that are valued anew when another of it was retrieved."""
+"""Children of one page that are valued again when another of them was retrieved."""
 
 
 _LINK = ["source_id", "target_id", "anchor"]
 
 
-class _Home(NamedTuple):
-    """Where a page is known from, and its relevance as scored before."""
+class _PageOrigin(NamedTuple):
+    """The host of a page, the page that it was discovered on, and its relevance as scored before."""
 
     host_id: int
     parent_id: int | None
@@ -54,7 +54,7 @@ def _unlink(given: ColumnSource) -> Executable:
     return delete(page_link).where(*_is_link(given))
 
 
-def _retell(given: ColumnSource) -> Executable:
+def _update_anchor(given: ColumnSource) -> Executable:
     return update(page_link).where(*_is_link(given)).values(anchor=given["anchor"])
 
 
@@ -84,27 +84,30 @@ def _count_host(given: ColumnSource) -> Executable:
     return update(page_host).where(h.id == given["key"]).values(asked=h.asked + one, out=h.out - one)
 
 
-def _count_brood(given: ColumnSource) -> Executable:
+def _count_child(given: ColumnSource) -> Executable:
     c = page.c
-    siblings = [(c.brood_asked, c.brood_asked + _number(1)), (c.brood_sum, c.brood_sum + given["relevance"])]
+    siblings = [
+        (c.children_retrieved, c.children_retrieved + _number(1)),
+        (c.children_relevance, c.children_relevance + given["relevance"]),
+    ]
     return update(page).ordered_values(*siblings).where(c.id == given["key"])
 
 
 def _siblings(sql: Statements) -> str:
-    """The best pages of a brood that are on the frontier; on PostgreSQL of many, by an array of their parents."""
+    """The best children of a page that are on the frontier; on PostgreSQL of many, by an array of their parents."""
     parents = columns_of({"parent": BigInteger()})
     parent = bindparam("parent") if sql.is_sqlite else parents.c.parent
-    on_fringe = select(page.c.id).where(page.c.parent_id == parent, page.c.worth.is_not(None))
+    on_frontier = select(page.c.id).where(page.c.parent_id == parent, page.c.value.is_not(None))
     # As SQLite's dialect writes a parameter of its own where no offset is named.
-    best = on_fringe.order_by(page.c.worth.desc()).limit(_number(SIBLINGS_MOST)).offset(_number(0))
+    best = on_frontier.order_by(page.c.value.desc()).limit(_number(SIBLINGS_MOST)).offset(_number(0))
     if sql.is_sqlite:
         return sql.compiled(best, ["parent"])
     some = best.lateral("some")
     return sql.compiled(select(some.c.id).select_from(parents.join(some, true())), ["parent"])
 
 
-def _grow(given: ColumnSource) -> Executable:
-    return update(page).where(page.c.id == given["key"]).values(brood=page.c.brood + given["more"])
+def _count_children(given: ColumnSource) -> Executable:
+    return update(page).where(page.c.id == given["key"]).values(child_count=page.c.child_count + given["more"])
 
 
 class PageCommit:
@@ -120,16 +123,16 @@ class PageCommit:
         )
         self._weigh = sql.update_each(site, ["weight"])
         self._count_host = sql.for_each(_count_host, {"key": number}, ["key"])
-        self._count_brood = sql.for_each(_count_brood, {"relevance": c.relevance.type, "key": number}, ["key"])
-        homes = select(c.id, c.host_id, c.parent_id, c.relevance).where(sql.among(c.id, "ids"))
-        self._homes = sql.compiled(homes, ["ids"])
+        self._count_child = sql.for_each(_count_child, {"relevance": c.relevance.type, "key": number}, ["key"])
+        origins = select(c.id, c.host_id, c.parent_id, c.relevance).where(sql.among(c.id, "ids"))
+        self._origins = sql.compiled(origins, ["ids"])
         links = select(link.source_id, link.target_id, link.anchor).where(sql.among(link.source_id, "sources"))
         self._links_of = sql.compiled(links, ["sources"])
         self._add_link = sql.insert_each(page_link, _LINK)
         self._unlink = sql.for_each(_unlink, {"source": number, "target": number})
-        told = {"anchor": link.anchor.type, "source": number, "target": number}
-        self._retell = sql.for_each(_retell, told, ["source", "target"])
-        self._grow = sql.for_each(_grow, {"more": c.brood.type, "key": number}, ["key"])
+        anchors = {"anchor": link.anchor.type, "source": number, "target": number}
+        self._update_anchor = sql.for_each(_update_anchor, anchors, ["source", "target"])
+        self._count_children = sql.for_each(_count_children, {"more": c.child_count.type, "key": number}, ["key"])
         self._end_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def __call__(
@@ -139,20 +142,23 @@ class PageCommit:
 
         Returns ids of the pages on the frontier around which something is known that was not: their values are stale.
         """
-        homes = self._homes_of(connection, [record.page_id for _, _, record in records])
+        origins = self._origins_of(connection, [record.page_id for _, _, record in records])
         self._write(connection, records)
-        hosts, touched = self._count(connection, [r for _, _, r in records if r.is_judged], homes)
-        read = [(at, record) for _, at, record in records if record.leads is not None]
-        shares = self._link(connection, read, homes, findings.step) if read else {}
-        self._frontier.renew_hosts(connection, hosts | self._frontier.link_context.apply(connection, shares))
+        hosts, touched = self._count(connection, [r for _, _, r in records if r.is_judged], origins)
+        read = [(at, record) for _, at, record in records if record.out_links is not None]
+        deltas = self._link(connection, read, origins, findings.step) if read else {}
+        self._frontier.renew_hosts(connection, hosts | self._frontier.link_context.apply(connection, deltas))
         self._drop(connection, findings.dropped)
         self._delete(connection, [site_id for site_id, _, record in records if record.ended])
         self._count_requests(connection, [record for _, _, record in records], findings.learned)
-        return tuple(sorted(touched | shares.keys()))
+        return tuple(sorted(touched | deltas.keys()))
 
-    def _homes_of(self, connection: Connection, page_ids: Iterable[int]) -> dict[int, _Home]:
-        rows = run(connection, self._homes, self._sql.many(page_ids))
-        return {page_id: _Home(host_id, parent_id, relevance or 0.0) for page_id, host_id, parent_id, relevance in rows}
+    def _origins_of(self, connection: Connection, page_ids: Iterable[int]) -> dict[int, _PageOrigin]:
+        rows = run(connection, self._origins, self._sql.many(page_ids))
+        return {
+            page_id: _PageOrigin(host_id, parent_id, relevance or 0.0)
+            for page_id, host_id, parent_id, relevance in rows
+        }
 
     def _write(self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]]) -> None:
         run_each(connection, self._judge, [_judged_row(record) for _, _, record in records])
@@ -160,21 +166,21 @@ class PageCommit:
         run_each(connection, self._weigh, weighed)
 
     def _count(
-        self, connection: Connection, judged: Sequence[PageRecord], homes: Mapping[int, _Home]
+        self, connection: Connection, judged: Sequence[PageRecord], origins: Mapping[int, _PageOrigin]
     ) -> tuple[set[int], set[int]]:
-        """Pages on trial were judged: their hosts and their broods count them.
+        """Pages on trial were judged: their hosts and their parents count them.
 
-        Gives the hosts, and the siblings, which are worth another now.
+        Gives the hosts, and the siblings, whose values are stale now.
         """
-        hosts = [homes[record.page_id].host_id for record in judged]
+        hosts = [origins[record.page_id].host_id for record in judged]
         run_each(connection, self._count_host, [(host_id,) for host_id in hosts])
-        broods = [
+        children = [
             (record.relevance or 0.0, parent_id)
             for record in judged
-            if (parent_id := homes[record.page_id].parent_id) is not None
+            if (parent_id := origins[record.page_id].parent_id) is not None
         ]
-        run_each(connection, self._count_brood, broods)
-        return set(hosts), self._siblings_of(connection, sorted({parent_id for _, parent_id in broods}))
+        run_each(connection, self._count_child, children)
+        return set(hosts), self._siblings_of(connection, sorted({parent_id for _, parent_id in children}))
 
     def _siblings_of(self, connection: Connection, parents: Sequence[int]) -> set[int]:
         if self._sql.is_sqlite:
@@ -182,10 +188,16 @@ class PageCommit:
         return {row[0] for row in run(connection, self._siblings, list(parents))} if parents else set()
 
     def _link(
-        self, connection: Connection, read: Sequence[tuple[float, PageRecord]], homes: Mapping[int, _Home], step: int
+        self,
+        connection: Connection,
+        read: Sequence[tuple[float, PageRecord]],
+        origins: Mapping[int, _PageOrigin],
+        step: int,
     ) -> dict[int, LinkContextDelta]:
         """Discovers what is new and brings links up to date; what that adds to what is known around pages."""
-        ids = self._frontier.ids(connection, {lead.url for _, record in read for lead in record.leads or ()})
+        ids = self._frontier.ids(
+            connection, {out_link.url for _, record in read for out_link in record.out_links or ()}
+        )
         ids |= self._discover(connection, read, ids, step)
         there: defaultdict[int, dict[int, float]] = defaultdict(dict)
         sources = self._sql.many(record.page_id for _, record in read)
@@ -193,12 +205,16 @@ class PageCommit:
             there[source][target] = anchor
         changes = _Links()
         for _, record in read:
-            wanted = {ids[lead.url]: lead.anchor for lead in record.leads or () if lead.counted and lead.url in ids}
-            changes.relink(record, homes[record.page_id].relevance, there[record.page_id], wanted)
-        run_each(connection, self._unlink, changes.gone)
-        run_each(connection, self._add_link, changes.fresh)
-        run_each(connection, self._retell, changes.retold)
-        return changes.shares
+            wanted = {
+                ids[out_link.url]: out_link.anchor
+                for out_link in record.out_links or ()
+                if out_link.counted and out_link.url in ids
+            }
+            changes.relink(record, origins[record.page_id].relevance, there[record.page_id], wanted)
+        run_each(connection, self._unlink, changes.removed)
+        run_each(connection, self._add_link, changes.added)
+        run_each(connection, self._update_anchor, changes.anchors_changed)
+        return changes.deltas
 
     def _discover(
         self, connection: Connection, read: Sequence[tuple[float, PageRecord]], known: Mapping[str, int], step: int
@@ -206,14 +222,14 @@ class PageCommit:
         """Adds pages that are new; their ids by URL."""
         new: dict[str, NewPage] = {}
         for at, record in read:
-            for lead in record.leads or ():
-                if lead.url not in known and lead.url not in new:
-                    new[lead.url] = _new_page(lead, record, at, step)
+            for out_link in record.out_links or ():
+                if out_link.url not in known and out_link.url not in new:
+                    new[out_link.url] = _new_page(out_link, record, at, step)
         if not new:
             return {}
         self._frontier.add(connection, list(new.values()))
-        broods = Counter(one.parent_id for one in new.values())
-        run_each(connection, self._grow, [(count, page_id) for page_id, count in broods.items()])
+        children = Counter(one.parent_id for one in new.values())
+        run_each(connection, self._count_children, [(count, page_id) for page_id, count in children.items()])
         return self._frontier.ids(connection, new)
 
     def _drop(self, connection: Connection, dropped: Sequence[tuple[int, int]]) -> None:
@@ -237,13 +253,13 @@ class PageCommit:
 
 
 class _Links:
-    """What becomes of links, as rows, and of what is known around the pages that they lead to."""
+    """Changes of links, as rows, and of what is known around their targets."""
 
     def __init__(self) -> None:
-        self.gone: list[tuple[int, int]] = []
-        self.fresh: list[tuple[int, int, float]] = []
-        self.retold: list[tuple[float, int, int]] = []
-        self.shares: defaultdict[int, LinkContextDelta] = defaultdict(LinkContextDelta)
+        self.removed: list[tuple[int, int]] = []
+        self.added: list[tuple[int, int, float]] = []
+        self.anchors_changed: list[tuple[float, int, int]] = []
+        self.deltas: defaultdict[int, LinkContextDelta] = defaultdict(LinkContextDelta)
 
     def relink(
         self, record: PageRecord, before: float, there: Mapping[int, float], wanted: Mapping[int, float]
@@ -255,17 +271,17 @@ class _Links:
         source, relevance = record.page_id, before if record.relevance is None else record.relevance
         for target, anchor in there.items():
             if target not in wanted:
-                self.gone.append((source, target))
-                self.shares[target].unlink(before, anchor)
+                self.removed.append((source, target))
+                self.deltas[target].unlink(before, anchor)
                 continue
             if wanted[target] != anchor:
-                self.retold.append((wanted[target], source, target))
-                self.shares[target].told(anchor, wanted[target])
+                self.anchors_changed.append((wanted[target], source, target))
+                self.deltas[target].change_anchor(anchor, wanted[target])
             if relevance != before:
-                self.shares[target].moved(before, relevance)
+                self.deltas[target].change_relevance(before, relevance)
         for target in wanted.keys() - there.keys():
-            self.fresh.append((source, target, wanted[target]))
-            self.shares[target].link(relevance, wanted[target], record.depth + 1)
+            self.added.append((source, target, wanted[target]))
+            self.deltas[target].link(relevance, wanted[target], record.depth + 1)
 
 
 def _number(value: int) -> ColumnElement[int]:
@@ -273,8 +289,8 @@ def _number(value: int) -> ColumnElement[int]:
     return literal_column(str(value), BigInteger)
 
 
-def _new_page(lead: OutLinkDraft, record: PageRecord, at: float, step: int) -> NewPage:
-    return NewPage(lead.url, record.depth + 1, at, 0.0, record.page_id, step, lead.modified_at, lead.anchor)
+def _new_page(out_link: OutLinkDraft, record: PageRecord, at: float, step: int) -> NewPage:
+    return NewPage(out_link.url, record.depth + 1, at, 0.0, record.page_id, step, out_link.modified_at, out_link.anchor)
 
 
 _CROWDED_OUT = (

@@ -32,22 +32,22 @@ class ForEachRow:
         if not self.at_once:
             yield rows
             return
-        for some in self._told_apart(rows):
+        for some in self._without_repeats(rows):
             yield tuple(map(list, zip(*some, strict=True)))
 
-    def _told_apart(self, rows: Sequence[Row]) -> Sequence[Sequence[Row]]:
+    def _without_repeats(self, rows: Sequence[Row]) -> Sequence[Sequence[Row]]:
         """One statement writes a row once: those that come again wait for the next, so that the last one holds."""
         if not self.key:
             return [rows]
         seen: defaultdict[Row, int] = defaultdict(int)
-        turns: list[list[Row]] = []
+        batches: list[list[Row]] = []
         for row in rows:
             name = tuple(row[place] for place in self.key)
-            if seen[name] == len(turns):
-                turns.append([])
-            turns[seen[name]].append(row)
+            if seen[name] == len(batches):
+                batches.append([])
+            batches[seen[name]].append(row)
             seen[name] += 1
-        return turns
+        return batches
 
 
 def run_each(connection: Connection, statement: ForEachRow, rows: Sequence[Row]) -> list[Row]:

@@ -292,7 +292,7 @@ last_batch = Table(
 
 # The focused crawler. Its hosts are not those of `host`: of most of them nothing was ever asked.
 #
-# `worth` of a page on the frontier is Q(x, 1), what asking for it brings from then on, and NULL for all others; `best`
+# `value` of a page on the frontier is Q(x, 1), what asking for it brings from then on, and NULL for all others; `best`
 # is the largest of a host's. `asked`: its pages that were asked for, `out`: those that are asked for now.
 page_host = Table(
     "page_host",
@@ -308,8 +308,9 @@ page_host = Table(
 
 # `key` is a hash of the URL. `step`: requests of the crawler when the page was discovered. `parents`, `parents_sum`
 # and `parents_best` are of the relevance of pages that link to it, `anchors` and `anchor_sum` of the texts of those
-# links that say something, `anchor` the score of the first. `brood` pages were discovered by this one, of which
-# `brood_asked` were retrieved, with relevances that sum to `brood_sum`. `own`: its site is not the user's.
+# links that say something, `anchor` the score of the first. `child_count` pages were discovered by this one; of them
+# `children_retrieved` were retrieved, and their relevances add up to `children_relevance`. `own`: its site is not the
+# user's.
 page = Table(
     "page",
     metadata,
@@ -325,7 +326,7 @@ page = Table(
     Column("step", BigInteger, nullable=False, server_default="0"),
     Column("asked_at", Double),
     Column("modified_at", Double),
-    Column("worth", Double),
+    Column("value", Double),
     Column("relevance", Double),
     Column("site_id", Id),
     Column("own", Boolean, nullable=False, server_default=false()),
@@ -335,11 +336,11 @@ page = Table(
     Column("parents_best", Double, nullable=False, server_default="0"),
     Column("anchors", Integer, nullable=False, server_default="0"),
     Column("anchor_sum", Double, nullable=False, server_default="0"),
-    Column("brood", Integer, nullable=False, server_default="0"),
-    Column("brood_asked", Integer, nullable=False, server_default="0"),
-    Column("brood_sum", Double, nullable=False, server_default="0"),
-    Index(None, "host_id", "worth"),
-    Index(None, "parent_id", "worth"),
+    Column("child_count", Integer, nullable=False, server_default="0"),
+    Column("children_retrieved", Integer, nullable=False, server_default="0"),
+    Column("children_relevance", Double, nullable=False, server_default="0"),
+    Index(None, "host_id", "value"),
+    Index(None, "parent_id", "value"),
     Index(None, "state", "id"),
     Index(None, "site_id"),
     sqlite_autoincrement=True,

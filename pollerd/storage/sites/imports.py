@@ -132,13 +132,13 @@ class SiteImport:
             return {}
         rows = [_site_row(spec, host_id, now) for spec, host_id in sites]
         first = run(connection, self._sql.last_site_id)[0][0] + 1 if self._sql.is_sqlite else 0
-        told: list[tuple[Any, ...]] = []
+        inserted: list[tuple[Any, ...]] = []
         for parameters in self._sql.site_insertions(first, rows):
-            told += run(connection, self._sql.insert_sites, *parameters)
+            inserted += run(connection, self._sql.insert_sites, *parameters)
         if self._sql.is_sqlite:
             run(connection, self._sql.insert_states, first)
             return {spec.url: first + place for place, (spec, _) in enumerate(sites)}
-        ids: dict[str, int] = dict(told)
+        ids: dict[str, int] = dict(inserted)
         run(connection, self._sql.insert_states, list(ids.values()))
         return ids
 

@@ -72,8 +72,8 @@ def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -
         if not spoiled:  # else they are read below, where those are named
             return {"site_id": _numbers(ids), "host_id": _numbers(hosts)}
     rows = _piece(connection, statement, site.c.id, after)
-    told, given = list(zip(*rows, strict=True)) or [(), ()]
-    return {"site_id": np.array(told, np.int64), "host_id": _HOST.column(given, told, faults)}
+    ids, given = list(zip(*rows, strict=True)) or [(), ()]
+    return {"site_id": np.array(ids, np.int64), "host_id": _HOST.column(given, ids, faults)}
 
 
 def _numbers(text: str | None) -> NDArray[np.int64]:
@@ -90,9 +90,9 @@ def _unusual(
 ) -> dict[str, NDArray[Any]]:
     """The fields of sites int64[k], ascending, [k] each, by name; read of rows in which one is not the usual."""
     columns = [key.table.c[field.name] for field in fields]
-    told = or_(*(column.is_distinct_from(_USUAL.get(column.name)) for column in columns))
+    unusual = or_(*(column.is_distinct_from(_USUAL.get(column.name)) for column in columns))
     among = key.between(int(site_ids[0]), int(site_ids[-1]))
-    with connection.execute(select(key, *columns).where(among, told).order_by(key)) as result:
+    with connection.execute(select(key, *columns).where(among, unusual).order_by(key)) as result:
         rows = result.cursor.fetchall()
     found, *values = list(zip(*rows, strict=True)) or [()] * (1 + len(fields))
     places = np.searchsorted(site_ids, np.array(found, np.int64))
@@ -136,8 +136,8 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
         host_override.c.until,
     ).outerjoin_from(host, host_override, host_override.c.host_id == c.id)
     known = (c.last_start_at, c.paused_until, c.robots_kind, c.robots_at, host_override.c.host_id)
-    told = or_(c.throttles.is_distinct_from(0), *(column.is_not(None) for column in known))
-    statement = statement.where(c.id.between(plain[0][0], plain[-1][0]), told)
+    anything_known = or_(c.throttles.is_distinct_from(0), *(column.is_not(None) for column in known))
+    statement = statement.where(c.id.between(plain[0][0], plain[-1][0]), anything_known)
     with connection.execute(statement) as result:  # of a new list's hosts nothing is known but their names
         rows = {row[0]: _host(*row) for row in result.cursor.fetchall()}
     return [rows.get(host_id) or HostRow(host_id, name) for host_id, name in plain]

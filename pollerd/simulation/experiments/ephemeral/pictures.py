@@ -98,7 +98,7 @@ class States(Experiment):
         return [RunOutcome(_order_of_polls(diary, run), {} if run else shown) for run in range(len(seeds))]
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        told = {column: estimate.value for (_, column), estimate in results.estimates.items()}
+        scores = {column: estimate.value for (_, column), estimate in results.estimates.items()}
         estimates = [results.estimates["whittle", f"{name}, share of epochs"] for name in _SOURCES]
         shares = [each.value for each in estimates]
         shown_by = "polled in " + ", ".join(map(_percent, estimates)) + " of the epochs"
@@ -111,12 +111,12 @@ class States(Experiment):
             )
             return (Claim(text, 0.0 < shares[0] < 0.5, shown_by, reason),)
         if self._polls == 1:
-            both = all(told[f"{name}, {gap} gap"] == 2.0 for name in _SOURCES[:2] for gap in ("shortest", "longest"))
+            both = all(scores[f"{name}, {gap} gap"] == 2.0 for name in _SOURCES[:2] for gap in ("shortest", "longest"))
             return (
                 Claim("sources 1 and 2 are crawled with period two", both, shown_by),
                 Claim("sources 3 and 4 are never crawled", shares[2] == shares[3] == 0.0, shown_by),
             )
-        gaps = {name: (told[f"{name}, shortest gap"], told[f"{name}, longest gap"]) for name in _SOURCES}
+        gaps = {name: (scores[f"{name}, shortest gap"], scores[f"{name}, longest gap"]) for name in _SOURCES}
         words = "; ".join(f"{name} every {low:g} to {high:g} epochs" for name, (low, high) in gaps.items())
         return (
             Claim("source 1 is always crawled", shares[0] == 1.0, shown_by),
@@ -145,11 +145,11 @@ def _percent(share: Estimate) -> str:
 
 
 def _order_of_polls(diary: Trace, run: int) -> dict[str, float]:
-    told = {}
+    scores = {}
     for i, name in enumerate(_SOURCES):
         polled = diary.polled[:, run, i]
         gaps: NDArray[np.int64] = np.diff(np.flatnonzero(polled))
-        told[f"{name}, share of epochs"] = float(polled.mean())
-        told[f"{name}, shortest gap"] = float(gaps.min()) if len(gaps) else np.nan
-        told[f"{name}, longest gap"] = float(gaps.max()) if len(gaps) else np.nan
-    return told
+        scores[f"{name}, share of epochs"] = float(polled.mean())
+        scores[f"{name}, shortest gap"] = float(gaps.min()) if len(gaps) else np.nan
+        scores[f"{name}, longest gap"] = float(gaps.max()) if len(gaps) else np.nan
+    return scores

@@ -84,10 +84,10 @@ class EphemeralTable(Experiment):
             gains = np.stack(draws, axis=1)
         ranking = POLICIES["whittle" if cell.row == ON_MEANS else cell.row](sources)
         diary = drive_sources(sources, ranking, limit, epochs, gains, "means" if cell.row == ON_MEANS else "states")
-        told = [{"": average} for average in diary.collected[SETTLED:].mean(0).tolist()]
+        outcomes = [{"": average} for average in diary.collected[SETTLED:].mean(0).tolist()]
         if cell.column == "M = 1":
-            told[0][f"first {FIRST_EPOCHS}"] = _from_empty(sources, ranking, limit)
-        return [RunOutcome(scores) for scores in (told if gains is not None else told * len(seeds))]
+            outcomes[0][f"first {FIRST_EPOCHS}"] = _from_empty(sources, ranking, limit)
+        return [RunOutcome(scores) for scores in (outcomes if gains is not None else outcomes * len(seeds))]
 
     def printed(self) -> Sequence[PublishedValue]:
         return (

@@ -58,7 +58,7 @@ class Upkeep(Experiment):
         web = LivingWeb(graph, REQUESTS_A_PAGE * len(graph), life)
         if cell.row == BY_VALUE:
             settings = RequestSettings(exploration=0.0)
-            keep_by_worth(web, _trained_to_build(PAGES[size]), settings, own)
+            keep_by_value(web, _trained_to_build(PAGES[size]), settings, own)
         elif cell.row in PASSIVE:
             settings = RequestSettings(passive=PASSIVE[cell.row], exploration=0.0)
             keep_by_features(web, _trained(settings, PAGES[size]), settings, own)
@@ -119,7 +119,7 @@ def keep_by_features(web: LivingWeb, judgement: LearnedQ, settings: RequestSetti
         web.retrieve(page)
 
 
-def keep_by_worth(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
+def keep_by_value(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
     """The frontier by features, held pages by the freshness index, both as relevance times the time that it is current.
 
     A page of the frontier is worth Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with

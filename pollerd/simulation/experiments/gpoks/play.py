@@ -76,10 +76,10 @@ def gpoks(  # noqa: PLR0913 (the options of an experiment)
             taken[:] = (points - 1) // n - 1
         mix = amounts[taken]
         scores[:, step] = knapsack.value(mix)
-        told = np.tile(run, n) if even else run
+        lines = np.tile(run, n) if even else run
         polled = np.repeat(np.arange(n), runs) if even else _drawn(mix, rng)
-        chance = noisy(knapsack.detection(mix)[told, polled], noise, rng)
-        row, point = told * n + polled, taken[told, polled] + 1
+        chance = noisy(knapsack.detection(mix)[lines, polled], noise, rng)
+        row, point = lines * n + polled, taken[lines, polled] + 1
         counts[row, point] += 1
         sums[row, point] += rng.random(len(row)) < chance
         learned = believe(index, counts[row], sums[row])

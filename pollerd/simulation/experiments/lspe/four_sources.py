@@ -70,12 +70,12 @@ class FourSources(Experiment):
         sources, epochs = four_sources(), EPOCHS[size]
         if cell.row in KNOWN:
             diary = drive_sources(sources, POLICIES[cell.row](sources), PollConstraint(1), epochs)
-            return _told(diary.collected[:, 0], diary.polled[:, 0])
+            return _outcome(diary.collected[:, 0], diary.polled[:, 0])
         parameters = {"inverse": "tikhonov", "law": "independent", **dict(cell.parameters)}
         polls = parameters.pop("polls")
         if polls == "shared":
             parameters["law"] = "shared"
-        return _told(*_learned(sources, LspeSettings(**parameters), polls, epochs, np.random.default_rng(seed)))
+        return _outcome(*_learned(sources, LspeSettings(**parameters), polls, epochs, np.random.default_rng(seed)))
 
     def printed(self) -> Sequence[PublishedValue]:
         return (
@@ -157,7 +157,7 @@ def _learned(
     return collected, polled
 
 
-def _told(collected: NDArray[np.float64], polled: NDArray[np.bool_]) -> RunOutcome:
+def _outcome(collected: NDArray[np.float64], polled: NDArray[np.bool_]) -> RunOutcome:
     number, late = polled.sum(axis=1), slice(len(collected) // 2, None)
     scores = {"collected": collected.mean(), "late": collected[late].mean(), "polls": number.mean()}
     shares = {f"source {i + 1}": share for i, share in enumerate(polled[late].mean(axis=0))}

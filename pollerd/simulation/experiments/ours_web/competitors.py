@@ -82,11 +82,11 @@ class WebEnvironment:
         return {**KNOWING, **self.learners}
 
 
-def _environment(zipf: Zipf, web: str, told: str) -> WebEnvironment:
+def _environment(zipf: Zipf, web: str, place: str) -> WebEnvironment:
     """told: `web` as it stands in the name."""
     how = f"switching every {zipf.switch_every:,} polls" if zipf.switch_every else "static"
     quick = zipf.alpha == 0.9 and zipf.order == "shuffled" and not (zipf.switch_every and zipf.pages == 512)
-    return WebEnvironment(f"{zipf.pages} {zipf.order} pages, {told}, {how}", web, zipf, quick)
+    return WebEnvironment(f"{zipf.pages} {zipf.order} pages, {place}, {how}", web, zipf, quick)
 
 
 def _environments() -> Iterator[WebEnvironment]:
