@@ -14,7 +14,7 @@ _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _ARENAS = 2
 """One for the loop, one for all other threads, of which few do anything at a time: each arena keeps room of its own."""
 _LARGE_BLOCK_BYTES = 1 << 20
-_TIDY_SECONDS = 60.0
+_COLLECT_SECONDS = 60.0
 
 
 def before_loading() -> None:
@@ -50,7 +50,7 @@ def _keep_large_blocks_apart() -> None:
         mallopt(_M_ARENA_MAX, _ARENAS)
 
 
-def settle() -> None:
+def freeze_heap() -> None:
     """After the start: the collector looks at what comes from now on.
 
     Its young generation is kept small: each look at it holds up the loop, whichever thread it is that looks.
@@ -69,8 +69,8 @@ def _give_back() -> None:
         trim(0)
 
 
-async def keep_tidy() -> None:
+async def collect_regularly() -> None:
     """Until cancelled. By itself glibc keeps such room for ever, and finds ever more of it: some 10 MB an hour."""
     while True:
-        await asyncio.sleep(_TIDY_SECONDS)
+        await asyncio.sleep(_COLLECT_SECONDS)
         await asyncio.to_thread(_give_back)

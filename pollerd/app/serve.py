@@ -126,7 +126,7 @@ async def _serve(
     api = create_api(daemon.control, store, registry, config.api, pollerd.__version__)
     server = ApiServer(api, _API_DRAIN_SECONDS)
     await server.warm_up()
-    gc_tuning.settle()
+    gc_tuning.freeze_heap()
     reload = None
     if again is not None:
         tokens = api.state.tokens
@@ -169,7 +169,7 @@ async def _run_all(
             _say_started(daemon, listener)
             helping = [
                 group.create_task(reading(), name="list"),
-                group.create_task(gc_tuning.keep_tidy(), name="heap"),
+                group.create_task(gc_tuning.collect_regularly(), name="heap"),
             ]
             if watch is not None:
                 helping.append(group.create_task(look_on(watch), name="watch"))

@@ -3,7 +3,7 @@
 `detect` judges a response against a site's `Baseline`, `summarise` says what changed in one line.
 """
 
-from pollerd.detection.common_affix import alike
+from pollerd.detection.common_affix import common_affix_length
 from pollerd.detection.detect import HEAVY_BYTES, HEAVY_FEED_BYTES, detect, heavy
 from pollerd.detection.last_modified import parse_http_date
 from pollerd.detection.noise.repeat_fetch import (
@@ -22,7 +22,7 @@ __all__ = [
     "HEAVY_FEED_BYTES",
     "HEAVY_UNDER_MASK_BYTES",
     "Normalised",
-    "alike",
+    "common_affix_length",
     "detect",
     "heavy",
     "learn_from_pair",

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 
-def alike(a: bytes, b: bytes, end: Literal[1, -1]) -> int:
+def common_affix_length(a: bytes, b: bytes, end: Literal[1, -1]) -> int:
     """How many bytes both begin (1) or end (-1) with."""
     number = min(len(a), len(b))
     first, second = (np.frombuffer(text, np.uint8, number, 0 if end == 1 else len(text) - number) for text in (a, b))

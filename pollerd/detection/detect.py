@@ -88,7 +88,7 @@ def _seen(baseline: Baseline, found: Normalised, fingerprint: bytes, raw: bytes)
 
 
 def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
-    after, _ = last_modified.hear(seen, outcome, changed=False, elapsed=elapsed)
+    after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=elapsed)
     return Detection(OutcomeKind.UNCHANGED, after, _unchanged(elapsed))
 
 
@@ -98,12 +98,12 @@ def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
     An entry dated months ago (a feed whose dates are wrong, or whose entries are edited) would say that nothing
     changed for months, and the site would not be asked again for as long.
     """
-    after, _ = last_modified.hear(seen, outcome, changed=False, elapsed=None)
+    after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
     return Detection(OutcomeKind.FIRST, after, None, found.content)
 
 
 def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalised, elapsed: float | None) -> Detection:
-    after, modified_age = last_modified.hear(seen, outcome, changed=True, elapsed=elapsed)
+    after, modified_age = last_modified.update_trust(seen, outcome, changed=True, elapsed=elapsed)
     fresh = items.unseen(before.items, found.entries)
     # An edit shows in the date of whichever entry was edited; a new entry's own date says when it came.
     age = items.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None

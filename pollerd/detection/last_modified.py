@@ -57,7 +57,7 @@ def trusted(baseline: Baseline) -> bool:
     return good >= PROOFS and good >= PROOFS_PER_LIE * bad
 
 
-def hear(
+def update_trust(
     baseline: Baseline, outcome: Outcome, *, changed: bool, elapsed: float | None
 ) -> tuple[Baseline, float | None]:
     """Judges the response's `Last-Modified` by what is known to have happened to the content.
@@ -69,16 +69,16 @@ def hear(
     date = parse_http_date(stated) if stated else None
     if date is None:
         return baseline, None
-    heard = replace(baseline, last_modified=date)
+    seen_date = replace(baseline, last_modified=date)
     if baseline.last_modified is None or elapsed is None:
-        return heard, None
+        return seen_date, None
     moved = date != baseline.last_modified
     if not changed:
-        return (replace(heard, last_modified_bad=heard.last_modified_bad + 1) if moved else heard), None
+        return (replace(seen_date, last_modified_bad=seen_date.last_modified_bad + 1) if moved else seen_date), None
     age = server_age(outcome, date)
     if not moved or not -TOLERANCE_S <= age <= elapsed + TOLERANCE_S:
-        return replace(heard, last_modified_bad=heard.last_modified_bad + 1), None
+        return replace(seen_date, last_modified_bad=seen_date.last_modified_bad + 1), None
     believed = min(max(age, 0.0), elapsed) if trusted(baseline) else None
     if age <= TOLERANCE_S:
-        return heard, believed
-    return replace(heard, last_modified_good=heard.last_modified_good + 1), believed
+        return seen_date, believed
+    return replace(seen_date, last_modified_good=seen_date.last_modified_good + 1), believed

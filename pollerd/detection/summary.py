@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pollerd.detection import json
-from pollerd.detection.common_affix import alike
+from pollerd.detection.common_affix import common_affix_length
 from pollerd.detection.items import key_of, left_at_end
 from pollerd.detection.noise import MARK, MARK_END
 from pollerd.detection.noise.repeat_fetch import without_noise
@@ -76,9 +76,9 @@ def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
 
 def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
     """Both without the lines that they begin and end with alike: those say nothing, and are most of a page."""
-    head = before.rfind(b"\n", 0, alike(before, after, 1)) + 1
+    head = before.rfind(b"\n", 0, common_affix_length(before, after, 1)) + 1
     old, new = before[head:], after[head:]
-    tail = alike(old, new, -1)
+    tail = common_affix_length(old, new, -1)
     start = old.find(b"\n", len(old) - tail) if tail else -1
     kept = len(old) - start - 1 if start >= 0 else 0
     return old[: len(old) - kept], new[: len(new) - kept]

@@ -75,13 +75,13 @@ def totals(
     What happens meanwhile may be counted or not.
     """
     believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
-    alike = not believed and sites.is_as_ever("min_interval") and sites.is_as_ever("cost")
+    uniform_settings = not believed and sites.is_as_ever("min_interval") and sites.is_as_ever("cost")
     demand, spent, live = np.zeros(hosts.size), np.zeros(hosts.size), 0
     for part in _pieces(sites.size):
         there = sites.in_force(part)
         host = sites.host[part][there]
         live += len(host)
-        if alike:
+        if uniform_settings:
             demand = _added(demand, np.bincount(host) / max(settings.min_interval_seconds, _NO_INTERVAL))
         else:
             often = 1.0 / np.maximum(_intervals(sites, settings, part, believed)[0][there], _NO_INTERVAL)
@@ -89,7 +89,7 @@ def totals(
             spent = _added(spent, np.bincount(host, often * sites.cost[part][there]))
         yield
     by_host = np.maximum(demand * hosts.interval(slice(0, len(demand))), 1.0)
-    total = float(((demand if alike else spent) / by_host).sum()) if live else np.inf
+    total = float(((demand if uniform_settings else spent) / by_host).sum()) if live else np.inf
     return HostLoad(total if total < _NO_BOUND else np.inf, by_host)
 
 

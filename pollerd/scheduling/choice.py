@@ -97,8 +97,8 @@ class Chooser:
     ) -> NDArray[np.bool_]:
         """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
         sites = self.sites
-        if sites.standing.update(now, self.settings.min_interval_seconds):
-            mask = sites.standing.ready[: sites.size].copy()
+        if sites.eligibility.update(now, self.settings.min_interval_seconds):
+            mask = sites.eligibility.ready[: sites.size].copy()
         else:
             mask = sites.pollable(now, self.settings.min_interval_seconds)
         for part in rows_of(mask):
@@ -130,8 +130,8 @@ class Chooser:
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
         turn.take(repeat)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
-        standing, long = self.sites.standing, self.sites.standing.is_kept
-        known = standing.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
+        eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
+        known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
         wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
         rivals = self.trials.rivals(now)
         if rivals is None:
@@ -148,9 +148,9 @@ class Chooser:
 
     def _suspects(self, now: float) -> NDArray[np.int64]:
         """Slots that changed at nearly every poll."""
-        standing = self.sites.standing
-        if standing.update(now, self.settings.min_interval_seconds):
-            return np.flatnonzero(standing.suspect[: self.sites.size])
+        eligibility = self.sites.eligibility
+        if eligibility.update(now, self.settings.min_interval_seconds):
+            return np.flatnonzero(eligibility.suspect[: self.sites.size])
         return np.flatnonzero(self.sites.changes_always(after=SUSPECT_AFTER))
 
     def _shares(

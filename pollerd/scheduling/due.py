@@ -28,7 +28,7 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
     n = sites.size
     if not n:
         return np.inf
-    if sites.standing.update(now, min_interval):
+    if sites.eligibility.update(now, min_interval):
         return _due_of_many(sites, now)
     host_at = hosts.ready_at()
     host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
@@ -43,10 +43,10 @@ def _due_of_many(sites: SiteTable, now: float) -> float:
 
     While sites wait for their hosts alone, it is when choosing would be looked at next anyway.
     """
-    if sites.standing.ready[: sites.size].any():
+    if sites.eligibility.ready[: sites.size].any():
         return _CHOSEN_SECONDS
-    wait = max(sites.standing.next_look() - now, 0.0)
-    return min(wait, _CHOSEN_SECONDS) if sites.standing.suspect[: sites.size].any() else wait
+    wait = max(sites.eligibility.next_look() - now, 0.0)
+    return min(wait, _CHOSEN_SECONDS) if sites.eligibility.suspect[: sites.size].any() else wait
 
 
 def _first_due(

@@ -63,7 +63,7 @@ def waits(believer: RateModel, slots: NDArray[np.int64], bounds: Bounds) -> NDAr
         some = bounds.of(wanted)
         longest = np.minimum(some.longest, LONGEST_SECONDS)
         log_gaps = _log_gaps(longest)
-        expected = _expected_changes(_chances(believer, slots[wanted], np.exp(log_gaps)))
+        expected = _expected_changes(_change_probabilities(believer, slots[wanted], np.exp(log_gaps)))
         out[wanted] = np.minimum(_crossing(log_gaps, expected, _expected_changes(some.min_yield)), longest)
     return out
 
@@ -75,7 +75,9 @@ def _log_gaps(longest: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(first + (last - first) * _PARTS)
 
 
-def _chances(believer: RateModel, slots: NDArray[np.int64], gaps: NDArray[np.float64]) -> NDArray[np.float64]:
+def _change_probabilities(
+    believer: RateModel, slots: NDArray[np.int64], gaps: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """float64[k, POINTS], never falling from gap to gap; nan: nothing is believed."""
     asked = believer.change_probabilities(slots, gaps)
     chance = np.clip(asked, 0.0, 1.0)  # summed in float32 it may be a little more

@@ -120,7 +120,7 @@ class SiteTable(Columns):
         """Highest slot ever used, plus one."""
         self._free: list[int] = []
         self._slot_by_id = np.full(64, -1, np.int32)
-        self.standing = EligibilityIndex(self)
+        self.eligibility = EligibilityIndex(self)
         """How each row stands, where they are many."""
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class SiteTable(Columns):
 
     def touch(self, slots: NDArray[np.int64] | list[int]) -> None:
         """To be called by whoever writes into columns of the slots int64[k], `private` and `announced_ttl` aside."""
-        self.standing.touch(slots)
+        self.eligibility.touch(slots)
 
     def add(self, site_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
         """Takes a slot for each new site id; returns the slots, int64[k], in order."""
@@ -170,8 +170,8 @@ class SiteTable(Columns):
 
     def counts(self) -> list[int]:
         """How many sites stand where, in the order of `STATES`, and last, how many of all are paused."""
-        if self.standing.is_kept:
-            return [int(number) for number in self.standing.counts()[: len(STATES) + 1]]
+        if self.eligibility.is_kept:
+            return [int(number) for number in self.eligibility.counts()[: len(STATES) + 1]]
         counts, paused = np.zeros(len(STATES), np.int64), 0
         for part in stretches(self.size):
             occupied = self.site_id[part] >= 0

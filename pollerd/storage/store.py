@@ -62,13 +62,13 @@ class Store:
     nothing was written then, and the same call may be made again.
     """
 
-    def __init__(self, database: Database, settings: StorageSettings, seal: Encryption) -> None:
+    def __init__(self, database: Database, settings: StorageSettings, encryption: Encryption) -> None:
         self._database = database
         self._settings = settings
         self._sql = Statements(database.engine.dialect)
-        self._seal = seal
-        self._import = SiteImport(self._sql, seal)
-        self._sites = Sites(self._sql, seal)
+        self._encryption = encryption
+        self._import = SiteImport(self._sql, encryption)
+        self._sites = Sites(self._sql, encryption)
         self._restore = Restore(self._sql, self._sites, self._import)
         self._frontier = Frontier(self._sql, self._import)
         self._pages = PageCommit(self._sql, self._frontier)
@@ -97,12 +97,12 @@ class Store:
             if exclusive:
                 await database.lock()
                 await migrate.bring_up(database)
-            seal = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
-            await database.read(lambda c: check_seals(c, seal))
+            encryption = seal_of(settings.secret_key, database.path, is_server=not database.is_sqlite)
+            await database.read(lambda c: check_seals(c, encryption))
         except BaseException:
             await database.close()
             raise
-        return cls(database, settings, seal)
+        return cls(database, settings, encryption)
 
     async def close(self) -> None:
         """Close the connections, then let go of the lock. May be called twice."""
@@ -190,7 +190,7 @@ class Store:
 
     async def load_contexts(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """Memories by site id, in one query; a site that was deleted is missing."""
-        return await self._database.read(lambda c: site_context.load_contexts(c, self._sql, self._seal, site_ids))
+        return await self._database.read(lambda c: site_context.load_contexts(c, self._sql, self._encryption, site_ids))
 
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
         """Contents by id, decompressed; a pruned one is missing."""

@@ -16,7 +16,7 @@ def settled(seed: int, n: int, **parameters: float) -> tuple[Hierarchy, np.ndarr
     tree, chance = Hierarchy(TraaSettings(**parameters)), np.random.default_rng(seed)
     tree.add(n, None)
     amounts = np.sort(np.exp(chance.uniform(-4, 4, n)))[::-1]
-    tree.settle(amounts)
+    tree.split_by(amounts)
     return tree, amounts
 
 

@@ -21,9 +21,9 @@ async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.Mon
             loop.call_soon_threadsafe(given.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(gc_tuning, "_TIDY_SECONDS", 0.001)
+    monkeypatch.setattr(gc_tuning, "_COLLECT_SECONDS", 0.001)
     monkeypatch.setattr(gc_tuning, "_give_back", give)
-    tidying = asyncio.create_task(gc_tuning.keep_tidy())
+    tidying = asyncio.create_task(gc_tuning.collect_regularly())
     await asyncio.wait_for(given.wait(), 10)
     tidying.cancel()
     assert threading.get_ident() not in calls
@@ -35,7 +35,7 @@ def test_the_collector_rests_while_all_is_loaded() -> None:
     try:
         gc_tuning.begin()
         assert not gc.isenabled()
-        gc_tuning.settle()
+        gc_tuning.freeze_heap()
         assert gc.isenabled()
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold() != (700, 10, 10)

@@ -149,7 +149,7 @@ def test_an_approximation_finds_a_quadratic() -> None:
     assert function(rng.random((5, 3))).tolist() == [0.0] * 5
     for state in rng.random((6_400, 3)):
         function.learn(state, float(truth(state[None, :])[0]))
-    assert function.lessons == 6_400
+    assert function.samples == 6_400
     unseen = rng.random((100, 3))
     # The ridge of 1 weighs against thousands of lessons; a linear function would miss by .1.
     assert np.abs(function(unseen) - truth(unseen)).max() < 0.02

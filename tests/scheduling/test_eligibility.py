@@ -105,7 +105,7 @@ class World:
             column += ahead
         self.sites.not_before[self.sites.not_before > 0] += ahead
         self.now += ahead
-        self.sites.standing.touch_all()
+        self.sites.eligibility.touch_all()
 
     def set_clock_back(self) -> None:
         self.now -= float(self.rng.choice([0.01, 50.0]))
@@ -123,7 +123,7 @@ class World:
 
 
 def check(world: World) -> None:
-    sites, kept = world.sites, world.sites.standing
+    sites, kept = world.sites, world.sites.eligibility
     assert kept.update(world.now, world.min_interval)
     n = sites.size
     np.testing.assert_array_equal(kept.ready[:n], sites.pollable(world.now, world.min_interval))
@@ -169,7 +169,7 @@ def test_the_same_sites_are_chosen_as_by_a_look_at_all(monkeypatch: pytest.Monke
 
 def test_sites_that_wait_long_are_looked_at_a_few_times() -> None:
     world = World(1)
-    sites, kept = world.sites, world.sites.standing
+    sites, kept = world.sites, world.sites.eligibility
     slots = np.flatnonzero(sites.occupied())
     sites.not_before[slots] = world.now + np.linspace(1e4, 8e4, len(slots))
     kept.touch_all()

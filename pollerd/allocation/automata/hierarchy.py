@@ -187,7 +187,7 @@ class Hierarchy:
             amount *= part[node >> height]
         return amount
 
-    def settle(self, amounts: NDArray[np.float64]) -> None:
+    def split_by(self, amounts: NDArray[np.float64]) -> None:
         """Puts sites on the first n leaves, and every automaton where it splits by their amounts float64[n] > 0."""
         occupied = np.zeros(self.capacity, np.bool_)
         occupied[: len(amounts)] = True

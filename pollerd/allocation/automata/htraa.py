@@ -86,7 +86,7 @@ class Htraa(Allocator):
         self._started = False
         self._informed = False
         """Whether the automata know more than how many sites there are."""
-        self._taught = 0
+        self._polls_learned = 0
         self._reorder_at = FIRST_REORDER_POLLS
         self._stored_keys: NDArray[np.uint64] | None = None
         """Whose leaf is whose in a state that was put back; sites find theirs before the next use."""
@@ -169,7 +169,7 @@ class Htraa(Allocator):
         while len(informative):
             room = len(informative)
             if self._started and self._settings.reorder:
-                room = min(room, self._reorder_at - self._taught)
+                room = min(room, self._reorder_at - self._polls_learned)
             part, informative = informative[:room], informative[room:]
             self._poll_counts.note(slots[part], elapsed[part], evidence.changed[part])
             if self._started:
@@ -180,8 +180,8 @@ class Htraa(Allocator):
         leaves = self._leaf[slots]
         self._tree.teach(leaves, changed, self._rng)
         self._informed = True
-        self._taught += len(slots)
-        if self._settings.reorder and self._taught == self._reorder_at:
+        self._polls_learned += len(slots)
+        if self._settings.reorder and self._polls_learned == self._reorder_at:
             self._reorder_at *= 2
             self._sort()
         else:
@@ -205,7 +205,7 @@ class Htraa(Allocator):
         order = np.lexsort((self._leaf[slots], -rates))
         slots = slots[order]
         self._leaf[slots] = np.arange(len(slots))
-        self._tree.settle(rates[order])
+        self._tree.split_by(rates[order])
         self._informed = True
         self._schedule.renew(slots, self._leaf[slots])
 
@@ -244,7 +244,7 @@ class Htraa(Allocator):
     def _arrays(self, states: NDArray[np.int64], keys: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
         return {
             "form": self._form(),
-            "progress": np.array([self._started, self._informed, self._taught, self._reorder_at]),
+            "progress": np.array([self._started, self._informed, self._polls_learned, self._reorder_at]),
             "random": dump_rng(self._bit_generator),
             "states": states.astype(np.uint32 if states.max() < 2**32 else np.uint64),
             "keys": keys,
@@ -261,15 +261,15 @@ class Htraa(Allocator):
         key, rows, credit = self._taken_apart(slots, site_state)
         if not np.array_equal(kept["form"], self._form()):
             raise InvalidValueError("resolution, growth and exponent of the state", f"{self._form()}", kept["form"])
-        started, informed, taught, reorder_at = kept["progress"]
+        started, informed, polls_learned, reorder_at = kept["progress"]
         most = reorder_at - 1 if self._settings.reorder else np.iinfo(np.int64).max
-        if not 0 <= taught <= most or reorder_at < FIRST_REORDER_POLLS:
+        if not 0 <= polls_learned <= most or reorder_at < FIRST_REORDER_POLLS:
             allowed = f"from 0 to {most} polls taught, before leaves are sorted at {FIRST_REORDER_POLLS} or more"
-            raise InvalidValueError("progress of the state", allowed, (int(taught), int(reorder_at)))
+            raise InvalidValueError("progress of the state", allowed, (int(polls_learned), int(reorder_at)))
         self._tree.restore(kept["states"].astype(np.int64), kept["keys"] != 0)
         self._key[slots], self._poll_counts.rows[slots], self._credit[slots] = key, rows, credit
         self._started, self._informed = bool(started), bool(informed)
-        self._taught, self._reorder_at = int(taught), int(reorder_at)
+        self._polls_learned, self._reorder_at = int(polls_learned), int(reorder_at)
         load_rng(self._bit_generator, kept["random"])
         self._stored_keys = kept["keys"]
 

@@ -85,7 +85,7 @@ class Lakg(Periodic):
         """1 / amount of slots 0..n-1."""
         self._how_many = np.zeros(settings.resolution + 1)
         """Sites in each state."""
-        self._settled = True
+        self._states_counted = True
 
     def _grow(self, capacity: int) -> None:
         self._state = np.concatenate([self._state, np.zeros((capacity - len(self._state), 1))])
@@ -99,12 +99,12 @@ class Lakg(Periodic):
         all_sound(self.NAME, f"a whole state from 1 to {self._resolution}, or 0 for none", sound, state)
 
     def _resized(self) -> None:
-        self._settled = False
+        self._states_counted = False
 
     def _start(self) -> int:
         return self._settings.start_for(self._slot_table.size)
 
-    def _settle_states(self) -> None:
+    def _count_states(self) -> None:
         """After sites came or went: those without a state of their own start anew, and all are counted."""
         self._amount_of = self._settings.amounts(self._slot_table.size)
         used, states = (
@@ -114,12 +114,12 @@ class Lakg(Periodic):
         states[states == 0] = self._start()
         self._how_many = np.bincount(states[used], minlength=self._resolution + 1).astype(np.float64)
         self._need = 1.0 / self._amount_of[states]
-        self._settled = True
+        self._states_counted = True
 
     def _filled(self) -> float:
         """Σ amounts: the capacity is 1."""
-        if not self._settled:
-            self._settle_states()
+        if not self._states_counted:
+            self._count_states()
         return float(self._how_many @ self._amount_of)
 
     def _periods(self) -> NDArray[np.float64]:

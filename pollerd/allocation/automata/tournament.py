@@ -88,12 +88,12 @@ class Tournament:
             leader[node], slope[node] = (b, steep_b) if a < 0 else (a, steep_a)
             until[node] = until[right] if a < 0 else until[left]
             return
-        lead = steep_a * (self.now - last[a]) - steep_b * (self.now - last[b])
-        if lead > 0 or (lead == 0 and steep_a >= steep_b):
+        margin = steep_a * (self.now - last[a]) - steep_b * (self.now - last[b])
+        if margin > 0 or (margin == 0 and steep_a >= steep_b):
             leader[node], slope[node], gain = a, steep_a, steep_b - steep_a
         else:
-            leader[node], slope[node], gain, lead = b, steep_b, steep_a - steep_b, -lead
-        overtaken = self.now + lead / gain if gain > 0 else math.inf
+            leader[node], slope[node], gain, margin = b, steep_b, steep_a - steep_b, -margin
+        overtaken = self.now + margin / gain if gain > 0 else math.inf
         until[node] = min(overtaken, until[left], until[right])
 
     def _decide_all(self, nodes: NDArray[np.int64]) -> None:
@@ -103,12 +103,12 @@ class Tournament:
         left, right = 2 * nodes, 2 * nodes + 1
         a, b = leader[left], leader[right]
         steep_a, steep_b = slope[left] * part[left], slope[right] * part[right]
-        lead = steep_a * (self.now - last[a]) - steep_b * (self.now - last[b])
-        first = ((lead > 0) | ((lead == 0) & (steep_a >= steep_b)) | (b < 0)) & (a >= 0)
+        margin = steep_a * (self.now - last[a]) - steep_b * (self.now - last[b])
+        first = ((margin > 0) | ((margin == 0) & (steep_a >= steep_b)) | (b < 0)) & (a >= 0)
         leader[nodes], slope[nodes] = np.where(first, a, b), np.where(first, steep_a, steep_b)
         gain = np.where(first, steep_b - steep_a, steep_a - steep_b)
         contested = (a >= 0) & (b >= 0) & (gain > 0)
-        overtaken = self.now + np.abs(lead) / np.where(contested, gain, 1.0)
+        overtaken = self.now + np.abs(margin) / np.where(contested, gain, 1.0)
         below = np.minimum(until[left], until[right])
         until[nodes] = np.where(contested, np.minimum(overtaken, below), below)
 

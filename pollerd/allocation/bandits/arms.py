@@ -10,7 +10,7 @@ import numpy as np
 class Arms(ABC):
     """m arms. `counts` float64[m] pulls and `sums` float64[m] of their rewards are all that a player knows.
 
-    What a choice costs its class says; a lesson costs O(1).
+    What a choice costs its class says; an update costs O(1).
     """
 
     def __init__(self, number: int) -> None:

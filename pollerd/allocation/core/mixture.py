@@ -114,8 +114,8 @@ class Mixture:
 
     def _unbounded(self) -> NDArray[np.float64]:
         """Periods when polls cost nothing: as short as they may be."""
-        worthy = (self._amplitude > 0).any(1) & (self._rate > 0).any(1)
-        return np.where(worthy, np.maximum(self._floor, 1e-200), np.inf)
+        usable = (self._amplitude > 0).any(1) & (self._rate > 0).any(1)
+        return np.where(usable, np.maximum(self._floor, 1e-200), np.inf)
 
 
 def _gaps(rate: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -47,6 +47,6 @@ def believe(
     features, noise = index.features, index.noise
     precision = np.eye(features.shape[1]) + features.T @ (counts[:, :, None] * features) / noise
     inverse = np.linalg.inv(np.linalg.cholesky(precision))
-    pull = ((sums - counts * prior) @ features) / noise
-    weights = np.swapaxes(inverse, 1, 2) @ (inverse @ pull[..., None])
+    gradient = ((sums - counts * prior) @ features) / noise
+    weights = np.swapaxes(inverse, 1, 2) @ (inverse @ gradient[..., None])
     return GaussianBelief(prior + weights[..., 0] @ features.T, features @ np.swapaxes(inverse, 1, 2))

@@ -51,10 +51,10 @@ def _fly(
     rows = np.arange(len(z))
     for _ in range(_BOUNCES_AT_MOST):
         time, wall = _next_wall(slopes, offsets, z, v)
-        pace = np.minimum(time, left)
-        cos, sin = np.cos(pace)[:, None], np.sin(pace)[:, None]
+        flight = np.minimum(time, left)
+        cos, sin = np.cos(flight)[:, None], np.sin(flight)[:, None]
         z, v = z * cos + v * sin, v * cos - z * sin
-        left = left - pace
+        left = left - flight
         flying = left > 0
         if not flying.any():
             return z

@@ -33,10 +33,10 @@ def _prior_source(belief: Belief, slot: int) -> str:
 
 def _profile(belief: Belief) -> str:
     span = _RECENT_CYCLES * belief.cycle
-    pace = float(belief.clock.gap(np.array([span]), belief.now)[0]) / span
-    if 1.0 / _USUAL < pace < _USUAL:
+    speed = float(belief.clock.gap(np.array([span]), belief.now)[0]) / span
+    if 1.0 / _USUAL < speed < _USUAL:
         return "all sites change at their usual pace now"
-    return f"all sites change at {pace:.2g} times their usual pace now"
+    return f"all sites change at {speed:.2g} times their usual pace now"
 
 
 def _spell(belief: Belief, slot: int) -> str:

@@ -63,14 +63,14 @@ class Exploration:
         index: NDArray[np.float64],
         better: NDArray[np.float64],
         polls: NDArray[np.float64],
-        worth: NDArray[np.float64],
+        value_per_cost: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """The indices float64[k] with the claims, float64[k].
 
         index, better (E[(A - θ)+]) float64[k] for a worth of 1; polls float64[k] (X ahead τ); worth float64[k] >= 0.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            price = self.price / worth
+            price = self.price / value_per_cost
             many = (index + better * polls) / price
             claimed = np.where(price < np.inf, 2.0 * price * many / (1.0 + many), 0.0)
         return np.fmax(index, claimed)

@@ -234,13 +234,13 @@ class Whittle(Allocator):
         tie_breaker = 1.0 + _TIE_SLOPE * gap / self._belief.cycle
         if not self._exploration.price:
             return index * tie_breaker
-        worth = self._slot_table.weight_per_cost[part]
+        value_per_cost = self._slot_table.weight_per_cost[part]
         with np.errstate(divide="ignore"):
-            price = (self._exploration.price / worth)[:, None]
+            price = (self._exploration.price / value_per_cost)[:, None]
         better = self._mean(part, rows, lambda rates: np.maximum(rates / decay[:, None] - price, 0.0))
         often = np.minimum(self._budget / self._slot_table.cost[part], decay)
         polls = often * ahead(self._belief.observed[part]) * gap
-        return tie_breaker * self._exploration.with_claims(index, better, polls, worth)
+        return tie_breaker * self._exploration.with_claims(index, better, polls, value_per_cost)
 
     def _decay(self, part: Part) -> NDArray[np.float64]:
         """By how much per second news of the slots in `part` fades, float64[k]."""

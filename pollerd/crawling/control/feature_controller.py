@@ -26,7 +26,7 @@ Functions = tuple[Approximation, Approximation]
 class LearnedQ:
     """What was learned of Q(x, u), for documents on the frontier and in the collection; outlives any web.
 
-    memory > 0: after so many lessons an old one counts 1/e.
+    memory > 0: after so many samples an old one counts 1/e.
     """
 
     def __init__(self, memory: float = 20_000.0) -> None:
@@ -52,7 +52,7 @@ class FeaturedController:
 
     documents: how many there are at most, numbered from 0. refresh: documents that were retrieved are asked for again;
     a step is a request. What a request can bring is bounded by one relevance of at most 1 per step, so that no value
-    exceeds 1 / (1 - γ): lessons are kept within it.
+    exceeds 1 / (1 - γ): samples are kept within it.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class FeaturedController:
         self._since = np.zeros(documents, np.int64)
         self._then: dict[int, NDArray[np.float64]] = {}
         self._asked: dict[int, _FeatureUpdate] = {}
-        self._lessons: list[_FeatureUpdate] = []
+        self._updates: list[_FeatureUpdate] = []
         self._step = 0
 
     def start(self, document: int) -> None:
@@ -92,9 +92,9 @@ class FeaturedController:
             # Their states move by themselves: time goes on.
             self._rank(np.flatnonzero(self._waiting & self._states.retrieved))
         document = self._chosen()
-        for lesson in self._lessons:
-            self._learn(lesson, document)
-        self._lessons.clear()
+        for update in self._updates:
+            self._learn(update, document)
+        self._updates.clear()
         if document is None:
             return None
         on_frontier = not self._states.retrieved[document]
@@ -107,22 +107,22 @@ class FeaturedController:
 
     def retrieved(self, document: int, page: RetrievedPage, finding: RequestOutcome) -> None:
         """What a document named by `choose` brought. Raises KeyError where it was not."""
-        lesson = self._asked.pop(document)
-        lesson.reward = reward(finding, float(self._states.relevance[document]), page.relevance)
-        lesson.discovered = self._states.take_in(document, page, self._step, changed=finding is not RequestOutcome.SAME)
-        self._lessons.append(lesson)
+        update = self._asked.pop(document)
+        update.reward = reward(finding, float(self._states.relevance[document]), page.relevance)
+        update.discovered = self._states.take_in(document, page, self._step, changed=finding is not RequestOutcome.SAME)
+        self._updates.append(update)
         touched = self._states.affected(document)
-        self._admit(lesson.discovered)
+        self._admit(update.discovered)
         self._rank(touched[self._waiting[touched]])
         if self._refresh:
             self._admit(np.array([document]))
 
     def gone(self, document: int) -> None:
         """A document named by `choose` is no longer there."""
-        lesson = self._asked.pop(document)
-        lesson.reward = reward(RequestOutcome.DELETED, float(self._states.relevance[document]), 0.0)
+        update = self._asked.pop(document)
+        update.reward = reward(RequestOutcome.DELETED, float(self._states.relevance[document]), 0.0)
         self._states.forget(document, self._step)
-        self._lessons.append(lesson)
+        self._updates.append(update)
 
     def _admit(self, documents: NDArray[np.int64]) -> None:
         self._waiting[documents] = True
@@ -169,17 +169,17 @@ class FeaturedController:
         # Before anything is learned all are alike.
         return int(self._rng.choice(np.flatnonzero(self._index == highest)))
 
-    def _learn(self, lesson: _FeatureUpdate, following: int | None) -> None:
+    def _learn(self, update: _FeatureUpdate, following: int | None) -> None:
         """Equation (10), now that the next control is known: `following` is asked for, all else is left."""
-        successors = lesson.discovered
-        if self._refresh and self._waiting[lesson.document]:
-            successors = np.append(successors, lesson.document)
+        successors = update.discovered
+        if self._refresh and self._waiting[update.document]:
+            successors = np.append(successors, update.document)
         next_one = successors == (-1 if following is None else following)
         value = self._worth(_LEAVE, successors[~next_one]) + self._worth(_ASK, successors[next_one])
         discount = self._settings.discount
-        value = min(lesson.reward + discount * value, 1.0 / (1.0 - discount))
-        functions = self._judgement.frontier if lesson.on_frontier else self._judgement.held
-        if functions[_ASK].learn(lesson.state, value):
+        value = min(update.reward + discount * value, 1.0 / (1.0 - discount))
+        functions = self._judgement.frontier if update.on_frontier else self._judgement.held
+        if functions[_ASK].learn(update.state, value):
             self._rank(np.flatnonzero(self._waiting))
 
     def _learn_waiting(self, document: int, state: NDArray[np.float64], on_frontier: bool) -> None:

@@ -108,7 +108,7 @@ class FrontierValue:
     """Values pages of the frontier and learns from what requests of them brought, by equation (10) of [C].
 
     Q(x, 1) is the sum of two: the relevance of the page itself, believed to be that of its siblings and of the texts of
-    links to it until lessons tell how far that is off, and what it leads to, believed to be nothing. Learned apart, the
+    links to it until samples tell how far that is off, and what it leads to, believed to be nothing. Learned apart, the
     first is no worse for the second, which is known much less surely: of it only what is linear is learned.
     """
 
@@ -173,6 +173,6 @@ class FrontierValue:
 
 
 def _believed(states: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Relevance before any lesson, float64[k]: half its siblings', half the links' texts' where these tell."""
+    """Relevance before any sample, float64[k]: half its siblings', half the links' texts' where these tell."""
     siblings, anchor, has_text = (states[:, column] for column in _TELLING)
     return np.asarray((siblings + has_text * anchor) / (1.0 + has_text))

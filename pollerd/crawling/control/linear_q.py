@@ -11,11 +11,11 @@ _REFITTED_SHARE = 0.02
 
 
 class Approximation:
-    """A quadratic or linear function of F features, fitted to the lessons so far; 0 before the first.
+    """A quadratic or linear function of F features, fitted to the samples so far; 0 before the first.
 
-    With ten features it has 66 weights, 11 where it is linear. It is fitted anew after `every` lessons, later after
-    each 2 % more. memory > 0: after so many lessons an old one counts 1/e. ridge > 0: so many lessons count as much as
-    the belief that a weight is 0. every: lessons between two fits at first. linear: without products of features.
+    With ten features it has 66 weights, 11 where it is linear. It is fitted anew after `every` samples, later after
+    each 2 % more. memory > 0: after so many samples an old one counts 1/e. ridge > 0: so many samples count as much as
+    the belief that a weight is 0. every: samples between two fits at first. linear: without products of features.
     """
 
     def __init__(
@@ -28,35 +28,35 @@ class Approximation:
         self._moments, self._products = np.zeros((size, size)), np.zeros(size)
         self._weights = np.zeros(size)
         self._ridge, self._every = ridge, every
-        self._lessons, self._next_fit = 0, every
+        self._samples, self._next_fit = 0, every
 
     @property
-    def lessons(self) -> int:
+    def samples(self) -> int:
         """How many there were."""
-        return self._lessons
+        return self._samples
 
     def __call__(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values of states float64[k, F], float64[k]."""
         return self._expanded(states) @ self._weights
 
     def learn(self, state: NDArray[np.float64], value: float) -> bool:
-        """A lesson: a state float64[F] was found to be worth `value`; True where the function was fitted anew."""
+        """A sample: a state float64[F] was found to be worth `value`; True where the function was fitted anew."""
         row = self._expanded(state[None, :])[0]
         self._moments *= self._fade
         self._moments += row[:, None] * row
         self._products *= self._fade
         self._products += value * row
-        self._lessons += 1
-        if self._lessons < self._next_fit:
+        self._samples += 1
+        if self._samples < self._next_fit:
             return False
         self._weights[:] = np.linalg.solve(self._moments + self._ridge * np.eye(len(row)), self._products)
-        self._next_fit = self._lessons + max(self._every, int(_REFITTED_SHARE * self._lessons))
+        self._next_fit = self._samples + max(self._every, int(_REFITTED_SHARE * self._samples))
         return True
 
     def pack(self) -> bytes:
         """All that was learned."""
         upper = np.triu_indices(len(self._weights))
-        counts = np.array([self._lessons, self._next_fit], np.float64)
+        counts = np.array([self._samples, self._next_fit], np.float64)
         return np.concatenate([counts, self._weights, self._products, self._moments[upper]]).astype("<f8").tobytes()
 
     @property
@@ -78,7 +78,7 @@ class Approximation:
         """Puts back what `pack` gave; raises InvalidValueError, and changes nothing, where it does not fit."""
         values, size = self.check(packed), len(self._weights)
         upper = np.triu_indices(size)
-        self._lessons, self._next_fit = int(values[0]), int(values[1])
+        self._samples, self._next_fit = int(values[0]), int(values[1])
         self._weights[:], self._products[:] = values[2 : 2 + size], values[2 + size : 2 + 2 * size]
         self._moments[upper] = self._moments.T[upper] = values[2 + 2 * size :]
 

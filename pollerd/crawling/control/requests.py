@@ -37,7 +37,7 @@ class RequestSettings:
     """What [C] leaves open.
 
     discount γ, above 0, below 1, per request. step: the least step α, above 0, at most 1; that of a state's k-th
-    lesson is 1 / k as long as this is more. exploration ε, 0 to 1: share of requests at random, in the first traversal;
+    sample is 1 / k as long as this is more. exploration ε, 0 to 1: share of requests at random, in the first traversal;
     ε / k in the k-th. passive: see above.
     """
 

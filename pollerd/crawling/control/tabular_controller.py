@@ -53,7 +53,7 @@ class TabularController:
         self._version: dict[int, int] = {}
         self._step = 0
         self._asked_in: dict[int, int] = {}
-        self._lessons: list[_TabularUpdate] = []
+        self._updates: list[_TabularUpdate] = []
 
     def values(self, state: int) -> tuple[float, float]:
         """Q(x, 1) and Q(x, 2) of the documents that `state` discovers."""
@@ -69,9 +69,9 @@ class TabularController:
     def choose(self) -> int | None:
         """The document to ask for now, None where none waits. Completes what `retrieved` left open."""
         state = self._chosen_state()
-        for lesson in self._lessons:
-            self._learn(lesson, state)
-        self._lessons.clear()
+        for update in self._updates:
+            self._learn(update, state)
+        self._updates.clear()
         if state is None:
             return None
         queue = self._waiting[state]
@@ -90,7 +90,7 @@ class TabularController:
 
         Raises KeyError where it was not named.
         """
-        self._lessons.append(_TabularUpdate(self._asked_in.pop(document), reward, document, len(discovered)))
+        self._updates.append(_TabularUpdate(self._asked_in.pop(document), reward, document, len(discovered)))
         self.arrive(document, discovered)
 
     def _index(self, state: int) -> float:
@@ -118,14 +118,14 @@ class TabularController:
             if state in self._waiting:
                 return state
 
-    def _learn(self, lesson: _TabularUpdate, next_state: int | None) -> None:
+    def _learn(self, update: _TabularUpdate, next_state: int | None) -> None:
         """Equation (10) for a request, now that the next control is known."""
-        asked = int(next_state == lesson.document)
-        children = asked * self._ask[lesson.document] + (lesson.discovered - asked) * self._leave[lesson.document]
-        target = lesson.reward + self._settings.discount * children
-        _move(self._ask, self._asked, lesson.state, target, self._settings.step)
-        if lesson.state in self._waiting:
-            self._place(lesson.state)
+        asked = int(next_state == update.document)
+        children = asked * self._ask[update.document] + (update.discovered - asked) * self._leave[update.document]
+        target = update.reward + self._settings.discount * children
+        _move(self._ask, self._asked, update.state, target, self._settings.step)
+        if update.state in self._waiting:
+            self._place(update.state)
 
     def _learn_waiting(self, state: int) -> None:
         """Equation (10) over the steps in which the chosen document was passed over."""
@@ -134,6 +134,6 @@ class TabularController:
             _move(self._leave, self._left, state, target, self._settings.step)
 
 
-def _move(values: list[float], lessons: list[int], state: int, target: float, least: float) -> None:
-    lessons[state] += 1
-    values[state] += max(least, 1.0 / lessons[state]) * (target - values[state])
+def _move(values: list[float], samples: list[int], state: int, target: float, least: float) -> None:
+    samples[state] += 1
+    values[state] += max(least, 1.0 / samples[state]) * (target - values[state])

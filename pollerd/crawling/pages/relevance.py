@@ -91,7 +91,7 @@ class Topic:
         self._idf, self._stems = vocabulary.weights(), vocabulary.stems
         self._axis = np.zeros(TERMS)
         for texts in (examples, [" ".join(keywords)]):
-            self._lean(texts)
+            self._add_direction(texts)
         length = float(np.linalg.norm(self._axis))
         if not length > 0:
             raise InvalidValueError("topic", "examples or keywords with words in them", [*examples][:3])
@@ -109,7 +109,7 @@ class Topic:
         # A cosine that rounding puts above 1 is 1.
         return np.minimum(np.divide(along, length, out=np.zeros(len(texts)), where=length > 0), 1.0)
 
-    def _lean(self, texts: Sequence[str]) -> None:
+    def _add_direction(self, texts: Sequence[str]) -> None:
         """Adds the mean direction of texts to the axis."""
         rows, places, weights = self._vectors(texts)
         length = np.sqrt(np.bincount(rows, weights * weights, len(texts)))

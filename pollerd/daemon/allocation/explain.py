@@ -176,9 +176,9 @@ class ScheduleExplainer:
     def noisy_sites(self) -> int:
         """How many sites change at nearly every poll and are held to the uniform share."""
         sites = self._scheduler.sites
-        if not sites.standing.is_kept:
+        if not sites.eligibility.is_kept:
             return int(np.count_nonzero(sites.changes_always()))
-        return int(np.count_nonzero(sites.changes_always(np.flatnonzero(sites.standing.suspect[: sites.size]))))
+        return int(np.count_nonzero(sites.changes_always(np.flatnonzero(sites.eligibility.suspect[: sites.size]))))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
         """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""

@@ -93,7 +93,7 @@ class FocusedCrawler:
         self._shapes = ShapeLimits()
         self._mapped: set[str] = set()
         self._requests, self._price, self._started_at = 0, 0.0, clock()
-        self._news, self._swept = False, 0
+        self._updated, self._swept = False, 0
         self._cycle = _EVERY_SECONDS
         """Mean seconds from one filling up to the next."""
         self._wake = asyncio.Event()
@@ -149,12 +149,12 @@ class FocusedCrawler:
 
     async def _fill_up(self, budget: float) -> int:
         """Values anew what is on trial and some of the frontier, where something was learned; how many sites came."""
-        if self._news:
-            self._news = False
+        if self._updated:
+            self._updated = False
             try:
                 await self._value_all()
             except DatabaseUnavailableError:
-                self._news = True
+                self._updated = True
                 raise
         return await self._promote(budget)
 
@@ -283,10 +283,10 @@ class FocusedCrawler:
         held = self._rng.choice(held, _RATES_OF) if len(held) > _RATES_OF else held
         if not len(held):
             return _RATE_UNKNOWN_UNIT
-        rates, chances = self._scheduler.allocator.belief_of(held)
+        rates, probabilities = self._scheduler.allocator.belief_of(held)
         amplitude, rate = amplitude_and_rate(objective, rates, np.ones(1), np.full(1, np.nan))
         horizon = max(self._clock() - self._started_at, _HORIZON_LEAST_SECONDS)
-        return float((chances * amplitude * -np.expm1(-rate * horizon)).sum(axis=1).mean())
+        return float((probabilities * amplitude * -np.expm1(-rate * horizon)).sum(axis=1).mean())
 
     # --- what came of it ----------------------------------------------------------------------------------------
 
@@ -422,7 +422,7 @@ class FocusedCrawler:
         for site_id in ended:
             self.forget(site_id)
         if any(record.page is not None for record in records):
-            self._news = True
+            self._updated = True
             self._wake.set()
         return ended
 

@@ -170,7 +170,7 @@ class SchedulerState:
             np.minimum(column, now, out=column)
         for column in (self.sites.not_before, self.hosts.paused_until):
             np.minimum(column, latest, out=column)
-        self.sites.standing.touch_all()
+        self.sites.eligibility.touch_all()
 
     async def fit_budget_to_growth(self) -> None:
         """`fit_budget`, where the number of sites has grown noticeably since the last time."""
@@ -188,7 +188,7 @@ class SchedulerState:
             sites.quiet_until += seconds
         for column in (sites.not_before, hosts.paused_until, hosts.robots_retry_at):
             column[column > 0] += seconds
-        sites.standing.touch_all()
+        sites.eligibility.touch_all()
 
     def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
         """Takes in new sites; `hosts` holds the stored host (id, name) of each."""
@@ -438,14 +438,14 @@ class SchedulerState:
 
     def live(self) -> NDArray[np.bool_]:
         """bool[size]: slots of sites that are being polled, or will be again without the user's doing."""
-        standing = self.sites.standing
-        return standing.live() if standing.is_kept else self.sites.in_force()
+        eligibility = self.sites.eligibility
+        return eligibility.live() if eligibility.is_kept else self.sites.in_force()
 
     def live_cost(self) -> float:
         """Cost of one poll of every live site."""
-        standing = self.sites.standing
-        if self.sites.is_as_ever("cost") and standing.is_kept:  # 1 each: asked for at every choice
-            return float(standing.counts()[: STATE_CODE[SiteState.GONE]].sum())
+        eligibility = self.sites.eligibility
+        if self.sites.is_as_ever("cost") and eligibility.is_kept:  # 1 each: asked for at every choice
+            return float(eligibility.counts()[: STATE_CODE[SiteState.GONE]].sum())
         live = self.live()
         if self.sites.is_as_ever("cost"):
             return float(np.count_nonzero(live))

@@ -71,7 +71,7 @@ class HostTable(Columns):
         self.names: list[str] = []
         self.overrides: dict[int, HostOverride] = {}
         """Slot -> what an operator last did to the host; of most nobody ever did anything."""
-        self._shelf = RobotsCache()
+        self._robots_cache = RobotsCache()
         self._passing: dict[int, int] = {}
         self._lines: dict[int, list[object]] = {}
         self._slot_by_name: dict[str, int] = {}
@@ -310,9 +310,9 @@ class HostTable(Columns):
     def load_rules(self, slot: int, text: RobotsText | None, fetched_at: float, crawl_delay: float) -> None:
         """Takes over what was known of robots.txt when it was stored; it is read when the host is polled."""
         if text is None:
-            self._shelf.drop(slot)
+            self._robots_cache.drop(slot)
         else:
-            self._shelf.put(slot, text)
+            self._robots_cache.put(slot, text)
         self.robots_at[slot], self.crawl_delay[slot] = fetched_at, crawl_delay
 
     def _forget_passing(self) -> None:
@@ -321,7 +321,7 @@ class HostTable(Columns):
             slot = next(iter(self._passing))
             del self._passing[slot]
             if self.host_id[slot] < 0:
-                self._shelf.drop(slot)
+                self._robots_cache.drop(slot)
                 self.robots_at[slot] = -math.inf
 
     def robots_unreachable(self, slot: int, retry_at: float) -> None:
@@ -335,16 +335,16 @@ class HostTable(Columns):
 
         None: it is long, and what it says of the URL has to be found out elsewhere (`rules_allow`) and noted.
         """
-        return self._shelf.allows(slot, url)
+        return self._robots_cache.allows(slot, url)
 
     def robots_text(self, slot: int) -> RobotsText | None:
         """The known robots.txt of the host; None where all is allowed."""
-        return self._shelf.text(slot)
+        return self._robots_cache.text(slot)
 
     def delay_in(self, text: RobotsText) -> float | None:
         """The crawl delay that a robots.txt asks for, s, 0: none. None: it is long, and `rules_delay` has to tell."""
-        return self._shelf.delay(text)
+        return self._robots_cache.delay(text)
 
     def note_answer(self, text: RobotsText, url: str, answer: bool) -> None:
         """Remembers what a robots.txt says of a URL, for the next `allows` of its hosts."""
-        self._shelf.note(text, url, answer)
+        self._robots_cache.note(text, url, answer)

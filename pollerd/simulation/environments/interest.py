@@ -94,8 +94,8 @@ def drive_sources(
     state, mean = drawn[0], np.broadcast_to(sources.gain, (runs, n))
     age, budget_left = np.ones((runs, n), np.int64), np.zeros(runs)
     for epoch in range(epochs):
-        wish = np.broadcast_to(ranking(state if sees == "states" else mean, age), (runs, n))
-        chosen, budget_left = _bought(wish, price, saves * budget_left + limit.most)
+        rank = np.broadcast_to(ranking(state if sees == "states" else mean, age), (runs, n))
+        chosen, budget_left = _bought(rank, price, saves * budget_left + limit.most)
         waiting[epoch], polled[epoch] = state, chosen
         state = sources.next_states(state, chosen, drawn[epoch + 1])
         mean = sources.next_states(mean, chosen, sources.gain)
@@ -104,15 +104,15 @@ def drive_sources(
 
 
 def _bought(
-    wish: NDArray[np.float64], price: NDArray[np.float64], budget_left: NDArray[np.float64]
+    rank: NDArray[np.float64], price: NDArray[np.float64], budget_left: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Who is polled, bool[runs, n], and what is left of the purses, float64[runs]: the first too dear ends it."""
-    order = np.argsort(-wish, axis=-1, kind="stable")
-    wanted = np.take_along_axis(wish, order, -1) > -np.inf
+    order = np.argsort(-rank, axis=-1, kind="stable")
+    wanted = np.take_along_axis(rank, order, -1) > -np.inf
     spent = np.cumsum(np.where(wanted, price[order], 0.0), axis=-1)
     # Prices like 0.1 add up to a hair more than the purse they should just empty.
     within = wanted & (spent <= budget_left[:, None] * (1 + 1e-12))
-    polled = np.zeros(wish.shape, np.bool_)
+    polled = np.zeros(rank.shape, np.bool_)
     np.put_along_axis(polled, order, within, -1)
     return polled, budget_left - np.where(within, price[order], 0.0).sum(-1)
 

@@ -1,4 +1,4 @@
-"""Schemes of [A] in many runs side by side: the choices and lessons of the allocators, one pass over all runs a poll.
+"""Schemes of [A] in many runs side by side: the choices and updates of the allocators, one pass over all runs a poll.
 
 An allocator's poll costs about the same for 2 pages as for 1,000: it is calls, not numbers. Thirty runs at once cost
 little more than one. What the allocators share with these is used, not written again (deadlines, tallies, the layout

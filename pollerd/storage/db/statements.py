@@ -278,8 +278,8 @@ class Statements:
         if not self.is_sqlite:
             yield tuple(map(list, zip(*rows, strict=True)))
             return
-        for settings, alike in groupby(rows, key=lambda row: row[:-2]):
-            pairs = [row[-2:] for row in alike]
+        for settings, group in groupby(rows, key=lambda row: row[:-2]):
+            pairs = [row[-2:] for row in group]
             yield (first, *settings, json.dumps(pairs))
             first += len(pairs)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import zstandard
 from msgspec import Struct
 
-from pollerd.detection import alike
+from pollerd.detection import common_affix_length
 
 _LEANING_MOST_BYTES = 4096
 _LEANING_SHARE = 8
@@ -86,10 +86,10 @@ def _restored(body: bytes, base: bytes) -> bytes:
 
 def _leaning(content: bytes, base: Base) -> Packed | None:
     """None where too much differs."""
-    head = alike(base.content, content, 1)
+    head = common_affix_length(base.content, content, 1)
     room = min(len(base.content), len(content)) - head
     # Bytes are compared from the end as far only as the ends do not overlap.
-    tail = min(alike(base.content, content, -1), room)
+    tail = min(common_affix_length(base.content, content, -1), room)
     middle = content[head : len(content) - tail]
     if len(middle) > min(_LEANING_MOST_BYTES, len(content) // _LEANING_SHARE):
         return None

@@ -15,8 +15,8 @@ def storable_word(text: str) -> str:
     return storable(text) or ""
 
 
-def verbatim(text: str | None) -> bytes | None:
-    """A header value as bytes; whatever bytes the server sent come back from `spoken` unharmed."""
+def encode_header(text: str | None) -> bytes | None:
+    """A header value as bytes; whatever bytes the server sent come back from `decode_header` unharmed."""
     if text is None:
         return None
     try:
@@ -25,6 +25,6 @@ def verbatim(text: str | None) -> bytes | None:
         return text.encode("utf-8", "replace")
 
 
-def spoken(data: bytes | None) -> str | None:
-    """The header value that `verbatim` kept."""
+def decode_header(data: bytes | None) -> str | None:
+    """The header value that `encode_header` kept."""
     return None if data is None else data.decode("utf-8", "surrogateescape")

@@ -15,7 +15,7 @@ from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import allocation, poll
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import Packed, pack
-from pollerd.storage.encoding.text_encoding import storable, storable_word, verbatim
+from pollerd.storage.encoding.text_encoding import encode_header, storable, storable_word
 from pollerd.storage.values import Batch, CommitResult, CommittedChange, PollRecord
 
 ContentKey = tuple[int, bytes]
@@ -105,7 +105,7 @@ class Commit:
         """The ids of the contents that were found."""
         rows = [
             _content_row(
-                record, _standing(record.content, self._bodies[i], record.context.content_id == current[site_id])
+                record, _stored_content(record.content, self._bodies[i], record.context.content_id == current[site_id])
             )
             for i, record in living
             if record.content is not None and (site_id := record.poll.site_id)
@@ -236,7 +236,7 @@ def _redirects_text(redirects: Sequence[Redirect]) -> str:
     return json.dumps([[hop.status, hop.url] for hop in redirects])
 
 
-def _standing(content: bytes, packed: Packed, is_current: bool) -> Packed:
+def _stored_content(content: bytes, packed: Packed, is_current: bool) -> Packed:
     """The content as it can be kept: only the current one and what that leans on are sure to stay."""
     return packed if packed.base_id is None or is_current else Packed(pack(content))
 
@@ -274,8 +274,8 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         m.polls_since_full,
         p.outcome.value,
         storable_word(p.detail),
-        verbatim(m.validators.etag),
-        verbatim(m.validators.last_modified),
+        encode_header(m.validators.etag),
+        encode_header(m.validators.last_modified),
         storable(m.content_type),
         b.fingerprint,
         b.raw_fingerprint,

@@ -50,7 +50,7 @@ class _Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Removal:
     """How much of a site is to go."""
 
     contents: int
@@ -81,8 +81,8 @@ def expire(connection: Connection, sql: Statements, before: float, keep: int) ->
     due = select(u.site_id, u.contents).where(u.due_at < before).order_by(u.due_at).limit(SITES)
     rows = connection.execute(due).all()
     rows = rows[: _worth_one(rows)]
-    wishes = {site_id: _Wish(contents, -(-PIECE // len(rows)), keep, before) for site_id, contents in rows}
-    return _note(connection, _NOTE_EXPIRED, _lose(connection, sql, wishes))
+    removals = {site_id: _Removal(contents, -(-PIECE // len(rows)), keep, before) for site_id, contents in rows}
+    return _note(connection, _NOTE_EXPIRED, _lose(connection, sql, removals))
 
 
 def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
@@ -96,8 +96,8 @@ def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
     first = rows[: min(_worth_one(rows), SITES)]
     least = rows[len(first)].rank if len(rows) > len(first) else 1
     level = _level(first, least, excess)
-    wishes = {r.site_id: _Wish(r.rank, r.rank - level, 1) for r in first if r.rank > level}
-    return _note(connection, _NOTE_CAPPED, _lose(connection, sql, wishes, excess))
+    removals = {r.site_id: _Removal(r.rank, r.rank - level, 1) for r in first if r.rank > level}
+    return _note(connection, _NOTE_CAPPED, _lose(connection, sql, removals, excess))
 
 
 def _level(rows: Sequence[Any], least: int, excess: int) -> int:
@@ -129,20 +129,20 @@ def _worth_one(rows: Sequence[Any]) -> int:
 
 
 def _lose(
-    connection: Connection, sql: Statements, wishes: Mapping[int, _Wish], excess: float = math.inf
+    connection: Connection, sql: Statements, removals: Mapping[int, _Removal], excess: float = math.inf
 ) -> dict[int, _Loss]:
     """What goes of each site, by its id, as far as a piece and `excess` bytes; sites beyond that are left out."""
-    if not wishes:
+    if not removals:
         return {}
-    sites = {"sites": sql.many(wishes)}
+    sites = {"sites": sql.many(removals)}
     kept, leaning = _current(connection, sql, sites), _leaning(connection, sql, sites)
-    oldest = _oldest(connection, sql, {site_id: w.most + len(leaning[site_id]) + 3 for site_id, w in wishes.items()})
+    oldest = _oldest(connection, sql, {site_id: w.most + len(leaning[site_id]) + 3 for site_id, w in removals.items()})
     losses: dict[int, _Loss] = {}
     freed, gone = 0, list[int]()
-    for site_id, wish in wishes.items():
+    for site_id, removal in removals.items():
         if freed >= excess:
             break
-        loss = losses[site_id] = _loss(oldest[site_id], kept, leaning[site_id], wish, excess - freed)
+        loss = losses[site_id] = _loss(oldest[site_id], kept, leaning[site_id], removal, excess - freed)
         freed += loss.bytes
         gone += loss.ids
     if gone:
@@ -151,15 +151,15 @@ def _lose(
 
 
 def _loss(
-    rows: Sequence[_Row], kept: Collection[int | None], leaning: Mapping[int, float], wish: _Wish, excess: float
+    rows: Sequence[_Row], kept: Collection[int | None], leaning: Mapping[int, float], removal: _Removal, excess: float
 ) -> _Loss:
     """What goes of a site whose oldest contents are these rows.
 
     kept: ids that stay; leaning: when what leans on a content was found last, by that content's id.
     """
-    last = min(len(rows) - 1, wish.contents - wish.stay)
+    last = min(len(rows) - 1, removal.contents - removal.stay)
     end = taken = size = 0
-    while end < last and taken < wish.most and size < excess and rows[end + 1].last_seen_at < wish.before:
+    while end < last and taken < removal.most and size < excess and rows[end + 1].last_seen_at < removal.before:
         row = rows[end]
         if row.id not in kept and row.id not in leaning:
             taken, size = taken + 1, size + row.size

@@ -14,21 +14,21 @@ from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number
-from pollerd.storage.encoding.text_encoding import spoken
+from pollerd.storage.encoding.text_encoding import decode_header
 from pollerd.storage.values import SiteContext
 
 
 def load_contexts(
-    connection: Connection, sql: Statements, seal: Encryption, site_ids: Sequence[int]
+    connection: Connection, sql: Statements, encryption: Encryption, site_ids: Sequence[int]
 ) -> dict[int, SiteContext]:
     """Memories by site id; a site that was deleted is missing. Of a row that cannot be read the memory says why."""
     rows = run(connection, sql.contexts, sql.many(site_ids))
-    return {row[0]: _readable(seal, row) for row in rows}
+    return {row[0]: _readable(encryption, row) for row in rows}
 
 
-def _readable(seal: Encryption, row: Sequence[Any]) -> SiteContext:
+def _readable(encryption: Encryption, row: Sequence[Any]) -> SiteContext:
     try:
-        return _memory(NO_ACCESS if row[3] is None else seal.open(row[3]), *row)
+        return _memory(NO_ACCESS if row[3] is None else encryption.open(row[3]), *row)
     except (ValueError, TypeError, AttributeError, PermanentError) as error:
         return SiteContext(row[0], row[1], fault=f"its row in the database cannot be read: {error}")
 
@@ -71,7 +71,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
     return SiteContext(
         site_id=site_id,
         url=url,
-        validators=Validators(spoken(etag), spoken(last_modified)),
+        validators=Validators(decode_header(etag), decode_header(last_modified)),
         baseline=baseline,
         polls_since_full=polls_since_full,
         content_id=content_id,

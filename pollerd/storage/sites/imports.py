@@ -25,8 +25,8 @@ _numbers = attrgetter(*NUMERIC_SETTINGS)
 class SiteImport:
     """Adds sites and says what became of each."""
 
-    def __init__(self, sql: Statements, seal: Encryption) -> None:
-        self._sql, self._seal = sql, seal
+    def __init__(self, sql: Statements, encryption: Encryption) -> None:
+        self._sql, self._encryption = sql, encryption
         self._hosts_named = sql.rows_at(host.c.name, "names", host.c.name, host.c.id)
         self._sites_at = sql.rows_at(site.c.url, "urls", site.c.url, site.c.id)
         self._deleted_at = sql.rows_at(deleted_url.c.url, "urls", deleted_url.c.url)
@@ -143,7 +143,7 @@ class SiteImport:
         return ids
 
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
-        sealed = [(self._seal.close(spec.access), site_id) for site_id, spec in sites if spec.access]
+        sealed = [(self._encryption.close(spec.access), site_id) for site_id, spec in sites if spec.access]
         run_each(connection, self._sql.set_access, sealed)
         tags = [(site_id, tag) for site_id, spec in sites for tag in dict.fromkeys(spec.tags)]
         run_each(connection, self._sql.insert_tag, tags)

@@ -59,8 +59,8 @@ ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
 class Sites:
     """The site table and what belongs to it."""
 
-    def __init__(self, sql: Statements, seal: Encryption) -> None:
-        self._sql, self._seal = sql, seal
+    def __init__(self, sql: Statements, encryption: Encryption) -> None:
+        self._sql, self._encryption = sql, encryption
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
             .where(sql.among(site_tag.c.site_id, "sites"))
@@ -145,7 +145,7 @@ class Sites:
             sites = self._sql.many(row[0] for row in rows)
             for site_id, tag in connection.execute(self._tags_of, {"sites": sites}):
                 tags[site_id].append(tag)
-        return [_site(row, tuple(tags[row[0]]), self._seal) for row in rows]
+        return [_site(row, tuple(tags[row[0]]), self._encryption) for row in rows]
 
     def update(
         self, connection: Connection, host_id_of: Callable[[str], int], site_id: int, changes: SiteChanges, now: float
@@ -162,7 +162,7 @@ class Sites:
         values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         values["settings_changed_at"] = now
         if "access" in changes:
-            values["access"] = self._seal.close(spec.access) if spec.access else None
+            values["access"] = self._encryption.close(spec.access) if spec.access else None
         if "paused" in changes:
             values["paused"] = bool(changes["paused"])
             if not values["paused"]:
@@ -219,7 +219,7 @@ class Sites:
         connection.execute(self._revive, {"sites": self._sql.many(one.site_id for one in settings if one.resumed)})
 
     def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
-        sealed = self._seal.close(spec.access) if spec.access else None
+        sealed = self._encryption.close(spec.access) if spec.access else None
         values = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         return {**values, "paused": spec.paused, "access": sealed, "settings_changed_at": now}
 
@@ -303,9 +303,9 @@ def _sites() -> Select[Any]:
     )
 
 
-def _site(row: Any, tags: tuple[str, ...], seal: Encryption) -> Site:
+def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """The site of a row; values that somebody spoiled by hand are shown as those of a new site."""
-    access = NO_ACCESS if row.access is None else seal.open(row.access)
+    access = NO_ACCESS if row.access is None else encryption.open(row.access)
     numbers = {name: number(getattr(row, name), instead) for name, instead in NUMERIC_SETTINGS.items()}
     return Site(
         id=row.id,

@@ -167,13 +167,13 @@ class Belief:
         # cells that enter must not start at 0: no evidence could ever raise them
         self._put_prior(with_trace(grid.move_mass(prior[None], old, new)[0], self._start_prior()))
         self.group_priors.move(old, new, self._start_prior())
-        self._settle(observed)
+        self._refine(observed)
         self.version += 1
 
-    def _settle(self, slots: NDArray[np.int64]) -> None:
+    def _refine(self, slots: NDArray[np.int64]) -> None:
         for at in range(0, len(slots), _ROWS_AT_A_TIME):
             some = slots[at : at + _ROWS_AT_A_TIME]
-            self.refinement.settle(some, self.posterior(some), self.lattice)
+            self.refinement.update(some, self.posterior(some), self.lattice)
 
     def _put_prior(self, prior: NDArray[np.float64]) -> None:
         """Sets the prior, and `population` float64[K]: what a rate is drawn from anew where not from the page's own.
@@ -255,8 +255,8 @@ class Belief:
             self.lattice,
             lambda position: score(self.lattice.at(position), gap, changed, evidence),
         )
-        pace = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
-        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + pace * (posterior - own), 0.0, 1.0))
+        speed = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
+        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + speed * (posterior - own), 0.0, 1.0))
         self.observed[slots] += 1
         rows = joint / (self.odds[:, None] * self.prior)
         self.likelihood[slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
@@ -426,7 +426,7 @@ class Belief:
         self.observed[slots] = rows["observed"]
         self.refinement.put(slots, *moved(rows["position"], rows["information"], rows["offset"], window, here))
         if window != here:
-            self._settle(slots[rows["observed"] > 0])
+            self._refine(slots[rows["observed"] > 0])
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
         """Priors, odds of the hazards, clock, counters, and what else the allocator has."""

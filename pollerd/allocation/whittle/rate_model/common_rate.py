@@ -70,8 +70,8 @@ class CommonRate:
         what all have in common. `sites`: how many there are.
         """
         before = self.weight
-        doubt = LOG_PRIOR_ODDS * min(1.0, sites / MANY_SITES)
-        self._weigh(self.log_bayes_factor - doubt)
+        log_odds = LOG_PRIOR_ODDS * min(1.0, sites / MANY_SITES)
+        self._weigh(self.log_bayes_factor - log_odds)
         every = -(-sites // _TELLING_SITES)
         some = np.arange(-self.polls % every, len(gap), every)
         self.polls += len(gap)
@@ -88,8 +88,10 @@ class CommonRate:
         believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
         gains = (believed - np.diff(total))[known & (gap > 0)]
         for gain in gains.tolist():  # poll by poll, so that batches end where single polls do
-            self.log_bayes_factor = min(max(self.log_bayes_factor + gain, doubt - MOST_BEHIND), doubt + MOST_AHEAD)
-            self._weigh(self.log_bayes_factor - doubt)
+            self.log_bayes_factor = min(
+                max(self.log_bayes_factor + gain, log_odds - MOST_BEHIND), log_odds + MOST_AHEAD
+            )
+            self._weigh(self.log_bayes_factor - log_odds)
         return self.weight != before
 
     def _weigh(self, odds: float) -> None:

@@ -64,11 +64,11 @@ def learn(
     """
     shape = likelihood.shape[1:]
     rows = likelihood.reshape(len(likelihood), shape[0] * shape[1])
-    pull = (settings.prior_pull_share * len(rows) + settings.start_sites) * start
+    weight = (settings.prior_pull_share * len(rows) + settings.start_sites) * start
     merged = indistinguishable_slow(likelihood[:, 0])
     for _ in range(settings.em_steps):
         total = summed_posteriors(rows, (odds[:, None] * prior).ravel()).reshape(shape)
-        prior, odds = total.sum(0) + pull, total.sum(1) + settings.start_sites * START_ODDS
+        prior, odds = total.sum(0) + weight, total.sum(1) + settings.start_sites * START_ODDS
         prior[:merged] = prior[:merged].sum() / start[:merged].sum() * start[:merged]
         prior, odds = prior / prior.sum(), odds / odds.sum()
     return prior, odds

@@ -69,7 +69,7 @@ class RateRefinement:
         """(position, information, offset) of slots int64[k], k each."""
         return self.position[slots], self.information[slots], self.offset[slots]
 
-    def settle(self, slots: NDArray[np.int64], posterior: NDArray[np.float64], lattice: grid.Lattice) -> None:
+    def update(self, slots: NDArray[np.int64], posterior: NDArray[np.float64], lattice: grid.Lattice) -> None:
         """Sets the offsets of distinct slots int64[k] beside their posteriors float64[k, K] over another window."""
         position, known = (of[slots].astype(np.float64) for of in (self.position, self.information))
         self.offset[slots] = _offset(position, known, posterior, lattice)

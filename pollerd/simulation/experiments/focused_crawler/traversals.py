@@ -162,7 +162,7 @@ def _claims(results: Results, kind: str) -> Sequence[Claim]:
             f"{kind}: with all Q at 0 the first traversal is worse than random",
             share(ROBOT, FIRST) < share(RANDOM),
             f"{share(ROBOT, FIRST):.3f} against {share(RANDOM):.3f}",
-            "the step 1/k learns from a state's very first lesson, within the first traversal",
+            "the step 1/k learns from a state's very first sample, within the first traversal",
         ),
         Claim(
             f"{kind}: the robot asks early for documents of low relevance",

@@ -156,12 +156,12 @@ def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
     """A set share of requests for the frontier, by parents' relevance, the rest in turn for what is held."""
     known, frontier, held = np.zeros(len(web.graph), np.bool_), [(0.0, 0)], deque[int]()
     known[0] = True
-    owed = 0.0
+    due = 0.0
     for step in range(web.steps):
         web.advance(step)
-        owed += fringe_share
-        if frontier and (owed >= 1.0 or not held):
-            owed -= 1.0
+        due += fringe_share
+        if frontier and (due >= 1.0 or not held):
+            due -= 1.0
             page = heappop(frontier)[1]
         elif held:
             page = held.popleft()
