@@ -15,7 +15,7 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
-_OUTLOOK_SECONDS = 15.0
+_FORECAST_SECONDS = 15.0
 _COLLECTION_SECONDS = 5.0
 _COLLECTION_SHARE = 0.05
 """Of the time at most: counting millions of pages takes a second or more."""
@@ -42,8 +42,8 @@ class Gauges:
     async def follow_forecast(self) -> None:
         """Until cancelled."""
         while True:
-            await self._look_ahead()
-            await asyncio.sleep(_OUTLOOK_SECONDS)
+            await self._refresh_forecast()
+            await asyncio.sleep(_FORECAST_SECONDS)
 
     async def follow_collection(self) -> None:
         """Until cancelled; ends where there is none, for one begins with a start of the daemon only."""
@@ -62,7 +62,7 @@ class Gauges:
         for state, count in zip((*STATES, SiteState.PAUSED), sites.counts(), strict=True):
             instruments.sites[state].set(count)
 
-    async def _look_ahead(self) -> None:
+    async def _refresh_forecast(self) -> None:
         await self._scheduler.fit_budget_by_and_by()
         instruments, figures = self._instruments, await self._forecast.refresh()
         instruments.price.set(figures.benefit.price)

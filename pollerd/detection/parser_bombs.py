@@ -21,7 +21,7 @@ _UNCOUNTED = frozenset(
     b"option optgroup".split()
 )
 _TAG = re.compile(rb"<(/?)([a-zA-Z][^\s/>]*)")
-_MOST_SWELLING_BYTES = 1024 * 1024
+_MOST_EXPANDED_BYTES = 1024 * 1024
 _ENTITY = re.compile(rb"""<!ENTITY\s+([^\s%"'<>&;]+)\s+(?:"([^"<]*)"|'([^'<]*)')\s*>""")
 _REFERENCE = re.compile(rb"&([^\s%\"'<>&;]{1,100});")
 _CHARACTER = re.compile(rb"&#\w{1,8};")
@@ -66,7 +66,7 @@ def is_entity_bomb(xml: bytes) -> bool:
     if len(values) != declared or any(b"&" in _CHARACTER.sub(b"", value) or b"%" in value for value in values.values()):
         return True
     uses = Counter(_REFERENCE.findall(xml))
-    return sum(uses[name] * len(value) for name, value in values.items()) > _MOST_SWELLING_BYTES
+    return sum(uses[name] * len(value) for name, value in values.items()) > _MOST_EXPANDED_BYTES
 
 
 def plain_text(html: bytes) -> str:

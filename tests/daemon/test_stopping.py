@@ -99,7 +99,7 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
     "part",
     [
         "results.journal.Journal.flush",
-        "gauges.Gauges._look_ahead",
+        "gauges.Gauges._refresh_forecast",
         "polling.outage_filter.OutageFilter.put",
         "polling.dispatcher.Dispatcher._round",
     ],

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
+import re
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import requires
@@ -66,3 +69,26 @@ def test_every_extra_that_a_pinned_package_asks_for_is_pinned() -> None:
     ]
     assert needs
     assert [str(need) for need in needs if not need.extras <= extras[canonicalize_name(need.name)]] == []
+
+
+PRIVATE_WORDS = frozenset(
+    (
+        *("appraisal", "appraiser", "bookkeeper", "brood", "discoverer", "errand", "fleet", "fringe", "hear", "heard"),
+        *("heirs", "lesson", "lessons", "memories", "outlook", "roster", "succession", "swelling", "tally", "taught"),
+        *("told", "twin", "twins", "unasked", "wish", "wishes", "workshop", "worth", "worthy"),
+    )
+)
+"""Metaphors that the field has a term for: `docs/glossary.md` has the terms."""
+NAMES_THAT_STAY = frozenset({"worth", "told_ttl", "told_rates", "told", "fringe", "fringe_share"})
+"""Fields of REST, options of commands, and columns of reports, which users' programs and ledgers have."""
+
+
+def test_names_are_the_fields_words() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), token.string)
+        for path in (ROOT / "pollerd").rglob("*.py")
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+        if token.type == tokenize.NAME and token.string not in NAMES_THAT_STAY
+        if not PRIVATE_WORDS.isdisjoint(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", token.string).lower().split("_"))
+    }
+    assert found == set()

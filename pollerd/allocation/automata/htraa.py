@@ -173,7 +173,7 @@ class Htraa(Allocator):
             part, informative = informative[:room], informative[room:]
             self._poll_counts.note(slots[part], elapsed[part], evidence.changed[part])
             if self._started:
-                self._settle_credit(slots[part], elapsed[part])
+                self._spend_credit(slots[part], elapsed[part])
                 self._teach(slots[part], evidence.changed[part])
 
     def _teach(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
@@ -187,7 +187,7 @@ class Htraa(Allocator):
         else:
             self._schedule.set_aside(leaves)
 
-    def _settle_credit(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
+    def _spend_credit(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
         """A poll costs its site one period, `step / x`."""
         period = self._step() / self._tree.amounts(self._leaf[slots])
         self._credit[slots] = credit_after(elapsed, self._credit[slots], period)

@@ -110,11 +110,11 @@ def solve_price(
     Sought in the logit of θ / max(A / C): a tight budget has θ so near that maximum that θ alone could not tell.
     """
     alive = (amplitude > 0) & (rate > 0)
-    worth = np.where(alive, amplitude / cost, 0.0)
-    top = float(worth.max(initial=0.0))
+    value_per_cost = np.where(alive, amplitude / cost, 0.0)
+    top = float(value_per_cost.max(initial=0.0))
     if top <= 0:
-        return 0.0, np.full(len(worth), np.inf)
-    scaled = top / np.where(alive, worth, 1.0)
+        return 0.0, np.full(len(value_per_cost), np.inf)
+    scaled = top / np.where(alive, value_per_cost, 1.0)
     logit, every = share_out(budget, cost, lambda x: _periods_at(x, scaled, alive, rate), (-690.0, 690.0))
     return top / (1.0 + math.exp(-logit)), every
 

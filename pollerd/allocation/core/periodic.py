@@ -123,10 +123,10 @@ class Periodic(Allocator):
                 evidence.take(np.flatnonzero(informative)),
             )
         if len(slots):
-            self._settle(slots, elapsed)
+            self._note_polled(slots, elapsed)
             self._learn(slots, elapsed, evidence.changed)
 
-    def _settle(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
+    def _note_polled(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
         """The polls are entered with the scheduler, under the periods that led to them."""
         period = self._periods()[slots]
         if len(slots) == 1 or len(np.unique(slots)) == len(slots):

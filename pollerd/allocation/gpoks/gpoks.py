@@ -29,7 +29,7 @@ _DOUBLINGS_A_POLL = 3
 """A site's next gap is at least its last one, halved so often."""
 _KERNEL = Kernel(signal=0.1, noise=0.02)
 """Chances lie between 0 and 1, and one poll has to tell of a site among thousands. [B] has 1 and .1."""
-_MOST_WORTH = 100.0
+_MOST_VALUE = 100.0
 """No drawn function rises so high: 300 deviations of the prior above a chance of 1."""
 _DEVIATIONS_WITHOUT_POLLS = 1.25
 """A site without polls is worth the prior's mean and so many deviations: fewer than who was seen to change."""
@@ -140,7 +140,7 @@ class Gpoks(Periodic):
         all_sound(self.NAME, SOUND, self._poll_counts.sound(rows[:, :at]), rows[:, :at])
         all_sound(self.NAME, "no more changes than polls at any gap", (sums >= 0) & (sums <= counts), sums)
         all_sound(self.NAME, f"at most {MEMORY_POLLS} polls at all gaps", counts.sum(1) <= MEMORY_POLLS, counts)
-        all_sound(self.NAME, f"a function from 0 to {_MOST_WORTH:g}", (held >= 0) & (held <= _MOST_WORTH), held)
+        all_sound(self.NAME, f"a function from 0 to {_MOST_VALUE:g}", (held >= 0) & (held <= _MOST_VALUE), held)
         last = rows[:, -1]
         all_sound(self.NAME, "a last gap >= 0 s", np.asarray((last >= 0) & np.isfinite(last)), last)
 
@@ -215,14 +215,14 @@ class Gpoks(Periodic):
         every = np.full(self._slot_table.n, np.inf)
         if len(slots):
             first, last = self._window()
-            worth = self._held[slots, first : last + 1][:, ::-1]
+            values = self._held[slots, first : last + 1][:, ::-1]
             unknown = self._learned[slots, 0] == 0
-            worth[unknown] = _DEVIATIONS_WITHOUT_POLLS * _KERNEL.signal**0.5 + self._prior(gaps)
+            values[unknown] = _DEVIATIONS_WITHOUT_POLLS * _KERNEL.signal**0.5 + self._prior(gaps)
             amounts = np.minimum(self._step() / gaps, 1.0)
             rest = 1.0 - len(slots) * float(amounts[0])
             most = self._most_steps(slots)
-            worth = np.where(np.arange(len(gaps)) > most[:, None], -1.0, worth)
-            steps = water_filling(worth[None, :, 1:], np.diff(amounts), rest)[0]
+            values = np.where(np.arange(len(gaps)) > most[:, None], -1.0, values)
+            steps = water_filling(values[None, :, 1:], np.diff(amounts), rest)[0]
             chosen = amounts[np.minimum(steps, most)]  # where nobody may take what is left, all have more of it below
             if unknown.any():  # the last step may be one of many alike
                 chosen[unknown] = chosen[unknown].mean()

@@ -58,7 +58,7 @@ class FeaturedController:
     def __init__(
         self,
         documents: int,
-        judgement: LearnedQ,
+        learned_q: LearnedQ,
         settings: RequestSettings,
         rng: np.random.Generator,
         *,
@@ -66,7 +66,7 @@ class FeaturedController:
     ) -> None:
         if documents < 1:
             raise InvalidValueError("documents", "at least 1", documents)
-        self._judgement, self._settings, self._rng, self._refresh = judgement, settings, rng, refresh
+        self._learned_q, self._settings, self._rng, self._refresh = learned_q, settings, rng, refresh
         self._states = LinkFeatures(documents, patience=float(documents))
         self._index = np.full(documents, -np.inf)
         self._waiting = np.zeros(documents, np.bool_)
@@ -140,8 +140,8 @@ class FeaturedController:
     def _kinds(self, documents: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Functions]]:
         """Those on the frontier and those retrieved, each with the functions that judge them."""
         held = self._states.retrieved[documents]
-        yield documents[~held], self._judgement.frontier
-        yield documents[held], self._judgement.held
+        yield documents[~held], self._learned_q.frontier
+        yield documents[held], self._learned_q.held
 
     def _rank(self, documents: NDArray[np.int64]) -> None:
         """Sets the index of equation (9)."""
@@ -153,7 +153,7 @@ class FeaturedController:
             by_leaving = self._settings.discount * value if self._settings.passive == "best" else leave(states)
             self._index[group] = value - by_leaving
 
-    def _worth(self, control: int, documents: NDArray[np.int64]) -> float:
+    def _total_value(self, control: int, documents: NDArray[np.int64]) -> float:
         """Σ Q(x, control) over documents, each at least 0, as rewards are; control 0 asks, 1 leaves."""
         return sum(
             float(np.maximum(functions[control](self._state_of(group)), 0.0).sum())
@@ -175,10 +175,10 @@ class FeaturedController:
         if self._refresh and self._waiting[update.document]:
             successors = np.append(successors, update.document)
         next_one = successors == (-1 if following is None else following)
-        value = self._worth(_LEAVE, successors[~next_one]) + self._worth(_ASK, successors[next_one])
+        value = self._total_value(_LEAVE, successors[~next_one]) + self._total_value(_ASK, successors[next_one])
         discount = self._settings.discount
         value = min(update.reward + discount * value, 1.0 / (1.0 - discount))
-        functions = self._judgement.frontier if update.on_frontier else self._judgement.held
+        functions = self._learned_q.frontier if update.on_frontier else self._learned_q.held
         if functions[_ASK].learn(update.state, value):
             self._rank(np.flatnonzero(self._waiting))
 
@@ -186,5 +186,5 @@ class FeaturedController:
         """Equation (10) over the steps in which the chosen document was passed over."""
         then, passed = self._then.pop(document), int(self._step - self._since[document])
         if passed:
-            ask, leave = self._judgement.frontier if on_frontier else self._judgement.held
+            ask, leave = self._learned_q.frontier if on_frontier else self._learned_q.held
             leave.learn(then, self._settings.discount**passed * max(float(ask(state[None, :])[0]), 0.0))

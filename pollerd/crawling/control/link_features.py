@@ -60,12 +60,12 @@ class LinkFeatures:
         self.known = np.zeros(documents, np.bool_)
         self.retrieved = np.zeros(documents, np.bool_)
         self.relevance = np.zeros(documents)
-        self._discoverer = np.full(documents, -1)
+        self._first_parent = np.full(documents, -1)
         self._parents, self._parents_sum, self._parents_best = (np.zeros(documents) for _ in range(3))
         self._anchors, self._anchor_sum = np.zeros(documents), np.zeros(documents)
         self._like_hub, self._same_host = np.zeros(documents, np.bool_), np.zeros(documents, np.bool_)
         self._depth = np.zeros(documents)
-        self._brood, self._brood_retrieved, self._brood_sum = (np.zeros(documents) for _ in range(3))
+        self._child_count, self._children_retrieved, self._children_relevance = (np.zeros(documents) for _ in range(3))
         self._children, self._children_sum, self._children_changed = (np.zeros(documents) for _ in range(3))
         self._asked, self._found, self._last = (np.zeros(documents) for _ in range(3))
         self._links: dict[int, NDArray[np.int64]] = {}
@@ -88,8 +88,8 @@ class LinkFeatures:
         discovered = page.links[~self.known[page.links]]
         self._link(document, page)
         self.known[discovered] = True
-        self._discoverer[discovered] = document
-        self._brood[document] += len(discovered)
+        self._first_parent[discovered] = document
+        self._child_count[document] += len(discovered)
         return discovered
 
     def forget(self, document: int, step: int) -> None:
@@ -103,22 +103,22 @@ class LinkFeatures:
     def affected(self, document: int) -> NDArray[np.int64]:
         """Documents whose state changed when `document` was taken in: those that it links to, and its siblings."""
         links = self._links.get(document, np.empty(0, np.int64))
-        parent_document = int(self._discoverer[document])
+        parent_document = int(self._first_parent[document])
         return np.concatenate([links, self._links[parent_document]]) if parent_document in self._links else links
 
     def frontier(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
         """States of documents on the frontier, float64[k, 10], named by `FRONTIER`; all between 0 and about 1."""
         parents = np.maximum(self._parents[documents], 1.0)
         mean = self._parents_sum[documents] / parents
-        by = self._discoverer[documents]
-        siblings, anchors = self._brood_retrieved[by], self._anchors[documents]
+        by = self._first_parent[documents]
+        siblings, anchors = self._children_retrieved[by], self._anchors[documents]
         return np.column_stack(
             [
                 mean,
                 self._parents_best[documents],
-                siblings / np.maximum(self._brood[by], 1.0),
+                siblings / np.maximum(self._child_count[by], 1.0),
                 # The parents stand for a sibling, as long as few are known.
-                (self._brood_sum[by] + mean) / (siblings + 1.0),
+                (self._children_relevance[by] + mean) / (siblings + 1.0),
                 self._anchor_sum[documents] / np.maximum(anchors, 1.0),
                 anchors > 0,
                 self._like_hub[documents],
@@ -147,9 +147,9 @@ class LinkFeatures:
         parents = self._linked_by.get(document, [])
         if first:
             self._children[parents] += 1
-            by = self._discoverer[document]
-            self._brood_retrieved[by] += 1
-            self._brood_sum[by] += relevance
+            by = self._first_parent[document]
+            self._children_retrieved[by] += 1
+            self._children_relevance[by] += relevance
         else:
             self._asked[document] += 1
             self._found[document] += changed

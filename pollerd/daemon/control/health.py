@@ -42,7 +42,7 @@ class DaemonHealth:
     def alive(self) -> bool:
         """Whether the dispatcher's loop turned within three ticks (and at least a second) of when it was due."""
         limit = max(_HEALTHY_TICKS * self._settings.tick_seconds, _HEALTHY_FLOOR_SECONDS)
-        return time.monotonic() - self._dispatcher.turns_by <= limit
+        return time.monotonic() - self._dispatcher.next_turn_due <= limit
 
     async def not_ready(self) -> str | None:
         """Why the daemon cannot do its work (the database); None where all is well."""

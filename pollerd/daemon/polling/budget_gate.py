@@ -52,7 +52,7 @@ class BudgetGate(Throttler):
         self._changed.set()
 
     @property
-    def turns_by(self) -> float:
+    def next_turn_due(self) -> float:
         """By when somebody who waits is let through (monotonic s); -inf: nobody waits."""
         return self._due + self.period if self._waiting else -math.inf
 

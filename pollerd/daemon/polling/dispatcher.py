@@ -49,18 +49,18 @@ class Dispatcher:
         self._settings, self._health = runtime.settings, runtime.health
         self._tick_metric, self._rng, self._clock = runtime.instruments.tick, runtime.rng, runtime.clock
         self._cadence = Cadence(runtime.settings.tick_seconds)
-        self._turns_by = time.monotonic()
+        self._next_turn_due = time.monotonic()
 
     @property
-    def turns_by(self) -> float:
+    def next_turn_due(self) -> float:
         """By when the loop should turn again (monotonic s): it wakes when something is due, not before."""
-        return max(self._turns_by, self._budget.gate.turns_by)
+        return max(self._next_turn_due, self._budget.gate.next_turn_due)
 
     async def run(self) -> None:
         """Spends the budget until cancelled."""
         idle = self._settings.tick_seconds
         while True:
-            self._turns_by = time.monotonic()
+            self._next_turn_due = time.monotonic()
             self._scheduler.due.clear()
             self._outage_filter.review()
             if not await self._may_poll():
@@ -81,14 +81,14 @@ class Dispatcher:
     async def _rest(self, seconds: float) -> None:
         """Sleeps on purpose."""
         if seconds > 0:
-            self._turns_by = time.monotonic() + seconds
+            self._next_turn_due = time.monotonic() + seconds
             await asyncio.sleep(seconds)
 
     async def _come(self, event: asyncio.Event, seconds: float) -> bool:
         """Whether the event is set, or is set within so many seconds."""
         if event.is_set():
             return True
-        self._turns_by = time.monotonic() + seconds
+        self._next_turn_due = time.monotonic() + seconds
         try:
             async with asyncio.timeout(None if math.isinf(seconds) else seconds):
                 await event.wait()

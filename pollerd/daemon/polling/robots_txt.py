@@ -55,19 +55,21 @@ class RobotsKeeper:
         hosts = self._scheduler.hosts
         started_at = self._clock()
         hosts.start(host, started_at)
-        turns = HostReservations(hosts=hosts, own=host, clock=self._clock)
+        reservations = HostReservations(hosts=hosts, own=host, clock=self._clock)
         try:
-            response = await self._fetcher.fetch_robots(robots_url(page_url), proxy, partial(self._in_turn, turns))
+            response = await self._fetcher.fetch_robots(
+                robots_url(page_url), proxy, partial(self._in_turn, reservations)
+            )
             text = None if response.body is None else RobotsText.of(response.body, USER_AGENT_TOKEN)
             delay = 0.0 if text is None else await self._delay(text)
         finally:
-            turns.finish()
+            reservations.finish()
             hosts.finish(host)
         self._requests[response.kind].inc()
         self._take(host, response, text, delay)
         return _outcome(response, started_at)
 
-    async def _in_turn(self, turns: HostReservations, url: str) -> bool:
+    async def _in_turn(self, reservations: HostReservations, url: str) -> bool:
         """Waits for the turn of the host that a robots.txt is redirected to; False where that is paused by hand.
 
         Where the turn does not come soon it is asked all the same: without its rules nothing of a host may be.
@@ -77,10 +79,10 @@ class RobotsKeeper:
             return True
         if self._scheduler.hosts.held_until[host] > self._clock():
             return False
-        if turns.holds(host):
-            await turns.spacing(host)
-        elif await turns.wait(host, self._clock() + WAIT_SECONDS):
-            turns.take(host, self._clock())
+        if reservations.holds(host):
+            await reservations.spacing(host)
+        elif await reservations.wait(host, self._clock() + WAIT_SECONDS):
+            reservations.take(host, self._clock())
         return True
 
     async def allows(self, host: int, url: str) -> bool:

@@ -40,7 +40,7 @@ class LearningStep:
         if misled:
             self._scheduler.learn_anew(np.array(misled, np.int64))
         out = list(effects)
-        informed = [i for i, pair in enumerate(zip(results, effects, strict=True)) if _tells(*pair)]
+        informed = [i for i, pair in enumerate(zip(results, effects, strict=True)) if _is_evidence(*pair)]
         try:
             self._observe(results, out, informed)
         except Exception as error:  # noqa: BLE001
@@ -92,7 +92,7 @@ class LearningStep:
         return {i: state.tobytes() for i, state in zip(rows, states, strict=True)}
 
 
-def _tells(result: PollResult, effect: PollEffect) -> bool:
+def _is_evidence(result: PollResult, effect: PollEffect) -> bool:
     """Whether the poll says anything of its site's changes."""
     evidence = None if result.detection is None else result.detection.evidence
     return evidence is not None and (effect.poll.elapsed is not None or evidence.age is not None)

@@ -384,7 +384,7 @@ class SchedulerState:
             return
         reach = self.reach()
         self._crowding = HostLoad(reach.total, reach.by_host)
-        self._tell(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
+        self._send(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
 
     async def fit_budget_by_and_by(self) -> None:
         """`fit_budget`; of a long list so that the loop turns meanwhile. Whoever comes while it is done waits."""
@@ -403,9 +403,9 @@ class SchedulerState:
         if reached < self.budget:
             reached = (yield from totals(self.sites, self.hosts, self.settings, whatever_is_believed=True)).total
         self._crowding = found
-        self._tell(min(self.budget, reached))
+        self._send(min(self.budget, reached))
 
-    def _tell(self, budget: float) -> None:
+    def _send(self, budget: float) -> None:
         """The allocator goes by what of the budget can be spent, where that has changed noticeably."""
         if abs(budget - self.allocator.budget) > _NOTICEABLE * budget:
             self._do(partial(_set_budget, budget))

@@ -114,6 +114,6 @@ def interest(
         lasted = np.maximum(end - np.maximum(at - record.gap, phase.begin), 0.0)
         fresh = phase.rate[page] / decay[page] * -np.expm1(-decay[page] * lasted)
         found += fresh * np.exp(-decay[page] * (at - end))
-    worth = np.concatenate([[0.0], np.cumsum(found)])
+    total = np.concatenate([[0.0], np.cumsum(found)])
     ends = np.concatenate([[0], np.asarray(edges)])
-    return np.asarray(np.diff(worth[ends]) / np.diff(ends))
+    return np.asarray(np.diff(total[ends]) / np.diff(ends))

@@ -58,33 +58,33 @@ class ResponseQueue:
 
     def _phase(self, phase: LatencyPhase, controller: FetcherController) -> PhaseTotals:
         servers = len(phase.latency)
-        tally, end = PhaseTotals(starts=[0] * servers, most_at_once=[0] * servers), self._now + phase.duration
-        self._decide(phase, controller, tally, (0.0, 0.0, 0.0))
+        totals, end = PhaseTotals(starts=[0] * servers, most_at_once=[0] * servers), self._now + phase.duration
+        self._decide(phase, controller, totals, (0.0, 0.0, 0.0))
         marked = (0.0, 0.0, 0.0)
         while self._events and self._events[0][0] < end:
             at, _, server, seconds = heappop(self._events)
-            self._pass(at, tally)
+            self._pass(at, totals)
             if server < 0:
-                self._departed(seconds, controller, tally)
+                self._departed(seconds, controller, totals)
             elif seconds >= 0.0:
                 self._arrived(server, seconds, controller)
             else:
                 self._ready.append(server)
                 if self._in_service or self._busy:
                     continue
-            marked = self._decide(phase, controller, tally, marked)
-        self._pass(end, tally)
-        return tally
+            marked = self._decide(phase, controller, totals, marked)
+        self._pass(end, totals)
+        return totals
 
-    def _pass(self, until: float, tally: PhaseTotals) -> None:
+    def _pass(self, until: float, totals: PhaseTotals) -> None:
         elapsed = until - self._now
-        tally.duration += elapsed
-        tally.idle += 0.0 if self._busy else elapsed
-        tally.waited += elapsed * len(self._queue)
+        totals.duration += elapsed
+        totals.idle += 0.0 if self._busy else elapsed
+        totals.waited += elapsed * len(self._queue)
         self._now = until
 
-    def _departed(self, seconds: float, controller: FetcherController, tally: PhaseTotals) -> None:
-        tally.processed += 1
+    def _departed(self, seconds: float, controller: FetcherController, totals: PhaseTotals) -> None:
+        totals.processed += 1
         controller.processed(seconds)
         self._busy = False
         self._work()
@@ -105,22 +105,26 @@ class ResponseQueue:
             self._push(seconds, -1, seconds)
 
     def _decide(
-        self, phase: LatencyPhase, controller: FetcherController, tally: PhaseTotals, marked: tuple[float, float, float]
+        self,
+        phase: LatencyPhase,
+        controller: FetcherController,
+        totals: PhaseTotals,
+        marked: tuple[float, float, float],
     ) -> tuple[float, float, float]:
         """Tells what passed since the last decision, and starts a request where the controller wants one."""
-        total = (tally.duration, tally.idle, tally.waited)
+        total = (totals.duration, totals.idle, totals.waited)
         controller.passed(*(now - then for now, then in zip(total, marked, strict=True)))
         wanted = controller.admits(self._in_service, len(self._queue) + self._busy)
         # With nothing under way no event would ever come.
         if self._ready and (wanted or not (self._in_service or self._busy)):
-            self._start(self._ready.popleft(), phase, tally)
+            self._start(self._ready.popleft(), phase, totals)
         return total
 
-    def _start(self, server: int, phase: LatencyPhase, tally: PhaseTotals) -> None:
+    def _start(self, server: int, phase: LatencyPhase, totals: PhaseTotals) -> None:
         self._in_service += 1
         self._under_way[server] += 1
-        tally.starts[server] += 1
-        tally.most_at_once[server] = max(tally.most_at_once[server], self._under_way[server])
+        totals.starts[server] += 1
+        totals.most_at_once[server] = max(totals.most_at_once[server], self._under_way[server])
         latency = float(self._rng.gamma(4.0, phase.latency[server] / 4.0))
         self._push(latency, server, latency)
 

@@ -114,25 +114,25 @@ class BatchedEstimator(BatchedPeriodic):
 
     def __init__(self, runs: int, pages: int, step: float, phase: int) -> None:
         super().__init__(np.full((runs, pages), pages * step), step)
-        self._tally, self._phase, self._polls = PollCounts(np.inf), phase, 0
-        self._tally.grow(runs * pages)
+        self._poll_counts, self._phase, self._polls = PollCounts(np.inf), phase, 0
+        self._poll_counts.grow(runs * pages)
         self._since = np.zeros(runs, np.int64)
 
     def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
         before = self._polls < self._phase
-        learning = before | (self._tally.rows[at, 0] < self._phase / self.pages)
-        self._tally.note(at[learning], elapsed[learning], changed[learning])
+        learning = before | (self._poll_counts.rows[at, 0] < self._phase / self.pages)
+        self._poll_counts.note(at[learning], elapsed[learning], changed[learning])
         self._polls, self._since = self._polls + 1, self._since + learning
         due = (self._since >= self.pages) | (before and self._polls == self._phase)
         self._since[due] = 0
         if self._polls >= self._phase and due.any():
-            self._settle(np.flatnonzero(due))
+            self._note_polled(np.flatnonzero(due))
 
-    def _settle(self, runs: NDArray[np.int64]) -> None:
+    def _note_polled(self, runs: NDArray[np.int64]) -> None:
         """Periods of these runs go by the rates as they are estimated now."""
         cycle = self.pages * self.step
-        rates = self._tally.rates(self.runs * self.pages, cycle)
-        rates = np.where(self._tally.rows[:, 0] > 0, rates, rate_without_polls(cycle)).reshape(self.period.shape)
+        rates = self._poll_counts.rates(self.runs * self.pages, cycle)
+        rates = np.where(self._poll_counts.rows[:, 0] > 0, rates, rate_without_polls(cycle)).reshape(self.period.shape)
         for run in runs.tolist():
             self.period[run] = in_proportion(-np.expm1(-rates[run] * self.step), 1.0 / self.step)
 

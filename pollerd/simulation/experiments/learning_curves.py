@@ -22,7 +22,7 @@ WINDOWS = 100
 """Points of a curve: detections per poll in equal stretches."""
 SMOOTHED = 5
 """Windows that are averaged where it is asked when a curve has reached something."""
-ALIKE = 0.02
+EQUAL_RATES = 0.02
 TOGETHER = 30
 """Runs that are done side by side, where the scheme can."""
 DETECTIONS = "detections per poll"
@@ -131,9 +131,9 @@ class LearningCurves(Experiment):
         return Claim(text, a.value > b.value, shown, reason)
 
     def alike(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
-        """That the schemes lie within `ALIKE` of the optimum of each other in the last stretch."""
+        """That the schemes lie within `EQUAL_RATES` of the optimum of each other in the last stretch."""
         a, b = (results.value(name, self.last(results.size)) for name in (one, other))
-        return replace(self.compared(text, results, one, other, reason), holds=abs(a - b) <= ALIKE)
+        return replace(self.compared(text, results, one, other, reason), holds=abs(a - b) <= EQUAL_RATES)
 
     def overall(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
         """That scheme `one` found more than `other` over all polls."""

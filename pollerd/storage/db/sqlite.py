@@ -142,13 +142,13 @@ class SqliteDatabase:
         def ask(*arguments: P.args, **options: P.kwargs) -> T:
             answer: Future[T] = Future()
 
-            def tell() -> None:
+            def finish() -> None:
                 try:
                     answer.set_result(call(*arguments, **options))
                 except Exception as error:  # noqa: BLE001
                     answer.set_exception(error)  # raised where it was asked for
 
-            loop.call_soon_threadsafe(tell)
+            loop.call_soon_threadsafe(finish)
             return answer.result()
 
         return ask

@@ -80,7 +80,7 @@ def expire(connection: Connection, sql: Statements, before: float, keep: int) ->
     u = content_use.c
     due = select(u.site_id, u.contents).where(u.due_at < before).order_by(u.due_at).limit(SITES)
     rows = connection.execute(due).all()
-    rows = rows[: _worth_one(rows)]
+    rows = rows[: _one_transaction(rows)]
     removals = {site_id: _Removal(contents, -(-PIECE // len(rows)), keep, before) for site_id, contents in rows}
     return _note(connection, _NOTE_EXPIRED, _lose(connection, sql, removals))
 
@@ -93,7 +93,7 @@ def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
     u = content_use.c
     busiest = select(u.site_id, u.rank, u.bytes).where(u.rank > 1).order_by(u.rank.desc()).limit(SITES + 1)
     rows = connection.execute(busiest).all()
-    first = rows[: min(_worth_one(rows), SITES)]
+    first = rows[: min(_one_transaction(rows), SITES)]
     least = rows[len(first)].rank if len(rows) > len(first) else 1
     level = _level(first, least, excess)
     removals = {r.site_id: _Removal(r.rank, r.rank - level, 1) for r in first if r.rank > level}
@@ -122,7 +122,7 @@ def _level(rows: Sequence[Any], least: int, excess: int) -> int:
     return int(low + 1 if least < low < rows[0].rank - 1 else low)
 
 
-def _worth_one(rows: Sequence[Any]) -> int:
+def _one_transaction(rows: Sequence[Any]) -> int:
     """How many of the rows (site, contents) one transaction is for: what leans on what is looked up of all theirs."""
     total = np.cumsum([row[1] for row in rows])
     return int(np.searchsorted(total, 20 * PIECE)) + 1

@@ -52,7 +52,7 @@ class Constants:
     links_across: float = 2.0
     near: float = 0.03
     on_topic: float = 0.7
-    told_by_anchor: float = 0.7
+    says_so_in_anchor: float = 0.7
     anchor_noise: float = 0.15
     looks_like_hub: tuple[float, float, float] = (0.6, 0.05, 0.05)
     changes: float = 0.3
@@ -115,7 +115,7 @@ def generate(pages: int, seed: np.random.SeedSequence, constants: Constants | No
     source, target = _links(host, place, topic, kind, made, rng)
     keep, source, target = _reached(pages, source, target)
     anchor = np.where(
-        rng.random(len(target)) < made.told_by_anchor,
+        rng.random(len(target)) < made.says_so_in_anchor,
         np.clip(np.append(0.0, relevance[keep])[target] + rng.normal(0.0, made.anchor_noise, len(target)), 0.0, 1.0),
         0.0,
     )

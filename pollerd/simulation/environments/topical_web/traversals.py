@@ -108,10 +108,10 @@ def learned(
 
 
 def by_features(
-    graph: TopicalGraph, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator
+    graph: TopicalGraph, learned_q: LearnedQ, settings: RequestSettings, rng: np.random.Generator
 ) -> Schedule:
-    """One traversal by the crawler that knows pages by features, with what `judgement` knows; it learns on."""
-    controller = FeaturedController(len(graph), judgement, settings, rng)
+    """One traversal by the crawler that knows pages by features, with what `learned_q` knows; it learns on."""
+    controller = FeaturedController(len(graph), learned_q, settings, rng)
     controller.start(0)
     order = list[int]()
     while (page := controller.choose()) is not None:

@@ -52,10 +52,10 @@ class Concurrency(Experiment):
         phases = [LatencyPhase(PHASE_S[size], [latency] * SERVERS) for latency in LATENCIES_S]
         tallies = _run(cell.row, phases, seed)
         shares = {
-            "cost": float(np.mean([_cost(tally) for tally in tallies])),
-            "idle": float(np.mean([tally.idle / tally.duration for tally in tallies])),
-            "queue": float(np.mean([tally.waited / tally.duration for tally in tallies])),
-            "responses per s": sum(tally.processed for tally in tallies) / sum(tally.duration for tally in tallies),
+            "cost": float(np.mean([_cost(counts) for counts in tallies])),
+            "idle": float(np.mean([counts.idle / counts.duration for counts in tallies])),
+            "queue": float(np.mean([counts.waited / counts.duration for counts in tallies])),
+            "responses per s": sum(counts.processed for counts in tallies) / sum(counts.duration for counts in tallies),
         }
         slow = [LATENCIES_S[0] * (SLOWER if server % 10 == 0 else 1.0) for server in range(SERVERS)]
         before, after = _run(cell.row, [phases[0], LatencyPhase(PHASE_S[size], slow)], seed)
@@ -102,10 +102,10 @@ def _words(seed: np.random.SeedSequence) -> list[int]:
     return [int(word) for word in seed.generate_state(4)]
 
 
-def _cost(tally: PhaseTotals) -> float:
-    return (tally.idle + QUEUE_COST * tally.waited) / tally.duration
+def _cost(counts: PhaseTotals) -> float:
+    return (counts.idle + QUEUE_COST * counts.waited) / counts.duration
 
 
-def _load_of_slow(tally: PhaseTotals) -> float:
+def _load_of_slow(counts: PhaseTotals) -> float:
     """Requests per second to each tenth server."""
-    return float(np.mean(tally.starts[::10])) / tally.duration
+    return float(np.mean(counts.starts[::10])) / counts.duration

@@ -61,9 +61,9 @@ class Unseen(Experiment):
         kind = cell.column
         if cell.row == OTHER_KIND:
             (kind,) = (other for other in KINDS if other != cell.column)
-        judgement = LearnedQ() if cell.row == UNTRAINED else _trained(kind, size)
+        learned_q = LearnedQ() if cell.row == UNTRAINED else _trained(kind, size)
         settings = RequestSettings(exploration=0.05 if cell.row == UNTRAINED else 0.0)
-        schedule = by.by_features(graph, judgement, settings, np.random.default_rng(seed))
+        schedule = by.by_features(graph, learned_q, settings, np.random.default_rng(seed))
         return RunOutcome({"": by.score(graph, schedule) / upper})
 
     def claims(self, results: Results) -> Sequence[Claim]:
@@ -85,9 +85,9 @@ def _trained(kind: str, size: Size) -> LearnedQ:
 
 @lru_cache(maxsize=4)
 def _training(kind: str, size: Size) -> LearnedQ:
-    judgement = LearnedQ()
+    learned_q = LearnedQ()
     for number in range(TRAINED_ON[size]):
         seed = np.random.SeedSequence((TRAINING_SEED, number))
         graph = generate(TRAINING_PAGES[size], seed, KINDS[kind])
-        by.by_features(graph, judgement, RequestSettings(), np.random.default_rng(seed))
-    return judgement
+        by.by_features(graph, learned_q, RequestSettings(), np.random.default_rng(seed))
+    return learned_q

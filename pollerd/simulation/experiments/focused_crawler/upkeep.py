@@ -99,9 +99,9 @@ class Upkeep(Experiment):
         axes.legend(fontsize="x-small")
 
 
-def keep_by_features(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
+def keep_by_features(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
     """The crawler that weighs frontier and collection by one index."""
-    controller = FeaturedController(len(web.graph), judgement, settings, rng, refresh=True)
+    controller = FeaturedController(len(web.graph), learned_q, settings, rng, refresh=True)
     controller.start(0)
     for step in range(web.steps):
         web.advance(step)
@@ -119,14 +119,14 @@ def keep_by_features(web: LivingWeb, judgement: LearnedQ, settings: RequestSetti
         web.retrieve(page)
 
 
-def keep_by_value(web: LivingWeb, judgement: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
+def keep_by_value(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
     """The frontier by features, held pages by the freshness index, both as relevance times the time that it is current.
 
     A page of the frontier is worth Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with
     `g(z) = 1 - (1 + z) exp(-z)`, λ being estimated from what requests of the page found, and from all pages.
     """
     n = len(web.graph)
-    controller = FeaturedController(n, judgement, settings, rng)
+    controller = FeaturedController(n, learned_q, settings, rng)
     controller.start(0)
     relevance, last = np.zeros(n), np.zeros(n)
     found, watched = np.zeros(n), np.zeros(n)
@@ -178,19 +178,19 @@ def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
 
 
 def _trained_to_build(pages: int) -> LearnedQ:
-    judgement = LearnedQ()
+    learned_q = LearnedQ()
     for number in range(TRAINED_ON):
         seed = np.random.SeedSequence((TRAINING_SEED, number))
         graph = generate(pages, seed, KINDS[OPEN_WEB])
-        by_features(graph, judgement, RequestSettings(), np.random.default_rng(seed))
-    return judgement
+        by_features(graph, learned_q, RequestSettings(), np.random.default_rng(seed))
+    return learned_q
 
 
 def _trained(settings: RequestSettings, pages: int) -> LearnedQ:
-    judgement = LearnedQ()
+    learned_q = LearnedQ()
     exploring = RequestSettings(passive=settings.passive)
     for number in range(TRAINED_ON):
         rng = np.random.default_rng((TRAINING_SEED, number))
         graph: TopicalGraph = generate(pages, np.random.SeedSequence((TRAINING_SEED, number)), KINDS[OPEN_WEB])
-        keep_by_features(LivingWeb(graph, REQUESTS_A_PAGE * len(graph), rng), judgement, exploring, rng)
-    return judgement
+        keep_by_features(LivingWeb(graph, REQUESTS_A_PAGE * len(graph), rng), learned_q, exploring, rng)
+    return learned_q

@@ -46,8 +46,8 @@ def scores(  # noqa: PLR0913 (the options of an experiment)
     """Scores float64[runs, steps] of a scheme, a run for each seed; gain to even_start as in play.py."""
     if row in FIXED:
         n = len(knapsack.p)
-        worth = knapsack.optimum if row == "OPTIMAL" else float(knapsack.value(np.full(n, 1.0 / n)))
-        return np.full((len(seeds), steps), worth)
+        reached = knapsack.optimum if row == "OPTIMAL" else float(knapsack.value(np.full(n, 1.0 / n)))
+        return np.full((len(seeds), steps), reached)
     if row in VARIANT:
         words = np.concatenate([seed.generate_state(4) for seed in seeds])
         together = np.random.default_rng(np.random.SeedSequence(words.tolist()))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pollerd.simulation.environments.zipf import Zipf
 from pollerd.simulation.experiments.experiment import Claim, Size
 from pollerd.simulation.experiments.htraa import schemes as of
-from pollerd.simulation.experiments.learning_curves import ALIKE, Learning, LearningCurves
+from pollerd.simulation.experiments.learning_curves import EQUAL_RATES, Learning, LearningCurves
 from pollerd.simulation.experiments.results import Results
 
 LONGEST = of.estimator(of.PHASES[-1])
@@ -49,7 +49,7 @@ class Slow(Switching):
         shares = {when: self.between(results, "H-TRAA", begin, begin + part) for when, begin in begins.items()}
         shown = "share of the optimum " + ", ".join(f"{when} {share:.3f}" for when, share in shares.items())
         before, _, later = shares.values()
-        return Claim("H-TRAA recovers after the environment has changed", later >= before - ALIKE, shown)
+        return Claim("H-TRAA recovers after the environment has changed", later >= before - EQUAL_RATES, shown)
 
 
 class Fast(Switching):
@@ -58,7 +58,7 @@ class Fast(Switching):
     def said_of_this_pace(self, results: Results) -> Claim:
         share = results.estimates["H-TRAA", self.last(results.size)]
         shown = f"polls {self.last(results.size)}: {share.value:.4f} ± {share.error:.4f} of the optimum"
-        return Claim("H-TRAA is never allowed to reach an optimal solution", share.value < 1 - ALIKE, shown)
+        return Claim("H-TRAA is never allowed to reach an optimal solution", share.value < 1 - EQUAL_RATES, shown)
 
 
 SWITCHING = (

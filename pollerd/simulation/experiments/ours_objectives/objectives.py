@@ -28,7 +28,7 @@ OWN = ("whittle", "lspe", "optimal", "uniform")
 OTHERS = ("htraa", "lakg", "gpoks", "estimator", "proportional", "ucb1-raw", "ucb1", "thompson", "gp-ucb")
 MADE_FOR = {"lspe": 30, "gpoks": 1000, "ucb1-raw": 2, "ucb1": 2, "thompson": 2, "gp-ucb": 2}
 """Pages that an allocator is made for at most; any number else."""
-TOLD = "optimal, told the rates"
+GIVEN_RATES = "optimal, told the rates"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Objectives(Experiment):
 
     def cells(self, size: Size) -> Sequence[Cell]:
         return [
-            cell(f"{place}: {row}", stream=place, pages=pages, web=web, allocator=allocator, told=row == TOLD)
+            cell(f"{place}: {row}", stream=place, pages=pages, web=web, allocator=allocator, told=row == GIVEN_RATES)
             for pages in PAGES[size]
             for web in self._settings
             for place in (f"{pages} pages, {web}",)
@@ -90,10 +90,10 @@ class Objectives(Experiment):
     def draw(self, figure: str, results: Results, axes: Any) -> None:
         """A web with the most pages that there are results of."""
         web = list(self._settings)[self.figures().index(figure)]
-        pages = max(number for number in PAGES[results.size] if f"{number} pages, {web}: {TOLD}" in results.rows)
+        pages = max(number for number in PAGES[results.size] if f"{number} pages, {web}: {GIVEN_RATES}" in results.rows)
         draw_web(axes, results, f"{pages} pages, {web}")
 
 
 def _rows() -> dict[str, str]:
     """Allocator by row."""
-    return {TOLD: "optimal", **{name: name for name in OWN}, **{f"{name} (changes)": name for name in OTHERS}}
+    return {GIVEN_RATES: "optimal", **{name: name for name in OWN}, **{f"{name} (changes)": name for name in OTHERS}}
