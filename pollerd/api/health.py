@@ -42,8 +42,14 @@ async def readyz(daemon: Daemon, response: Response) -> Readiness:
 
 
 @router.get("/metrics", summary="Metrics", response_class=Response)
-async def metrics(request: Request) -> Response:
+async def metrics(request: Request, daemon: Daemon) -> Response:
     """Prometheus text, or OpenMetrics where it is asked for. The program's version is for who shows a token."""
+    daemon.control.gauges.refresh()
+    return stored_metrics(request)
+
+
+def stored_metrics(request: Request) -> Response:
+    """The metrics as they were last set."""
     registry: CollectorRegistry = request.app.state.registry
     tokens: Tokens = request.app.state.tokens
     shown = request.scope[KNOWN_CALLER] or tokens.settings.metrics_version

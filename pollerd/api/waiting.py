@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from http import HTTPStatus
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from prometheus_client import CollectorRegistry
 
 from pollerd.api import health
@@ -46,7 +46,9 @@ def _answers(reason: Callable[[], str]) -> APIRouter:
     async def readyz() -> Readiness:
         return Readiness(status="not_ready", reason=reason())
 
-    router.add_api_route("/metrics", health.metrics, response_class=Response)
+    @router.get("/metrics", response_class=Response)
+    async def metrics(request: Request) -> Response:
+        return health.stored_metrics(request)
 
     @router.api_route("/{path:path}", methods=_METHODS)
     async def others(path: str) -> None:

@@ -214,6 +214,14 @@ def _parts(
         clock=runtime.clock,
     )
     collection = CollectionReporter(store=store, scheduler=scheduler, clock=runtime.clock)
+    gauges = Gauges(
+        scheduler=scheduler,
+        budget=budget,
+        forecast=forecast,
+        explainer=explainer,
+        collection=collection,
+        instruments=instruments,
+    )
     control = Control(
         sites=SiteControl(
             store=store,
@@ -245,14 +253,7 @@ def _parts(
             budget=budget,
             runtime=runtime,
         ),
-    )
-    gauges = Gauges(
-        scheduler=scheduler,
-        budget=budget,
-        forecast=forecast,
-        explainer=explainer,
-        collection=collection,
-        instruments=instruments,
+        gauges=gauges,
     )
     return Parts(
         runtime=runtime,

@@ -1,4 +1,4 @@
-"""Brings the gauges up to date."""
+"""Keeps the gauges up to date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLLECTION_SHARE = 0.05
 
 
 class Gauges:
-    """Looks at the daemon when it is asked, at the forecast each 15 s, at a collection each 5 s or more rarely."""
+    """Reads the daemon's tables on request, the forecast every 15 s, a collection every 5 s or less often."""
 
     def __init__(
         self,
@@ -37,7 +37,6 @@ class Gauges:
         self._scheduler, self._budget = scheduler, budget
         self._forecast, self._explainer, self._collection = forecast, explainer, collection
         self._instruments = instruments
-        instruments.before_shown(self._look)
 
     async def follow_forecast(self) -> None:
         """Until cancelled."""
@@ -53,7 +52,8 @@ class Gauges:
             there = await self._look_at_collection()
             await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
 
-    def _look(self) -> None:
+    def refresh(self) -> None:
+        """Sets the gauges that follow the daemon's tables; called before the metrics are read."""
         instruments, sites = self._instruments, self._scheduler.sites
         budget = self._budget.rate
         instruments.budget.set(budget)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from pollerd.model import OutcomeKind, PageState, SiteState
 from pollerd.telemetry.batches import BatchHistogram
@@ -17,19 +14,6 @@ DECILES = 10
 """Tenths of 0 to 1 that predicted probabilities are counted by."""
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TICKS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
-
-
-class _Beforehand(Collector):
-    """Has what is shown brought up to date when it is asked for, and not before."""
-
-    def __init__(self) -> None:
-        self.calls: list[Callable[[], None]] = []
-
-    def collect(self) -> Iterable[Metric]:
-        """Shows nothing itself."""
-        for call in self.calls:
-            call()
-        return ()
 
 
 class Instruments:
@@ -46,8 +30,6 @@ class Instruments:
             return Histogram(f"pollerd_{name}", text, buckets=buckets, registry=registry)
 
         self.registry = registry
-        self._beforehand = _Beforehand()
-        registry.register(self._beforehand)  # first, so that what is looked up now is told now
         self._polls = counter("polls_total", "Polls by outcome", "outcome")
         kinds = [kind for kind in OutcomeKind if kind != OutcomeKind.BODY]
         self.polls: dict[OutcomeKind, Counter] = {kind: self._polls.labels(kind.value) for kind in kinds}
@@ -103,10 +85,6 @@ class Instruments:
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)
-
-    def before_shown(self, call: Callable[[], None]) -> None:
-        """Calls it each time before the metrics are read, in whatever thread reads them."""
-        self._beforehand.calls.append(call)
 
     def forget_expected(self, policy: str) -> None:
         """The expected detections of a policy are not worked out any more."""

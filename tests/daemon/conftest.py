@@ -63,6 +63,7 @@ class Running:
         raise AssertionError(f"site {site_id}: {len(await self.polls(site_id))} polls, wanted {times}")
 
     def metric(self, name: str, **labels: str) -> float:
+        self.daemon.control.gauges.refresh()
         return self.registry.get_sample_value(name, labels) or 0.0
 
 

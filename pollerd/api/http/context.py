@@ -108,6 +108,13 @@ class HealthPort(Protocol):
         """Why the daemon cannot work; None where all is well."""
 
 
+class GaugesPort(Protocol):
+    """Keeps the gauges up to date."""
+
+    def refresh(self) -> None:
+        """Sets the gauges that follow the daemon's tables; called before the metrics are read."""
+
+
 class ControlPort(Protocol):
     """The running daemon, by subject."""
 
@@ -130,6 +137,10 @@ class ControlPort(Protocol):
     @property
     def health(self) -> HealthPort:
         """How the daemon is."""
+
+    @property
+    def gauges(self) -> GaugesPort:
+        """The metrics that are read from its tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
 from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.crawler.report import CollectionReporter
+from pollerd.daemon.gauges import Gauges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +23,4 @@ class Control:
     explainer: ScheduleExplainer
     collection: CollectionReporter
     health: DaemonHealth
+    gauges: Gauges
