@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run demo reproduce test test-all soak test-python check lint types contracts bench clean constraints
+.PHONY: help run demo reproduce test test-all soak test-python check lint types contracts sizes bench clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -35,7 +35,7 @@ test-all: $(DEV)  ## all tests, with branch coverage
 soak: $(DEV)  ## half an hour of polling hostile pages: memory, descriptors, lag; ARGS="--minutes 75"
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
-check: lint types contracts test-all  ## what CI runs: lint, types, import contracts and all tests
+check: lint types contracts sizes test-all  ## what CI runs: lint, types, import contracts, sizes and all tests
 
 OTHER_PYTHON_TESTS := tests/urls tests/config tests/scheduling tests/detection tests/fetching tests/app
 
@@ -51,6 +51,9 @@ types: $(DEV)
 
 contracts: $(DEV)
 	$(BIN)/lint-imports
+
+sizes: $(DEV)  ## files and lines of each room
+	$(BIN)/python benchmarks/sizes.py
 
 bench: $(DEV)  ## CPU seconds per 1,000 polls beside a bare aiohttp loop
 	$(BIN)/python benchmarks/poll_cost.py --bench $(BENCH) $(ARGS)
