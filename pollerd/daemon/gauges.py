@@ -15,7 +15,8 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
-_OUTLOOK_SECONDS = 15.0
+OUTLOOK_SECONDS = 15.0
+"""Between two looks ahead."""
 _COLLECTION_SECONDS = 5.0
 _COLLECTION_SHARE = 0.05
 """Of the time at most: counting millions of pages takes a second or more."""
@@ -43,7 +44,7 @@ class Gauges:
         """Until cancelled."""
         while True:
             await self._look_ahead()
-            await asyncio.sleep(_OUTLOOK_SECONDS)
+            await asyncio.sleep(OUTLOOK_SECONDS)
 
     async def follow_collection(self) -> None:
         """Until cancelled; ends where there is none, for one begins with a start of the daemon only."""

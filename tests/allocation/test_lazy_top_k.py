@@ -95,7 +95,7 @@ def test_no_index_grows_faster_than_the_fourth_power_of_the_gap(objective: str, 
 def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces this small a lesson takes many choices to reach all; without lessons, and with what they weigh
     against one rate for all left as it is, every choice is exact."""
-    monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._PIECE", 16)
+    monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.PIECE", 16)
     allocator = Whittle(1.0)
     world = World(allocator, 2_000, 3)
     for _ in range(500):
@@ -146,8 +146,8 @@ class Watched:
     """Turns of a world with lessons held back: how much of the best urgency each choice had, how many it looked at."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._PIECE", 1_000)
-        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._AT_ONCE", 2_000)
+        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.PIECE", 1_000)
+        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.AT_ONCE", 2_000)
         whittle = world.allocator
         assert isinstance(whittle, Whittle)
         monkeypatch.setattr(whittle._belief, "_update_at", 10**9)

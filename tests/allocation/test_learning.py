@@ -109,7 +109,7 @@ def test_a_lesson_reaches_all_sites() -> None:
 def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     everyone, some = taught(400), taught(400)
     everyone._learn()
-    monkeypatch.setattr("pollerd.allocation.whittle.rate_model.belief._MOST_TRAINING_SITES", 150)
+    monkeypatch.setattr("pollerd.allocation.whittle.rate_model.belief.MOST_TRAINING_SITES", 150)
     some._learn()
     rows = some.likelihood[np.arange(0, 400, 3)].astype(np.float32)
     start = start_prior(some.lattice, 1000.0, some._settings.start_width_efolds)

@@ -23,8 +23,8 @@ PATIENCE_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadows_module, "_EVERY_SECONDS", 0.1)
-    monkeypatch.setattr(shadows_module, "_SHARE", 1.0)
+    monkeypatch.setattr(shadows_module, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(shadows_module, "SHARE", 1.0)
 
 
 def pages(origin: Origin, number: int = 6) -> list[str]:

@@ -294,7 +294,7 @@ def test_how_far_the_busiest_come_down() -> None:
 
 
 async def test_a_round_is_wanted_once_much_has_come(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.polls.pruning._GROWTH_BYTES", 1000)
+    monkeypatch.setattr("pollerd.storage.polls.pruning.GROWTH_BYTES", 1000)
     store = await open_with(url, content_cap_bytes=64_000)
     [site] = await add(store)
     wanted = asyncio.create_task(store.crowded())

@@ -46,7 +46,7 @@ ROW = np.dtype(
 _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
 """Gaps count as at most this."""
-_MOST_TRAINING_SITES = 65_536
+MOST_TRAINING_SITES = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
@@ -377,7 +377,7 @@ class Belief:
 
     def _learn(self) -> None:
         observed = np.flatnonzero(self.observed > 0)
-        training_slots = observed[:: -(-len(observed) // _MOST_TRAINING_SITES) or 1]
+        training_slots = observed[:: -(-len(observed) // MOST_TRAINING_SITES) or 1]
         rows = self.likelihood[training_slots].astype(np.float32)
         prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
         self._put_prior(prior)
