@@ -20,7 +20,7 @@ from pollerd.columns import stretches
 from pollerd.daemon.state.scheduler_state import SchedulerState
 
 FRESH_SECONDS = 5.0
-"""Figures of so long ago are not told again; of many sites they are worked out anew meanwhile."""
+"""Figures and curves older than this are worked out anew."""
 _SMALL = 1_000
 """Sites up to which the figures are worked out on the spot: some ten milliseconds."""
 SAMPLE_SITES = 16_384
