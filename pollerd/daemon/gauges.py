@@ -51,7 +51,7 @@ class Gauges:
         there = True
         while there:
             began = time.monotonic()
-            there = await self._look_at_collection()
+            there = await self.look_at_collection()
             await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
 
     def _look(self) -> None:
@@ -73,8 +73,8 @@ class Gauges:
         instruments.late_sites.set(self._explainer.late_sites())
         instruments.noisy_sites.set(self._explainer.noisy_sites())
 
-    async def _look_at_collection(self) -> bool:
-        """Whether there is one, as far as can be told."""
+    async def look_at_collection(self) -> bool:
+        """Shows how the collection stands. Whether there is one, as far as can be told."""
         try:
             view = await self._collection.view()
         except DatabaseUnavailableError:

@@ -7,6 +7,7 @@ added here would be polled on the web.
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import shutil
 import threading
@@ -96,8 +97,9 @@ class FirstEvents(requests.adapters.HTTPAdapter):
     def send(self, *arguments: Any, **options: Any) -> requests.Response:
         response = super().send(*arguments, **options)
         if response.headers.get("Content-Type", "").startswith("text/event-stream"):
-            response._content = next(response.iter_content(None))
+            first = next(response.raw.stream(None, decode_content=True))
             response.close()
+            response.raw = io.BytesIO(first)
         return response
 
 

@@ -99,9 +99,9 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
     "part",
     [
         "results.journal.Journal.flush",
-        "gauges.Gauges._look_ahead",
+        "allocation.explain.ScheduleExplainer.late_sites",
         "polling.outage_filter.OutageFilter.put",
-        "polling.dispatcher.Dispatcher._round",
+        "polling.cadence.Cadence.chose",
     ],
 )
 async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
