@@ -109,7 +109,7 @@ async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
 ) -> None:
     cause = RuntimeError("our own fault")
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **_named: object) -> None:
         raise cause
 
     monkeypatch.setattr("pollerd.daemon.gauges.OUTLOOK_SECONDS", 0.2)

@@ -98,7 +98,7 @@ class Htraa(Allocator):
 
     def counted_polls(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """How many polls of slots int64[k] in use count in what is believed of their rates, float64[k]."""
-        return self._poll_counts.rows[self._slot_table.known(slots), 0]
+        return np.asarray(self._poll_counts.rows[self._slot_table.known(slots), 0])
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
