@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from prometheus_client import CollectorRegistry
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from urllib3 import HTTPResponse
 
 from pollerd.api import ApiSettings, create_api
 from pollerd.app.build import LiveSettings, live_daemon
@@ -99,7 +100,8 @@ class FirstEvents(requests.adapters.HTTPAdapter):
         if response.headers.get("Content-Type", "").startswith("text/event-stream"):
             first = next(response.raw.stream(None, decode_content=True))
             response.close()
-            response.raw = io.BytesIO(first)
+            headers = {name: value for name, value in response.headers.items() if name.lower() != "transfer-encoding"}
+            response.raw = HTTPResponse(io.BytesIO(first), headers, response.status_code, preload_content=False)
         return response
 
 

@@ -92,8 +92,8 @@ CODES = {
 def known_codes() -> list[str]:
     """Every SQLSTATE that the driver has a class for."""
     classes = [found for found in vars(exceptions).values() if isinstance(found, type)]
-    errors = [found for found in classes if issubclass(found, exceptions.PostgresMessage)]
-    return sorted({found.sqlstate for found in errors if found.sqlstate is not None and len(found.sqlstate) == 5})
+    states = {getattr(found, "sqlstate", None) for found in classes}
+    return sorted(state for state in states if state is not None and len(state) == 5)
 
 
 def expected(sqlstate: str) -> str:
