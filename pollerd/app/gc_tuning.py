@@ -14,7 +14,7 @@ _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _ARENAS = 2
 """One for the loop, one for all other threads, of which few do anything at a time: each arena keeps room of its own."""
 _LARGE_BLOCK_BYTES = 1 << 20
-TIDY_SECONDS = 60.0
+COLLECT_SECONDS = 60.0
 """Between two times that free room is given back."""
 
 
@@ -73,5 +73,5 @@ def give_back() -> None:
 async def keep_tidy() -> None:
     """Until cancelled. By itself glibc keeps such room for ever, and finds ever more of it: some 10 MB an hour."""
     while True:
-        await asyncio.sleep(TIDY_SECONDS)
+        await asyncio.sleep(COLLECT_SECONDS)
         await asyncio.to_thread(give_back)

@@ -15,7 +15,7 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
-OUTLOOK_SECONDS = 15.0
+FORECAST_SECONDS = 15.0
 """Between two looks ahead."""
 _COLLECTION_SECONDS = 5.0
 _COLLECTION_SHARE = 0.05
@@ -44,7 +44,7 @@ class Gauges:
         """Until cancelled."""
         while True:
             await self._look_ahead()
-            await asyncio.sleep(OUTLOOK_SECONDS)
+            await asyncio.sleep(FORECAST_SECONDS)
 
     async def follow_collection(self) -> None:
         """Until cancelled; ends where there is none, for one begins with a start of the daemon only."""

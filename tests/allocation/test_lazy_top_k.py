@@ -44,7 +44,7 @@ class World:
         return urgency[chosen], urgency[top(urgency, k)]
 
 
-def hold_lessons_back(monkeypatch: pytest.MonkeyPatch, allocator: Whittle) -> None:
+def hold_back_updates(monkeypatch: pytest.MonkeyPatch, allocator: Whittle) -> None:
     """Polls go on teaching what is believed of the sites polled, but nothing that all have in common."""
     monkeypatch.setattr(allocator.belief, "update_priors", lambda: None)
     monkeypatch.setattr(allocator.belief.common_rate, "observe", lambda *_: False)
@@ -104,7 +104,7 @@ def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.Mon
     world = World(allocator, 2_000, 3)
     for _ in range(500):
         world.turn(4)
-    hold_lessons_back(monkeypatch, allocator)
+    hold_back_updates(monkeypatch, allocator)
     for _ in range(200):
         world.turn(4)
     for _ in range(800):
@@ -154,8 +154,8 @@ class Watched:
         whittle = world.allocator
         assert isinstance(whittle, Whittle)
         self.world, self.whittle = world, whittle
-        self.lesson = whittle.belief.update_priors
-        hold_lessons_back(monkeypatch, whittle)
+        self.update_priors = whittle.belief.update_priors
+        hold_back_updates(monkeypatch, whittle)
         self.share: list[float] = []
         self.looked: list[int] = []
 
@@ -170,7 +170,7 @@ def test_a_look_at_very_many_is_spread_over_choices(monkeypatch: pytest.MonkeyPa
     """At the start and at a lesson; a choice is among the pieces seen so far, and once all were seen it is the best."""
     watched = Watched(monkeypatch, taught_world(20_000))
     watched.turn(60)
-    watched.lesson()
+    watched.update_priors()
     watched.turn(60)
     share = watched.share
     assert max(watched.looked) < 20_000 / 4

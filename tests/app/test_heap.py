@@ -21,7 +21,7 @@ async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.Mon
             loop.call_soon_threadsafe(given.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(gc_tuning, "TIDY_SECONDS", 0.001)
+    monkeypatch.setattr(gc_tuning, "COLLECT_SECONDS", 0.001)
     monkeypatch.setattr(gc_tuning, "give_back", give)
     tidying = asyncio.create_task(gc_tuning.keep_tidy())
     await asyncio.wait_for(given.wait(), 10)

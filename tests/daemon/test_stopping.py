@@ -112,7 +112,7 @@ async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
     def broken(*_: object, **_named: object) -> None:
         raise cause
 
-    monkeypatch.setattr("pollerd.daemon.gauges.OUTLOOK_SECONDS", 0.2)
+    monkeypatch.setattr("pollerd.daemon.gauges.FORECAST_SECONDS", 0.2)
     async with start() as running:
         monkeypatch.setattr(f"pollerd.daemon.{part}", broken)
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(5)))

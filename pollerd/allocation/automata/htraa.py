@@ -92,8 +92,8 @@ class Htraa(Allocator):
         """Whose leaf is whose in a state that was put back; sites find theirs before the next use."""
 
     @property
-    def taught(self) -> int:
-        """How many polls have taught the automata."""
+    def polls_learned(self) -> int:
+        """How many polls the automata have learned from."""
         return self._taught
 
     def counted_polls(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
