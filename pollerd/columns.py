@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 _MANY = 65_536
 _MOST_AT_ONCE = 262_144
-_ROWS_AT_A_TIME = 126_976
+ROWS_AT_A_TIME = 126_976
 """What is worked out of so many rows stays near the processor: columns of millions are gone through once. A megabyte of
 float64, or the system would hand out room for it anew each time (`heap`). With a quarter of it the same takes a sixth
 less of CPU, and twice as long where other threads are busy: each step lets go of the interpreter, and waits for it."""
@@ -90,7 +90,7 @@ def stretches(rows: int) -> Iterator[slice]:
 
     Each step of a sum over whole columns of 10^7 rows makes and fills 80 MB anew, which takes longer than the step.
     """
-    return (slice(at, min(at + _ROWS_AT_A_TIME, rows)) for at in range(0, rows, _ROWS_AT_A_TIME))
+    return (slice(at, min(at + ROWS_AT_A_TIME, rows)) for at in range(0, rows, ROWS_AT_A_TIME))
 
 
 def rows_of(mask: NDArray[np.bool_]) -> Iterator[slice | NDArray[np.int64]]:

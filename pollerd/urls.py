@@ -29,7 +29,7 @@ _SURROGATE = re.compile(r"[\udc80-\udcff]")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _WORD = r"[a-z0-9](?:[a-z0-9]|-(?!-)){0,62}"
-_NORMAL = re.compile(
+NORMAL = re.compile(
     r"https?://(?=[^/:]{1,253}[/:])"
     rf"(?:(?:{_WORD}\.)*[a-z](?:[a-z0-9]|-(?!-)){{0,62}}|{_OCTET}(?:\.{_OCTET}){{3}})"
     r"(?::(?!80/|443/)[1-9][0-9]{1,3})?"
@@ -58,10 +58,10 @@ def normalise_url(text: str) -> str:
     text = text.strip(" \t\r\n")
     if len(text) > MAX_URL_LENGTH:
         raise _invalid(f"at most {MAX_URL_LENGTH} characters", text)
-    return text if _NORMAL.fullmatch(text) else _made_normal(text)
+    return text if NORMAL.fullmatch(text) else made_normal(text)
 
 
-def _made_normal(text: str) -> str:
+def made_normal(text: str) -> str:
     """`normalise_url` for a stripped text of any kind."""
     shape = _SHAPE.match(text)
     if shape is None:
@@ -168,7 +168,7 @@ def join_url(base: str, reference: str) -> str:
     Bytes that are not UTF-8 (surrogates here) and spaces are percent-encoded, as browsers do, and tabs and line ends
     dropped. Raises `InvalidValueError(field="url")` as `normalise_url` does.
     """
-    if len(reference) <= MAX_URL_LENGTH and _NORMAL.fullmatch(reference):
+    if len(reference) <= MAX_URL_LENGTH and NORMAL.fullmatch(reference):
         return reference
     if _PATH.fullmatch(reference):
         rooted = reference.startswith("/")

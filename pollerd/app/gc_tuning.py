@@ -14,7 +14,8 @@ _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 _ARENAS = 2
 """One for the loop, one for all other threads, of which few do anything at a time: each arena keeps room of its own."""
 _LARGE_BLOCK_BYTES = 1 << 20
-_COLLECT_SECONDS = 60.0
+COLLECT_SECONDS = 60.0
+"""Between two times that free room is given back."""
 
 
 def before_loading() -> None:
@@ -59,10 +60,10 @@ def freeze_heap() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 100)
-    _give_back()
+    give_back()
 
 
-def _give_back() -> None:
+def give_back() -> None:
     """Free room between what is in use goes back to the system, where the C library (glibc) can be asked for it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
@@ -72,5 +73,5 @@ def _give_back() -> None:
 async def collect_regularly() -> None:
     """Until cancelled. By itself glibc keeps such room for ever, and finds ever more of it: some 10 MB an hour."""
     while True:
-        await asyncio.sleep(_COLLECT_SECONDS)
-        await asyncio.to_thread(_give_back)
+        await asyncio.sleep(COLLECT_SECONDS)
+        await asyncio.to_thread(give_back)

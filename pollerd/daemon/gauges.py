@@ -15,7 +15,8 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
-_FORECAST_SECONDS = 15.0
+FORECAST_SECONDS = 15.0
+"""Between two forecasts."""
 _COLLECTION_SECONDS = 5.0
 _COLLECTION_SHARE = 0.05
 """Of the time at most: counting millions of pages takes a second or more."""
@@ -42,14 +43,14 @@ class Gauges:
         """Until cancelled."""
         while True:
             await self._refresh_forecast()
-            await asyncio.sleep(_FORECAST_SECONDS)
+            await asyncio.sleep(FORECAST_SECONDS)
 
     async def follow_collection(self) -> None:
         """Until cancelled; ends where there is none, for one begins with a start of the daemon only."""
         there = True
         while there:
             began = time.monotonic()
-            there = await self._look_at_collection()
+            there = await self.look_at_collection()
             await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
 
     def refresh(self) -> None:
@@ -72,8 +73,8 @@ class Gauges:
         instruments.late_sites.set(self._explainer.late_sites())
         instruments.noisy_sites.set(self._explainer.noisy_sites())
 
-    async def _look_at_collection(self) -> bool:
-        """Whether there is one, as far as can be told."""
+    async def look_at_collection(self) -> bool:
+        """Shows how the collection stands. Whether there is one, as far as can be told."""
         try:
             view = await self._collection.view()
         except DatabaseUnavailableError:

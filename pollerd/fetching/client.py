@@ -37,7 +37,8 @@ _ACCEPT = (
     "text/html,application/xhtml+xml,application/atom+xml,application/rss+xml,application/feed+json,"
     "application/json;q=0.9,application/xml;q=0.9,*/*;q=0.8"
 )
-_DNS_CACHE_SECONDS = 300
+DNS_CACHE_SECONDS = 300
+"""For so long the addresses of a name are remembered."""
 _MAX_LINE_BYTES = 16 * 1024
 _MAX_FIELD_BYTES = 32 * 1024
 _MAX_HEADERS = 256
@@ -95,7 +96,7 @@ class HttpClient:
         self._connector = aiohttp.TCPConnector(
             limit=settings.max_connections,
             limit_per_host=0,
-            ttl_dns_cache=_DNS_CACHE_SECONDS,
+            ttl_dns_cache=DNS_CACHE_SECONDS,
             keepalive_timeout=settings.keepalive_seconds,
             socket_factory=dial,
             resolver=names,

@@ -41,5 +41,5 @@ class Response:
             if protocol is not None:
                 # Without its parser it keeps a few hundred kilobytes of what may come now, unread, and then listens no
                 # more. With it, what a site says to nobody would be kept as responses, without end.
-                protocol._parser = None
+                protocol._parser = None  # noqa: SLF001
             connection.release()

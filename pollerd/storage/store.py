@@ -104,6 +104,11 @@ class Store:
             raise
         return cls(database, settings, encryption)
 
+    @property
+    def database(self) -> Database:
+        """The database that all methods share: its connections, and the daemon's lock."""
+        return self._database
+
     async def close(self) -> None:
         """Close the connections, then let go of the lock. May be called twice."""
         await self._database.close()

@@ -93,4 +93,5 @@ class Instruments:
 
     def names(self) -> set[str]:
         """The names of all metrics of this class, as Prometheus sees the families."""
-        return {m._name for m in vars(self).values() if isinstance(m, MetricWrapperBase | BatchHistogram)}
+        shown = [m for m in vars(self).values() if isinstance(m, MetricWrapperBase | BatchHistogram)]
+        return {family.name for metric in shown for family in metric.describe()}

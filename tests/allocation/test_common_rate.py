@@ -28,7 +28,7 @@ def learned(rates: np.ndarray, rng: np.random.Generator, cycles: int) -> CommonR
         gap = now - last[slot]
         allocator.observe(slot, gap, EvidenceBatch(rng.random(1) < -np.expm1(-rates[slot] * gap)), now)
         last[slot] = now
-    return allocator._belief.common_rate
+    return allocator.belief.common_rate
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.slots.ranking import top
 from pollerd.allocation.whittle.lazy_top_k import LazyTopK
+from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.whittle import Whittle, WhittleSettings
 
 OBJECTIVES = ("changes", "freshness", "interest")
@@ -45,6 +44,12 @@ class World:
         return urgency[chosen], urgency[top(urgency, k)]
 
 
+def hold_back_updates(monkeypatch: pytest.MonkeyPatch, allocator: Whittle) -> None:
+    """Polls go on teaching what is believed of the sites polled, but nothing that all have in common."""
+    monkeypatch.setattr(allocator.belief, "update_priors", lambda: None)
+    monkeypatch.setattr(allocator.belief.common_rate, "observe", lambda *_: False)
+
+
 @settings(max_examples=6, deadline=None)
 @given(st.sampled_from(OBJECTIVES), st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_the_choice_is_that_of_a_look_at_all(objective: str, seed: int, k: int) -> None:
@@ -63,18 +68,17 @@ def test_the_choice_is_that_of_a_look_at_all(objective: str, seed: int, k: int) 
             world.last[gone] = -np.inf
 
 
-def test_few_sites_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_sites_are_looked_at() -> None:
     allocator = Whittle(1.0)
     n = 4_000
     world = World(allocator, n, 7)
     for _ in range(1_500):
         world.turn(4)
     looked: list[int] = []
-    values = allocator._urgency
-    monkeypatch.setattr(allocator, "_urgency", lambda part, gap, now: looked.append(len(gap)) or values(part, gap, now))
     for _ in range(400):
         world.now += 4
         chosen = allocator.select(world.now - world.last, world.now, np.ones(n, np.bool_), 4)
+        looked.append(allocator.looked_at)
         world.last[chosen] = world.now
     assert sum(looked) < 400 * n / 3
 
@@ -95,13 +99,12 @@ def test_no_index_grows_faster_than_the_fourth_power_of_the_gap(objective: str, 
 def test_sweeping_piece_by_piece_reaches_the_same_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     """With pieces this small a lesson takes many choices to reach all; without lessons, and with what they weigh
     against one rate for all left as it is, every choice is exact."""
-    monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._PIECE", 16)
+    monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.PIECE", 16)
     allocator = Whittle(1.0)
     world = World(allocator, 2_000, 3)
     for _ in range(500):
         world.turn(4)
-    monkeypatch.setattr(allocator._belief, "_update_at", 10**9)
-    monkeypatch.setattr(allocator._belief.common_rate, "observe", lambda *_: False)
+    hold_back_updates(monkeypatch, allocator)
     for _ in range(200):
         world.turn(4)
     for _ in range(800):
@@ -146,40 +149,28 @@ class Watched:
     """Turns of a world with lessons held back: how much of the best urgency each choice had, how many it looked at."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
-        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._PIECE", 1_000)
-        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k._AT_ONCE", 2_000)
+        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.PIECE", 1_000)
+        monkeypatch.setattr("pollerd.allocation.whittle.lazy_top_k.AT_ONCE", 2_000)
         whittle = world.allocator
         assert isinstance(whittle, Whittle)
-        monkeypatch.setattr(whittle._belief, "_update_at", 10**9)
-        monkeypatch.setattr(whittle._belief.common_rate, "observe", lambda *_: False)
         self.world, self.whittle = world, whittle
+        self.update_priors = whittle.belief.update_priors
+        hold_back_updates(monkeypatch, whittle)
         self.share: list[float] = []
         self.looked: list[int] = []
-        select, urgency = whittle.select, whittle._urgency
-
-        def counted(*arguments: Any) -> NDArray[np.int64]:
-            self.looked.append(0)
-            with monkeypatch.context() as watched:
-                watched.setattr(whittle, "_urgency", watch)
-                return select(*arguments)
-
-        def watch(part: Any, gap: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-            self.looked[-1] += len(gap)
-            return urgency(part, gap, now)
-
-        monkeypatch.setattr(whittle, "select", counted)
 
     def turn(self, number: int, k: int = 10) -> None:
         for _ in range(number):
             chosen, best = self.world.turn(k)
             self.share.append(chosen.sum() / best.sum())
+            self.looked.append(self.whittle.looked_at)
 
 
 def test_a_look_at_very_many_is_spread_over_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the start and at a lesson; a choice is among the pieces seen so far, and once all were seen it is the best."""
     watched = Watched(monkeypatch, taught_world(20_000))
     watched.turn(60)
-    watched.whittle._belief._learn()
+    watched.update_priors()
     watched.turn(60)
     share = watched.share
     assert max(watched.looked) < 20_000 / 4
@@ -193,8 +184,9 @@ def test_all_indices_fall_or_rise_at_once(monkeypatch: pytest.MonkeyPatch, facto
     """The level is looked for anew: it is not come down to by ever so little, and nobody stays put off by the old."""
     watched = Watched(monkeypatch, taught_world(20_000))
     watched.turn(40)
-    watched.whittle._slot_table.weight_per_cost = watched.whittle._slot_table.weight_per_cost * factor
-    watched.whittle._version += 1
+    index = grid.index_of_certainty_equivalent
+    monkeypatch.setattr(grid, "index_of_certainty_equivalent", lambda mean: index(mean) * factor)
+    watched.whittle.belief.version += 1
     watched.turn(120)
     np.testing.assert_allclose(watched.share[-60:], 1.0)
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.core.index import g
 from pollerd.allocation.whittle.estimates import mean_rates
+from pollerd.allocation.whittle.exploration import Exploration
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.allocation.whittle.rate_model.drift import SLOW_HAZARDS, START_ODDS
@@ -85,19 +86,21 @@ def test_a_count_outweighs_an_age_and_an_age_a_flag() -> None:
 
 
 def taught(sites: int) -> Belief:
+    """By one poll of each of so many sites; no lesson has followed yet."""
     belief, rng = Belief(1000.0, LearningSettings()), np.random.default_rng(3)
     belief.grow(sites + 5)
-    belief._update_at = 10**9
     belief.forget(np.arange(sites + 5))
     changed = EvidenceBatch(rng.random(sites) < 0.4, np.full(sites, np.nan), np.full(sites, -1))
-    belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 0.0, 10**9)
+    with pytest.MonkeyPatch.context() as held_back:
+        held_back.setattr(belief, "update_priors", lambda: None)
+        belief.observe(np.arange(sites), rng.exponential(900.0, sites), changed, 0.0, 10**9)
     return belief
 
 
 def test_a_lesson_reaches_all_sites() -> None:
     belief, slots = taught(40), np.arange(45)
     before = mean_rates(belief, slots)
-    belief._learn()
+    belief.update_priors()
     np.testing.assert_allclose(mean_rates(belief, slots), belief.posterior(slots) @ belief.rates, rtol=1e-5)
     assert (mean_rates(belief, slots) != before).all()
     gap = np.full(3, 500.0)
@@ -108,12 +111,13 @@ def test_a_lesson_reaches_all_sites() -> None:
 
 def test_of_very_many_sites_some_teach_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     everyone, some = taught(400), taught(400)
-    everyone._learn()
-    monkeypatch.setattr("pollerd.allocation.whittle.rate_model.belief._MOST_TRAINING_SITES", 150)
-    some._learn()
+    everyone.update_priors()
+    monkeypatch.setattr("pollerd.allocation.whittle.rate_model.belief.MOST_TRAINING_SITES", 150)
+    some.update_priors()
     rows = some.likelihood[np.arange(0, 400, 3)].astype(np.float32)
-    start = start_prior(some.lattice, 1000.0, some._settings.start_width_efolds)
-    np.testing.assert_array_equal(some.prior, learn(rows, start, START_ODDS, start, some._settings)[0])
+    usual = LearningSettings()
+    start = start_prior(some.lattice, 1000.0, usual.start_width_efolds)
+    np.testing.assert_array_equal(some.prior, learn(rows, start, START_ODDS, start, usual)[0])
     assert np.abs(some.prior - everyone.prior).sum() < 0.2
 
 
@@ -138,22 +142,23 @@ def test_posterior_is_exact_bayes() -> None:
 
 @pytest.mark.parametrize("weight", [0.3, 1.0])
 @pytest.mark.parametrize("objective", ["changes", "freshness", "interest"])
-def test_integrated_index_matches_direct_summation(objective: str, weight: float) -> None:
+def test_integrated_index_matches_direct_summation(
+    monkeypatch: pytest.MonkeyPatch, objective: str, weight: float
+) -> None:
+    monkeypatch.setattr(Exploration, "observe", lambda *_: False)  # the price of a poll stays 0, so nobody has claims
     allocator = create("whittle", budget=0.01, objective=objective, rng=np.random.default_rng(0))
     n = 30
     allocator.add(np.arange(n), np.linspace(0.5, 2, n), np.linspace(1, 3, n), np.full(n, HALF_LIFE))
     rng = np.random.default_rng(1)
     for _ in range(20):
         allocator.observe(np.arange(n), rng.uniform(10, 1e4, n), EvidenceBatch(rng.random(n) < 0.4), 0.0)
-    if objective == "interest":
-        allocator._exploration.price = 0.0  # no claims
-    belief = allocator._belief
+    belief = allocator.belief
     belief.refinement.offset[:n] = rng.uniform(-0.5, 0.5, n)
     belief.common_rate.weight = weight
     gap = rng.uniform(1, 1e5, n)
     keep = np.exp(-belief.hazards * gap[:, None] / belief.cycle)[:, :, None]
     own = 0.5 * belief.occupancy[:n] / 65_535 + 0.5 * belief.population
-    joint = belief._joint(np.arange(n))
+    joint = belief.joint(np.arange(n))
     rows = (keep * joint + (1 - keep) * joint.sum(2, keepdims=True) * own[:, None]).sum(1)
     refined = belief.rates * np.exp(belief.lattice.step * belief.refinement.offset[:n, None].astype(float))
 
@@ -305,7 +310,7 @@ def test_hazards_follow_the_world() -> None:
                 truth = rng.permutation(truth)
             gap = np.full(n, float(n))
             allocator.observe(np.arange(n), gap, EvidenceBatch(rng.random(n) < -np.expm1(-truth * gap)), 0.0)
-        ends.append(allocator._belief)
+        ends.append(allocator.belief)
     still, restless = ends
     assert still.odds[0] > 0.7
     assert still.hazards[0] < SLOW_HAZARDS[1]

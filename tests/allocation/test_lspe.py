@@ -12,11 +12,12 @@ from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.lspe.evaluation import Evaluation
 from pollerd.allocation.lspe.features import Features
 from pollerd.allocation.lspe.learner import Learner
-from pollerd.allocation.lspe.lspe import Lspe
+from pollerd.allocation.lspe.lspe import NAME, VERSION, Lspe
 from pollerd.allocation.lspe.observation import Observation, Transition
 from pollerd.allocation.lspe.settings import LspeSettings
 from pollerd.allocation.lspe.state_index import StateIndex
 from pollerd.allocation.lspe.thresholds import projected, score
+from pollerd.allocation.slots.state_bytes import pack, unpack
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9
@@ -289,11 +290,13 @@ def test_the_most_urgent_is_a_draw_of_the_shared_law() -> None:
     allocator, draws = lspe(4, sharpness=3.0), 4000
     live(allocator, 4, 30, 1)
     now, gap = NOW + 500.0, np.array([400.0, 300.0, 250.0, 200.0])
-    allocator._last[:4] = now - gap
-    chance = allocator._learner.poll_probabilities(allocator._observation(now))
-    polled = np.zeros(4)
+    for slot in np.arange(4)[:, None]:  # first polls teach nothing: they only say when a site was polled last
+        allocator.observe(slot, np.array([np.inf]), EvidenceBatch(np.zeros(1, bool)), now - float(gap[slot[0]]))
+    chance = allocator.poll_probabilities(now)
+    polled, slots = np.zeros(4), np.arange(4)
+    rows, shared = allocator.site_state(slots), unpack(NAME, VERSION, allocator.shared_state())
     for noise in np.random.default_rng(8).gumbel(size=(draws, 4)):
-        allocator._noise = noise
+        allocator.restore(slots, rows, pack(NAME, VERSION, {**shared, "luck": noise}))
         polled[allocator.select(gap, now, np.ones(4, bool), 1)] += 1
     assert chance.max() < 0.9
     assert (abs(polled / draws - chance) < 5.5 * np.sqrt(chance * (1 - chance) / draws)).all()

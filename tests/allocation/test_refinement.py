@@ -107,7 +107,7 @@ def test_polls_are_predicted_by_the_told_rates(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_slot_used_anew_starts_on_the_lattice() -> None:
     allocator = polled(spread_rates(2), POLLS, 20)
-    assert not allocator._belief.group_priors.active, "else each starts from its neighbours' rates"
+    assert not allocator.belief.group_priors.active, "else each starts from its neighbours' rates"
     new = np.array([3, N])
     allocator.remove(new[:1])
     allocator.add(new, np.ones(2), np.ones(2))

@@ -88,12 +88,12 @@ def test_what_a_list_drifts_by_goes_by_how_often_it_changes() -> None:
     """Per cycle where a page changes within some tens of them, else by the page's own changes; and it is stored."""
     slots, gap = np.arange(N), np.full(N, DAY)
     busy, quiet = (polled(rates, 3.0, 1) for rates in (np.full(N, 1.0 / 60), np.full(N, 1 / MONTH)))
-    np.testing.assert_allclose(busy._belief._cycles(slots, gap), DAY * BUDGET / N)
-    assert (quiet._belief._cycles(slots, gap) < 16.0).all()
+    np.testing.assert_allclose(busy.belief.drift_time(slots, gap), DAY * BUDGET / N)
+    assert (quiet.belief.drift_time(slots, gap) < 16.0).all()
     again = Whittle(BUDGET)
     again.add(slots, np.ones(N), np.ones(N))
     again.restore(slots, quiet.site_state(slots), quiet.shared_state())
-    np.testing.assert_array_equal(again._belief._cycles(slots, gap), quiet._belief._cycles(slots, gap))
+    np.testing.assert_array_equal(again.belief.drift_time(slots, gap), quiet.belief.drift_time(slots, gap))
 
 
 @pytest.mark.parametrize("window", [(-20.0, 0.0, 1.0), (-20.0, -1.0, 1.0), (1e6, 0.9, 1.0), (-20.0, 0.9, 0.5)])

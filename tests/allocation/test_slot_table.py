@@ -14,7 +14,7 @@ from pollerd.allocation.slots.slot_table import SlotTable
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1), plain=st.booleans())
 def test_figures_are_those_of_the_rows_in_use(seed: int, plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_table, "_ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr(slot_table, "ROWS_AT_A_TIME", 3)
     rng, table = np.random.default_rng(seed), SlotTable()
     for _ in range(12):
         free = np.flatnonzero(~table.used)

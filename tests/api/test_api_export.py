@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.postgres import empty, postgres_database
 
 from pollerd.api import Format, check_spec, parse_list
-from pollerd.api.sites.exports import _HEADS, _TAILS, _WRITERS
+from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
@@ -153,5 +153,5 @@ def test_whatever_a_site_is_comes_back(spec: SiteSpec, form: Format) -> None:
         checked = check_spec(spec)
     except InvalidValueError:
         return
-    text = _HEADS.get(form, "") + _WRITERS[form](checked) + _TAILS.get(form, "")
+    text = HEADS.get(form, "") + WRITERS[form](checked) + TAILS.get(form, "")
     assert [found for _, found in parse_list(text.encode(), form.media)] == [checked]

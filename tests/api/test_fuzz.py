@@ -7,6 +7,7 @@ added here would be polled on the web.
 from __future__ import annotations
 
 import asyncio
+import io
 import re
 import shutil
 import threading
@@ -24,6 +25,7 @@ from hypothesis import HealthCheck, settings
 from prometheus_client import CollectorRegistry
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+from urllib3 import HTTPResponse
 
 from pollerd.api import ApiSettings, create_api
 from pollerd.app.build import LiveSettings, live_daemon
@@ -96,8 +98,10 @@ class FirstEvents(requests.adapters.HTTPAdapter):
     def send(self, *arguments: Any, **options: Any) -> requests.Response:
         response = super().send(*arguments, **options)
         if response.headers.get("Content-Type", "").startswith("text/event-stream"):
-            response._content = next(response.iter_content(None))
+            first = next(response.raw.stream(None, decode_content=True))
             response.close()
+            headers = {name: value for name, value in response.headers.items() if name.lower() != "transfer-encoding"}
+            response.raw = HTTPResponse(io.BytesIO(first), headers, response.status_code, preload_content=False)
         return response
 
 

@@ -202,7 +202,7 @@ async def test_a_list_under_an_unknown_suffix_is_not_imported(run: Run, tmp_path
 async def test_a_long_list_goes_in_blocks_and_keeps_its_line_numbers(
     run: Run, api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    monkeypatch.setattr("pollerd.cli.sites.importing._BLOCK_LINES", 7)
+    monkeypatch.setattr("pollerd.cli.sites.importing.BLOCK_LINES", 7)
     urls = [f"https://a.org/{n}" for n in range(40)]
     urls[20] = "nonsense"
     if form == "jsonl":

@@ -56,7 +56,7 @@ async def test_the_old_ones_event_streams_end_and_the_others_go_on(guarded: Api)
         await ended(old)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.content.read(), 0.5)
-        await until(lambda: guarded.streams._open == 1)
+        await until(lambda: guarded.streams.under_way == 1)
         guarded.tokens.put_in_force(NEW)  # the same again changes nothing
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.content.read(), 0.2)
@@ -125,7 +125,7 @@ async def test_a_reader_that_does_not_read_holds_no_stream(guarded: Api) -> None
     with socket.create_connection(("127.0.0.1", int(guarded.root.rpartition(":")[2]))) as stuck:
         stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         stuck.sendall(b"GET /api/v1/events?since=0 HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer old-token\r\n\r\n")
-        await until(lambda: guarded.streams._open == 1)
+        await until(lambda: guarded.streams.under_way == 1)
         await asyncio.sleep(0.3)
         guarded.tokens.put_in_force(NEW)
-        await until(lambda: guarded.streams._open == 0)
+        await until(lambda: guarded.streams.under_way == 0)

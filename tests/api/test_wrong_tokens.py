@@ -73,10 +73,10 @@ def test_the_table_is_bounded(clock: Clock) -> None:
     for n in range(MOST_ADDRESSES + 100):
         tokens.wrong(str(n))
         tokens.right(str(n), RIGHT)
-    assert len(tokens._wrong._levels) == len(tokens._familiar) == MOST_ADDRESSES
+    assert tokens.addresses == (MOST_ADDRESSES, MOST_ADDRESSES)
     for n in range(100):
         tokens.right("192.0.2.1", digest_of(str(n)))
-    assert len(tokens._familiar["192.0.2.1"]) < 100
+    assert 0 < tokens.familiar("192.0.2.1") < 100
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ async def test_free_memory_is_given_back_again_and_again(monkeypatch: pytest.Mon
             loop.call_soon_threadsafe(given.set)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr(gc_tuning, "_COLLECT_SECONDS", 0.001)
-    monkeypatch.setattr(gc_tuning, "_give_back", give)
+    monkeypatch.setattr(gc_tuning, "COLLECT_SECONDS", 0.001)
+    monkeypatch.setattr(gc_tuning, "give_back", give)
     tidying = asyncio.create_task(gc_tuning.collect_regularly())
     await asyncio.wait_for(given.wait(), 10)
     tidying.cancel()

@@ -125,7 +125,7 @@ async def test_a_long_list_is_counted_beside_the_loop(monkeypatch: pytest.Monkey
         return Waiting(paused=len(threads))
 
     monkeypatch.setattr("pollerd.daemon.allocation.binding.LONG", -1)
-    monkeypatch.setattr("pollerd.daemon.allocation.binding._SHARE", 1.0)
+    monkeypatch.setattr("pollerd.daemon.allocation.binding.SHARE", 1.0)
     monkeypatch.setattr("pollerd.daemon.allocation.binding.waiting", count)
     scheduler = SchedulerState(
         settings=SETTINGS,

@@ -30,7 +30,7 @@ async def test_what_was_seen_last_stays_while_the_database_is_away(
         async with live_daemon(store, LiveSettings(), instruments, rng) as daemon:
             gauges = daemon.parts.gauges
             assert shown("pages", state="fringe") == 0
-            await gauges._look_at_collection()
+            await gauges.look_at_collection()
             seen = [shown("pages", state=state) for state in ("fringe", "asked", "collected", "rejected", "gone")]
             assert seen == [2, 0, 1, 1, 0]
             assert (shown("requests"), shown("harvest_ratio"), shown("mean_relevance")) == (2, 0.5, 0.5)
@@ -42,7 +42,7 @@ async def test_what_was_seen_last_stays_while_the_database_is_away(
                 raise DatabaseUnavailableError("gone")
 
             monkeypatch.setattr(store, "collection_status", away)
-            await gauges._look_at_collection()
+            await gauges.look_at_collection()
             assert shown("pages", state="collected") == 1
     finally:
         await store.close()

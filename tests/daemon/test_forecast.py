@@ -81,8 +81,8 @@ async def test_the_curve_goes_through_the_best_split_and_bends_down(scheduler: S
 async def test_nobody_waits_for_the_next_curve_but_after_a_change(
     scheduler: SchedulerState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast._FRESH_SECONDS", 0.0)
-    monkeypatch.setattr("pollerd.daemon.allocation.forecast._CURVE_SHARE", np.inf)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("pollerd.daemon.allocation.forecast.CURVE_SHARE", np.inf)
     forecast = Forecast(scheduler, lambda: NOW)
     first = await forecast.curve()
     assert await forecast.curve() is first

@@ -43,7 +43,7 @@ def test_crowded_hosts_hold_up_their_sites_and_new_ones_none() -> None:
 
 @pytest.mark.parametrize("hosts", [1, 2, 50, 300])
 def test_hosts_to_poll_are_counted_up_to_a_hundred(hosts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr(columns, "ROWS_AT_A_TIME", 7)
     scheduler = fleet_of(600, hosts)
     assert min(scheduler.hosts_polled(0.0), 100) == min(hosts, 100)
     scheduler.sites.not_before[:599] = 10.0
@@ -57,7 +57,7 @@ def test_hosts_to_poll_are_counted_up_to_a_hundred(hosts: int, monkeypatch: pyte
 def test_a_sample_is_of_those_chosen_and_the_same_whatever_the_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = np.random.default_rng(1).random(40_000) < 0.7
     some = forecast.sample(chosen)
-    monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", 999)
+    monkeypatch.setattr(columns, "ROWS_AT_A_TIME", 999)
     np.testing.assert_array_equal(forecast.sample(chosen), some)
     assert chosen[some].all()
     assert len(some) == pytest.approx(forecast.SAMPLE_SITES, rel=0.02)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from email.utils import formatdate
 from typing import Any
 
+import aiohttp
 import numpy as np
 import pytest
 from aiohttp import web
@@ -16,7 +17,6 @@ from aiohttp.connector import Connection
 
 from pollerd.daemon.polling import host_reservations
 from pollerd.fetching import FetchSettings
-from pollerd.fetching.client import HttpClient
 from pollerd.model import OutcomeKind, SiteState
 from pollerd.scheduling import SchedulingSettings
 from tests.daemon.conftest import Running, Start
@@ -64,17 +64,17 @@ async def slow_origin() -> AsyncIterator[Origin]:
 def sent(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
     """By host, when requests were about to be sent (monotonic s). Every second one waited for its connection."""
     times: dict[str, list[float]] = {}
-    connect = HttpClient._connect
+    connect = aiohttp.TCPConnector.connect
 
-    async def slowly(client: HttpClient, target: Any) -> Connection:
-        host = target.destination.url.host_port_subcomponent or ""
-        connection = await connect(client, target)
+    async def slowly(connector: aiohttp.TCPConnector, request: aiohttp.ClientRequest, **named: Any) -> Connection:
+        host = request.url.host_port_subcomponent or ""
+        connection = await connect(connector, request, **named)
         if len(times.setdefault(host, [])) % 2 == 0:
             await asyncio.sleep(LATE_SECONDS)
         times[host].append(time.monotonic())
         return connection
 
-    monkeypatch.setattr(HttpClient, "_connect", slowly)
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", slowly)
     return times
 
 

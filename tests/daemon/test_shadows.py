@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch
+from pollerd.allocation.automata.htraa import Htraa
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.allocation import shadows as shadows_module
 from pollerd.daemon.state.views import ShadowView
@@ -23,8 +24,8 @@ PATIENCE_SECONDS = 60.0
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadows_module, "_EVERY_SECONDS", 0.1)
-    monkeypatch.setattr(shadows_module, "_SHARE", 1.0)
+    monkeypatch.setattr(shadows_module, "EVERY_SECONDS", 0.1)
+    monkeypatch.setattr(shadows_module, "SHARE", 1.0)
 
 
 def pages(origin: Origin, number: int = 6) -> list[str]:
@@ -64,8 +65,9 @@ async def test_shadows_learn_what_was_stored_and_what_comes(origin: Origin, star
         await until(lambda: not any(len(shadow.commands) for shadow in held.values()), PATIENCE_SECONDS)
         await asyncio.sleep(0.3)
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
-        tally = held["htraa"].allocator._poll_counts.rows[running.daemon.parts.scheduler.sites.slots_of(np.array(ids))]  # type: ignore[attr-defined]
-        assert tally[:, 0].sum() == len(
+        slots, follower = running.daemon.parts.scheduler.sites.slots_of(np.array(ids)), held["htraa"].allocator
+        assert isinstance(follower, Htraa)
+        assert follower.counted_polls(slots).sum() == len(
             [poll for poll in polls if poll.elapsed is not None and poll.outcome.informative]
         )
         assert {view.state for view in shown(running).values()} == {"following"}
@@ -151,5 +153,6 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
         await asyncio.sleep(0.3)
         polls = [poll for site_id in ids for poll in await running.polls(site_id)]
         slots = running.daemon.parts.scheduler.sites.slots_of(np.array(ids))
-        counted = shadow.allocator._poll_counts.rows[slots]  # type: ignore[attr-defined]
-        assert counted[:, 0].sum() == len([p for p in polls if p.elapsed is not None and p.outcome.informative])
+        assert isinstance(shadow.allocator, Htraa)
+        counted = shadow.allocator.counted_polls(slots)
+        assert counted.sum() == len([p for p in polls if p.elapsed is not None and p.outcome.informative])

@@ -99,9 +99,9 @@ async def test_hosts_not_asked_yet_do_not_hold_up_the_end(origin: Origin, start:
     "part",
     [
         "results.journal.Journal.flush",
-        "gauges.Gauges._refresh_forecast",
+        "allocation.explain.ScheduleExplainer.late_sites",
         "polling.outage_filter.OutageFilter.put",
-        "polling.dispatcher.Dispatcher._round",
+        "polling.cadence.Cadence.chose",
     ],
 )
 async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
@@ -109,10 +109,10 @@ async def test_a_part_that_dies_takes_the_daemon_down_with_its_cause(
 ) -> None:
     cause = RuntimeError("our own fault")
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **_named: object) -> None:
         raise cause
 
-    monkeypatch.setattr("pollerd.daemon.gauges._OUTLOOK_SECONDS", 0.2)
+    monkeypatch.setattr("pollerd.daemon.gauges.FORECAST_SECONDS", 0.2)
     async with start() as running:
         monkeypatch.setattr(f"pollerd.daemon.{part}", broken)
         await running.add(*(origin.url(f"/{n}", host=n) for n in range(5)))

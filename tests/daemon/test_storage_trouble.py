@@ -251,7 +251,7 @@ async def test_whether_all_is_well_is_answered_though_the_database_never_answers
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with start() as running:
-        monkeypatch.setattr("pollerd.daemon.control.health._CHECK_SECONDS", 0.2)
+        monkeypatch.setattr("pollerd.daemon.control.health.CHECK_SECONDS", 0.2)
         monkeypatch.setattr(running.store, "check", asyncio.Event().wait)
         assert await running.control.health.not_ready() == "the database does not answer within 0.2 s"
 

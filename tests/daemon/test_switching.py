@@ -121,7 +121,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         await until(lambda: running.control.health.status().in_flight == 0)
         await running.daemon.parts.journal.flush()
         before, allocator = rates(running, ids), running.daemon.parts.scheduler.allocator
-        taught = allocator._taught if isinstance(allocator, Htraa) else None
+        taught = allocator.polls_learned if isinstance(allocator, Htraa) else None
     async with start(url=any_database, allocator=name) as running:
         kept = await running.store.load_allocation()
         assert kept is not None
@@ -131,7 +131,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
         np.testing.assert_allclose(after, before, rtol=0.6 if name == "whittle" else 1e-12)
         assert after[1::2].min() > after[::2].max()
         allocator = running.daemon.parts.scheduler.allocator
-        assert taught == (allocator._taught if isinstance(allocator, Htraa) else None)
+        assert taught == (allocator.polls_learned if isinstance(allocator, Htraa) else None)
 
 
 class Address:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import selectors
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from pollerd.daemon.process.loop_lag import LagWatch
+from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.scheduling import HostTable, SchedulingSettings, SiteTable, next_due
+from pollerd.storage import SiteContext
 from pollerd.telemetry import Instruments
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page, until
@@ -32,24 +36,22 @@ class HostReservations:
 def counted() -> Iterator[HostReservations]:
     """Counts the turns of the running loop."""
     turns = HostReservations()
-    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
-    select = selector.select
+    select, here = selectors.DefaultSelector.select, threading.get_ident()
 
-    def counting(timeout: float | None = None) -> object:
-        turns.count += 1
-        return select(timeout)
+    def counting(selector: selectors.DefaultSelector, timeout: float | None = None) -> object:
+        turns.count += threading.get_ident() == here
+        return select(selector, timeout)
 
-    selector.select = counting
-    try:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(selectors.DefaultSelector, "select", counting)
         yield turns
-    finally:
-        selector.select = select
 
 
 async def turns_in(seconds: float) -> int:
     """Turns of the loop in so long, without those of this wait itself."""
     with counted() as turns:
         await asyncio.sleep(seconds)
+    assert turns.count > 0, "the loop is one that waits with a selector"
     return turns.count
 
 
@@ -120,20 +122,22 @@ async def test_a_small_budget_waits_in_one_sleep(origin: Origin, start: Start, b
         assert running.control.health.alive()
 
 
-async def test_a_loop_that_stands_still_is_not_alive(origin: Origin, start: Start) -> None:
+async def test_a_loop_that_stands_still_is_not_alive(
+    origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     origin.pages["/a"] = Page()
     async with start(scheduling=QUIET) as running:
         ids = await running.add(origin.url("/a"))
         await all_polled(running, ids)
-        stuck = asyncio.Event()
+        stuck, get = asyncio.Event(), SiteCache.get
 
-        async def hang(*_: object) -> bool:
+        async def hang(cache: SiteCache, site_ids: Sequence[int]) -> Mapping[int, SiteContext]:
             await stuck.wait()
-            return False
+            return await get(cache, site_ids)
 
-        running.daemon.parts.dispatcher._round = hang  # type: ignore[method-assign]
+        monkeypatch.setattr(SiteCache, "get", hang)
         assert running.control.health.alive()
-        running.daemon.parts.scheduler.due.set()
+        await running.control.sites.poll_now(ids[0])
         began = time.monotonic()
         await until(lambda: not running.control.health.alive(), 10)
         assert time.monotonic() - began >= 0.9

@@ -35,7 +35,7 @@ async def names(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[NameServer]:
     """All look-ups of this loop go to it, and none is remembered."""
     real = guard.denial
     monkeypatch.setattr(guard, "denial", lambda address, *rest: None if address == PUBLIC else real(address, *rest))
-    monkeypatch.setattr(client, "_DNS_CACHE_SECONDS", 0)
+    monkeypatch.setattr(client, "DNS_CACHE_SECONDS", 0)
     async with name_server({}) as server:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "getaddrinfo", look_up(server, loop.getaddrinfo))
@@ -143,7 +143,7 @@ async def test_what_is_remembered_is_judged_when_it_is_dialled(
     origin: Origin, names: NameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within the time that answers are kept a name stays where it was."""
-    monkeypatch.setattr(client, "_DNS_CACHE_SECONDS", 300)
+    monkeypatch.setattr(client, "DNS_CACHE_SECONDS", 300)
     names.names["turning.example"] = [[PUBLIC], ["127.0.0.2"]]
     async with Fetcher(FetchSettings()) as fetcher:
         assert await kinds(fetcher, f"http://turning.example:{origin.port}/a", 3) == [OutcomeKind.BODY] * 3

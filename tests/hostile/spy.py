@@ -88,7 +88,7 @@ if __name__ == "__main__":
     if SETTING["loopback"]:
         guard.denial = opened(guard.denial)
     uvloop.Loop.getaddrinfo = told(uvloop.Loop.getaddrinfo)  # type: ignore[method-assign]
-    client._DNS_CACHE_SECONDS = 0
+    client.DNS_CACHE_SECONDS = 0
     sys.addaudithook(watch)
     from pollerd.cli import main
 

@@ -61,7 +61,7 @@ async def test_a_page_that_kills_its_process_harms_no_other(worker_pool: WorkerP
 
 async def test_work_without_an_end_is_broken_off(worker_pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     await worker_pool.do(process, 1)
-    monkeypatch.setattr(workers, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(workers, "PATIENCE_SECONDS", 0.2)
     with pytest.raises(TimeoutError):
         await worker_pool.do(stuck, 3_600.0)
     monkeypatch.undo()

@@ -153,7 +153,7 @@ async def test_a_poll_under_way_while_the_clock_is_set_has_the_new_time(
         asked.set()
         await answer.wait()
         slow.handler = None
-        return await origin._answer(request)
+        return await origin.answer(request)
 
     slow.handler = handler
     origin.pages["/slow"] = slow

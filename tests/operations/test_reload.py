@@ -107,7 +107,7 @@ async def test_settings_that_follow_at_once(origin: Origin, served: Served) -> N
         await until(lambda: "ops@example.org" in origin.hits("/a")[-1].headers["User-Agent"])
         view = control.allocation.view()
         assert (view.allocator, view.objective, view.budget) == ("uniform", "freshness", 31.0)
-        assert control.sites._scheduler.settings.max_interval_seconds == 3_600.0
+        assert control.sites.scheduling.max_interval_seconds == 3_600.0
         assert not structlog.get_logger().is_enabled_for(20)
 
     await served.run(watch)

@@ -339,8 +339,13 @@ async def test_a_fault_at_every_site_ends_the_daemon_with_its_cause(
 
 
 @pytest.fixture
-def faults() -> Faults:
-    return Faults(Instruments(CollectorRegistry(), "test"), lambda: 0.0)
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def faults(registry: CollectorRegistry) -> Faults:
+    return Faults(Instruments(registry, "test"), lambda: 0.0)
 
 
 def raising(faults: Faults, site_ids: range) -> None:
@@ -353,11 +358,11 @@ def finding(kind: OutcomeKind) -> PollResult:
     return PollResult(0, context, outcome, Detection(kind, context.baseline))
 
 
-def test_a_page_read_well_in_between_breaks_the_row(faults: Faults) -> None:
+def test_a_page_read_well_in_between_breaks_the_row(faults: Faults, registry: CollectorRegistry) -> None:
     for _ in range(3):
         raising(faults, range(1, SITES_IN_A_ROW))
         faults.passed(finding(OutcomeKind.UNCHANGED))
-    assert faults._instruments.site_faults._value.get() == 3 * (SITES_IN_A_ROW - 1)
+    assert registry.get_sample_value("pollerd_site_faults_total") == 3 * (SITES_IN_A_ROW - 1)
 
 
 def test_a_page_that_could_not_be_read_does_not(faults: Faults) -> None:
@@ -367,7 +372,7 @@ def test_a_page_that_could_not_be_read_does_not(faults: Faults) -> None:
         raising(faults, range(SITES_IN_A_ROW, SITES_IN_A_ROW + 1))
 
 
-def test_one_site_that_raises_again_and_again_is_no_row(faults: Faults) -> None:
+def test_one_site_that_raises_again_and_again_is_no_row(faults: Faults, registry: CollectorRegistry) -> None:
     for _ in range(3):
         raising(faults, range(1, SITES_IN_A_ROW))
-    assert faults._instruments.site_faults._value.get() == 3 * (SITES_IN_A_ROW - 1)
+    assert registry.get_sample_value("pollerd_site_faults_total") == 3 * (SITES_IN_A_ROW - 1)

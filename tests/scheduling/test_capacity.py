@@ -56,7 +56,7 @@ def test_without_intervals_or_sites_there_is_no_bound() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_totals_of_a_long_list_are_those_of_all_sites(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity, "_PIECE", 64)
+    monkeypatch.setattr(capacity, "PIECE", 64)
     rng = np.random.default_rng(seed)
     settings = SchedulingSettings(min_interval_seconds=30.0, host_interval_seconds=2.0)
     sites, hosts = SiteTable(), HostTable(settings)

@@ -57,7 +57,7 @@ def random_tables(seed: int, n: int = 120, h: int = 40) -> tuple[SiteTable, Host
 @ANY
 @given(seed=st.integers(0, 2**32 - 1))
 def test_who_may_be_polled_is_what_the_rules_say_row_by_row(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", SHORT)
+    monkeypatch.setattr(columns, "ROWS_AT_A_TIME", SHORT)
     sites, hosts = random_tables(seed)
     pollable, elapsed = sites.pollable(NOW, 30.0), sites.elapsed(NOW)
     for slot in range(sites.size):
@@ -80,7 +80,7 @@ def test_choices_and_waits_are_those_of_whole_columns(
 ) -> None:
     found = []
     for rows in (WHOLE, SHORT):
-        monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", rows)
+        monkeypatch.setattr(columns, "ROWS_AT_A_TIME", rows)
         sites, hosts = random_tables(seed)
         allocator = allocation.create("whittle", budget=5.0, rng=np.random.default_rng(seed))
         taken = np.flatnonzero(sites.occupied())
@@ -98,7 +98,7 @@ def test_an_allocator_of_many_sites_names_the_same_whatever_the_stretches(
 ) -> None:
     named = []
     for rows in (WHOLE, 97):
-        monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", rows)
+        monkeypatch.setattr(columns, "ROWS_AT_A_TIME", rows)
         named.append(_named_over_time(allocation.create("whittle", budget=5.0, rng=np.random.default_rng(1)), share))
     assert len(named[0]) > 100
     assert named[0] == named[1]
@@ -128,7 +128,7 @@ def _some(rng: np.random.Generator, n: int, share: float) -> NDArray[np.bool_]:
 def test_rows_of_a_mask_hold_all_that_is_in_it_once_and_in_order(
     chosen: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns, "_ROWS_AT_A_TIME", 16)
+    monkeypatch.setattr(columns, "ROWS_AT_A_TIME", 16)
     mask = np.array(chosen, np.bool_)
     rows = [np.arange(len(mask))[part] for part in columns.rows_of(mask)]
     named = np.concatenate(rows) if rows else np.empty(0, np.int64)

@@ -273,11 +273,12 @@ def test_few_rules_are_held_parsed_and_answers_are_remembered(
     for slot in slots * 2:
         assert hosts.allows(slot, f"http://h/private{slot}") is False
         assert hosts.allows(slot, f"http://h/other{slot}") is True
-        assert sum(text.size for text in hosts._robots_cache._parsed) == hosts._robots_cache._parsed_bytes <= 100
+        cache = hosts.robots_cache
+        assert sum(text.size for text in cache.parsed) == cache.parsed_bytes <= 100
     assert len(parsed) == len(slots), "what was asked before needs no rules"
     assert hosts.allows(slots[0], "http://h/new") is True
     assert len(parsed) == len(slots) + 1
-    assert len(hosts._robots_cache._answers) == 16
+    assert hosts.robots_cache.answers == 16
 
 
 def test_long_rules_are_left_to_be_read_elsewhere(parsed: list[RobotsText]) -> None:

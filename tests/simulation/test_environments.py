@@ -56,7 +56,7 @@ class Listed(Changes):
         super().__init__(len(times))
         self._listed = times
 
-    def _block(self, begin: float) -> tuple[float, np.ndarray, np.ndarray]:
+    def block(self, begin: float) -> tuple[float, np.ndarray, np.ndarray]:
         within = [[time for time in times if begin < time <= begin + 2] for times in self._listed]
         return begin + 2, np.concatenate([np.empty(0), *within]), np.array([len(times) for times in within])
 

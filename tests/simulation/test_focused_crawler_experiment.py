@@ -29,9 +29,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(concurrency, "PHASE_S", {"quick": 10.0})
     for experiment in (traversals.Traversals, unseen.Unseen, upkeep.Upkeep, concurrency.Concurrency):
         monkeypatch.setattr(experiment, "runs", {"quick": 1})
-    unseen._training.cache_clear()
+    unseen.training.cache_clear()
     yield
-    unseen._training.cache_clear()
+    unseen.training.cache_clear()
 
 
 def test_the_robot_learns_and_passes_fringe_greedy_where_hubs_are_gates(tmp_path: Path) -> None:

@@ -33,12 +33,11 @@ def silent(done: int, total: int) -> None:
 def small(of: LearningCurves, pages: int = 16) -> LearningCurves:
     """The experiment with fewer pages and polls; the catalogue's stays as it is."""
     of = deepcopy(of)
-    learning = replace(of._learning, runs={"quick": 1, "full": 1})
+    learning = replace(of.learning, runs={"quick": 1, "full": 1})
     zipf = replace(learning.zipf, pages=pages, switch_every=learning.zipf.switch_every and 500)
     schemes = tuple(replace(each, web=_fewer(each.web)) for each in learning.schemes)
-    of._learning = replace(learning, zipf=zipf, schemes=schemes, polls={"quick": POLLS, "full": POLLS})
-    of.runs = of._learning.runs
-    of._schemes = {each.name: each for each in schemes}
+    of.learning = replace(learning, zipf=zipf, schemes=schemes, polls={"quick": POLLS, "full": POLLS})
+    of.runs = of.learning.runs
     return of
 
 
@@ -75,7 +74,7 @@ def test_what_is_said_of_slow_and_fast_switches_and_of_a_flat_ranking_is_asked(t
     slow, fast, flat = (small(experiment(f"htraa-fig-{number}")) for number in (9, 10, 7))  # type: ignore[arg-type]
     results = conduct(slow, "quick", tmp_path / "slow", 1, silent)
     *_, said = slow.claims(results)
-    curve = results.curves["H-TRAA", "", DETECTIONS].mean / slow._learning.zipf.optimum
+    curve = results.curves["H-TRAA", "", DETECTIONS].mean / slow.learning.zipf.optimum
     windows = POLLS // WINDOWS
     before, later = (curve[end // windows - 2 : end // windows].mean() for end in (500, 1000))
     assert f"before the first switch {before:.3f}" in said.shown_by

@@ -93,7 +93,7 @@ def test_trees_move_as_the_hierarchy_and_poll_whose_turn_it_is(updating: str, an
             tree.teach(np.array([polled]), changed[[run]], draws[run])
         last[np.arange(runs), page] = now
     np.testing.assert_allclose(players.mix(), [tree.amounts(np.arange(pages)) for tree in trees], rtol=1e-12)
-    np.testing.assert_array_equal(players._states, [tree.states for tree in trees])
+    np.testing.assert_array_equal(players.states, [tree.states for tree in trees])
 
 
 def test_a_web_does_not_hang_on_the_webs_beside_it(any_seed: np.random.SeedSequence) -> None:

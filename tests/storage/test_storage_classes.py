@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from asyncpg.exceptions import _base
+from asyncpg import exceptions
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
@@ -91,7 +91,9 @@ CODES = {
 
 def known_codes() -> list[str]:
     """Every SQLSTATE that the driver has a class for."""
-    return sorted(state for state in _base.PostgresMessageMeta._message_map if len(state) == 5)
+    classes = [found for found in vars(exceptions).values() if isinstance(found, type)]
+    states = {getattr(found, "sqlstate", None) for found in classes}
+    return sorted(state for state in states if state is not None and len(state) == 5)
 
 
 def expected(sqlstate: str) -> str:

@@ -250,7 +250,7 @@ async def statements_of_a_round(store: Store, now: float) -> list[tuple[str, Any
     def note(_c: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
         seen.append((statement, parameters))
 
-    engine = store._database.engine
+    engine = store.database.engine
     event.listen(engine, "before_cursor_execute", note)
     pruned = await store.prune(now)
     event.remove(engine, "before_cursor_execute", note)
@@ -273,7 +273,7 @@ async def test_pruning_reads_only_what_an_index_names(url: str) -> None:
 
     for statement, given in seen:
         parameters = given[0] if isinstance(given, list) else given
-        found = await store._database.read(lambda c, s=statement, p=parameters: plan(c, s, p))  # type: ignore[misc]
+        found = await store.database.read(lambda c, s=statement, p=parameters: plan(c, s, p))  # type: ignore[misc]
         whole = re.search(r"\b(?:SCAN|Seq Scan on) (content|content_use|site_state)\b(?! USING)", found)
         assert whole is None or "sum(content_use" in statement, f"{statement}\n{found}"
     await store.close()
@@ -284,7 +284,7 @@ def test_how_far_the_busiest_come_down() -> None:
         def __init__(self, rank: int, size: int) -> None:
             self.rank, self.bytes = rank, size
 
-    level = content_retention._level
+    level = content_retention.kept_by_each
     assert level([], 1, 100) == 1
     assert level([Site(100, 1000), Site(90, 900)], 1, 1) == 99
     assert level([Site(100, 1000), Site(90, 900)], 1, 300) == 81
@@ -294,7 +294,7 @@ def test_how_far_the_busiest_come_down() -> None:
 
 
 async def test_a_round_is_wanted_once_much_has_come(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pollerd.storage.polls.pruning._GROWTH_BYTES", 1000)
+    monkeypatch.setattr("pollerd.storage.polls.pruning.GROWTH_BYTES", 1000)
     store = await open_with(url, content_cap_bytes=64_000)
     [site] = await add(store)
     wanted = asyncio.create_task(store.crowded())

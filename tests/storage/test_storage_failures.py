@@ -92,7 +92,7 @@ async def test_a_replaced_file(sqlite_url: str, tmp_path: Path) -> None:
 
 async def pragma(store: Store, text: str) -> None:
     """Set on the one connection that sequential calls share."""
-    await store._database.read(lambda c: c.exec_driver_sql(f"PRAGMA {text}").close())
+    await store.database.read(lambda c: c.exec_driver_sql(f"PRAGMA {text}").close())
 
 
 @pytest.mark.parametrize(

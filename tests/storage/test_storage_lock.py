@@ -35,10 +35,10 @@ async def test_every_transaction_that_writes_is_the_holders(postgres_url: str) -
     store = await Store.open(postgres_url)
     for _ in range(3):
         for _ in range(2):
-            assert await patiently(lambda: store._database.write(held)) == 1
+            assert await patiently(lambda: store.database.write(held)) == 1
         await asyncio.to_thread(cut, postgres_url)
         await asyncio.sleep(0.1)
-    assert await patiently(lambda: store._database.read(held)) == 0
+    assert await patiently(lambda: store.database.read(held)) == 0
     await store.close()
     assert await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(0,)]
 
@@ -55,7 +55,7 @@ async def test_a_transaction_dies_with_the_lock(postgres_url: str) -> None:
         connection.exec_driver_sql("UPDATE site SET weight = 8")
 
     with pytest.raises(DatabaseUnavailableError):
-        await first._database.write(cut_in_the_middle)
+        await first.database.write(cut_in_the_middle)
     batch = await a_batch(first, sites, 20.0)
     second = await Store.open(postgres_url)
     await second.start_run("second", 2.0)
@@ -80,7 +80,7 @@ async def test_a_session_that_a_network_swallowed_is_ended_by_the_next(postgres_
         assert await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(1,)]
         await patiently(lambda: store.commit(batch))
         assert await query(postgres_url, _HOLDERS + " AND datname = current_database()") == [(1,)]
-        assert await store._database.write(held) == 1
+        assert await store.database.write(held) == 1
         with pytest.raises(DatabaseInUseError):
             await Store.open(postgres_url)
         await store.close()

@@ -26,7 +26,7 @@ async def test_the_tree_is_linear() -> None:
     scripts = ScriptDirectory.from_config(steps.config())
     assert scripts.get_heads() == [migrate.head()]
     assert scripts.get_bases() == ["0001"]
-    assert {script.revision for script in scripts.walk_revisions()} == migrate._known()
+    assert {script.revision for script in scripts.walk_revisions()} == migrate.known_revisions()
     assert all(not isinstance(s.down_revision, tuple) for s in scripts.walk_revisions())
 
 
@@ -34,7 +34,7 @@ async def test_the_migrated_schema_is_the_declared_one(store: Store) -> None:
     def differences(connection: Connection) -> list[object]:
         return list(compare_metadata(MigrationContext.configure(connection, opts={"compare_type": True}), metadata))
 
-    assert await store._database.read(differences) == []
+    assert await store.database.read(differences) == []
 
 
 async def test_up_down_and_up_with_rows(url: str, settings: StorageSettings) -> None:

@@ -171,7 +171,7 @@ async def fill_tables(store: Store, url: str) -> None:
 
 async def plan_of(store: Store, call: Callable[[], Any]) -> str:
     """How the database goes about the one statement of the call."""
-    engine, seen = store._database.engine, list[tuple[str, Any]]()
+    engine, seen = store.database.engine, list[tuple[str, Any]]()
 
     def note(_c: Connection, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
         seen.append((statement, parameters))
@@ -187,4 +187,4 @@ async def plan_of(store: Store, call: Callable[[], Any]) -> str:
     def read(connection: Connection) -> str:
         return "\n".join(str(row[-1]) for row in connection.exec_driver_sql(explain + statement, parameters))
 
-    return await store._database.read(read)
+    return await store.database.read(read)

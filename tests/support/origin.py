@@ -87,14 +87,15 @@ class Origin:
         self.most_concurrent = max(self.most_concurrent, self.concurrent[host])
         response: web.StreamResponse | None = None
         try:
-            response = await self._answer(request)
+            response = await self.answer(request)
             return response
         finally:
             self.concurrent[host] -= 1
             status = response.status if response is not None else 0
             self.log.append(Hit(at, host, request.path, status, dict(request.headers)))
 
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """What is said to the request, as `pages` and `robots` are now."""
         if request.path == "/robots.txt":
             page = self.robots or Page(status=404, body="none")
         else:

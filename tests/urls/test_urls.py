@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pollerd.errors import InvalidValueError
-from pollerd.urls import _NORMAL, _made_normal, host_of, join_url, normalise_url, origin_of, robots_url
+from pollerd.urls import NORMAL, host_of, join_url, made_normal, normalise_url, origin_of, robots_url
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ _PARTS = (
 @given(st.tuples(*(st.from_regex(part, fullmatch=True) for part in _PARTS)))
 def test_what_is_seen_to_be_normal_is(parts: tuple[str, ...]) -> None:
     text = "".join(parts)
-    if _NORMAL.fullmatch(text):
-        assert _made_normal(text) == text
+    if NORMAL.fullmatch(text):
+        assert made_normal(text) == text
 
 
 @pytest.mark.parametrize(
@@ -236,4 +236,4 @@ def test_what_is_seen_to_be_normal_is(parts: tuple[str, ...]) -> None:
     ],
 )
 def test_what_may_not_be_normal_is_looked_at(text: str) -> None:
-    assert _NORMAL.fullmatch(text) is None
+    assert NORMAL.fullmatch(text) is None

@@ -91,6 +91,15 @@ class Htraa(Allocator):
         self._stored_keys: NDArray[np.uint64] | None = None
         """Whose leaf is whose in a state that was put back; sites find theirs before the next use."""
 
+    @property
+    def polls_learned(self) -> int:
+        """How many polls the automata have learned from."""
+        return self._polls_learned
+
+    def counted_polls(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How many polls of slots int64[k] in use count in what is believed of their rates, float64[k]."""
+        return np.asarray(self._poll_counts.rows[self._slot_table.known(slots), 0])
+
     # --- sites ---------------------------------------------------------------------------------------------------
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:

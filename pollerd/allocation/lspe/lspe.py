@@ -169,6 +169,15 @@ class Lspe(Allocator):
         low[positions] = -np.expm1(-rate * self._cycle() / max(self._slot_table.size, 1))
         return Observation(filled, ceiling, low)
 
+    def poll_probabilities(self, now: float) -> NDArray[np.float64]:
+        """Chances at `now` of the slots in use, in their order, to get the next poll, float64[sites].
+
+        With `law="independent"` the chance of each by itself, which serves the gradient alone.
+        """
+        self._bind()
+        slots, positions = self._state_index.pairs()
+        return self._learner.poll_probabilities(self._observation(now))[positions[np.argsort(slots)]]
+
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
         return (self._slot_table.total_cost or 1.0) / self.budget

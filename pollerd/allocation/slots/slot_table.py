@@ -10,7 +10,8 @@ from pollerd.allocation.slots.validation import column, distinct_slots, floats, 
 from pollerd.columns import Columns
 from pollerd.errors import InvalidValueError
 
-_ROWS_AT_A_TIME = 65_536
+ROWS_AT_A_TIME = 65_536
+"""The end of the table is looked for in pieces of so many rows."""
 
 
 class SlotTable(Columns):
@@ -132,7 +133,7 @@ class SlotTable(Columns):
     def _find_end(self) -> None:
         """`n`, where the last slots may have gone."""
         while self.n and not self.used[self.n - 1]:
-            low = max(self.n - _ROWS_AT_A_TIME, 0)
+            low = max(self.n - ROWS_AT_A_TIME, 0)
             rows = np.flatnonzero(self.used[low : self.n])
             self.n = low + (int(rows[-1]) + 1 if rows.size else 0)
 

@@ -29,13 +29,13 @@ _MOST = 4
 _LEAST = 0.5
 """... and falls, by `_LOWER`, when this share of it is left."""
 _LOWER = 0.8
-_PIECE, _LOOKS_A_PLACE = 32_768, 4
+PIECE, _LOOKS_A_PLACE = 32_768, 4
 """Slots gone through in one choice of a sweep, and at least so many for each place."""
 _SKIPPED_PER_LOOK = 8
 """So many slots that are not free count as one that is looked at: of 10^7 sites they are most."""
 _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
 """Below any index but that of what is worth nothing."""
-_AT_ONCE = 65_536
+AT_ONCE = 65_536
 """Where more slots than this, and more than can be expected, are due at once they are gone through in a sweep."""
 
 
@@ -157,7 +157,7 @@ class LazyTopK:
 
     def _too_many(self, number: int, free: NDArray[np.bool_], k: int) -> bool:
         """Whether so many slots are not looked at at once."""
-        return number > _AT_ONCE and number > 2 * _MOST * _places(int(np.count_nonzero(free)), k)
+        return number > AT_ONCE and number > 2 * _MOST * _places(int(np.count_nonzero(free)), k)
 
     def _with_next_piece(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
         if self._piece is None:
@@ -165,7 +165,7 @@ class LazyTopK:
         if not self._pieces:
             self._swept = len(free)
             looked_at = max(int(np.count_nonzero(free)), self._swept // _SKIPPED_PER_LOOK)
-            self._pieces = max(looked_at // max(_PIECE, _LOOKS_A_PLACE * k), 1)
+            self._pieces = max(looked_at // max(PIECE, _LOOKS_A_PLACE * k), 1)
         part = _piece_of(self._swept, self._piece, self._pieces)
         self._part = part[part < len(free)]
         mask[self._part] = free[self._part]

@@ -93,6 +93,7 @@ class Whittle(Allocator):
         self._belief = Belief(self._cycle(), self._settings)
         self._lazy_top_k = LazyTopK()
         self._exploration = Exploration()
+        self._looked_at = 0
         self._version = 0
         self._inputs_seen = self._index_inputs()
 
@@ -105,6 +106,16 @@ class Whittle(Allocator):
     def budget(self, value: float) -> None:
         self._budget = positive("budget", value)
         self._belief.set_cycle(self._cycle(), self._slot_table.size)
+
+    @property
+    def belief(self) -> Belief:
+        """What is believed of the sites, as the indices go by it."""
+        return self._belief
+
+    @property
+    def looked_at(self) -> int:
+        """How many indices the last choice worked out; a slot that was looked at twice counts twice."""
+        return self._looked_at
 
     def _cycle(self) -> float:
         """Seconds in which the budget polls every site once."""
@@ -165,6 +176,7 @@ class Whittle(Allocator):
     def _select(
         self, elapsed: NDArray[np.float64] | Since, now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
+        self._looked_at = 0
         n = self._slot_table.n
         free = eligible[:n] & self._slot_table.used[:n]
         number = int(np.count_nonzero(free))
@@ -181,18 +193,25 @@ class Whittle(Allocator):
         self._sweep_if_all_changed()
         if top_k is None:
             slots = np.flatnonzero(free)
-            return _first(slots, self._urgency(slots, elapsed[slots], now), k)
+            return _first(slots, self._look_at(slots, elapsed, now), k)
         mask = self._lazy_top_k.with_sweep(mask, free, k)
         slots = np.flatnonzero(mask)
-        value = self._urgency(slots, elapsed[slots], now)
+        value = self._look_at(slots, elapsed, now)
         if len(slots) < number and not self._lazy_top_k.enough(value, k):
             more = self._lazy_top_k.more(mask, free, k)
             if more is not mask:
                 slots = np.flatnonzero(more)
-                value = self._urgency(slots, elapsed[slots], now)
+                value = self._look_at(slots, elapsed, now)
         gap = self._gap(elapsed[slots], now)
         self._lazy_top_k.note(slots, elapsed[slots], gap, value, progress, k, number)
         return _first(slots, value, k)
+
+    def _look_at(
+        self, slots: NDArray[np.int64], elapsed: NDArray[np.float64] | Since, now: float
+    ) -> NDArray[np.float64]:
+        """The urgency of the slots int64[m] for a choice, float64[m]."""
+        self._looked_at += len(slots)
+        return self._urgency(slots, elapsed[slots], now)
 
     def _sweep_if_all_changed(self) -> None:
         version, cycle = inputs = self._index_inputs()

@@ -33,6 +33,15 @@ class WrongTokens:
         self._unfamiliar = _Buckets(FAMILIAR_BURST, FAMILIAR_PER_SECOND, clock)
         self._familiar: OrderedDict[str, deque[bytes]] = OrderedDict()
 
+    @property
+    def addresses(self) -> tuple[int, int]:
+        """Of how many addresses wrong tokens are counted, and of how many right ones are known."""
+        return len(self._wrong), len(self._familiar)
+
+    def familiar(self, address: str) -> int:
+        """How many tokens are known to have been right from the address."""
+        return len(self._familiar.get(address, ()))
+
     def wait(self, address: str, digest: bytes) -> float:
         """Seconds until a token from the address may be compared; 0: now.
 
@@ -68,6 +77,10 @@ class _Buckets:
         self._size, self._per_second, self._clock = size, per_second, clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """Address -> (level, when it was that); those that were added to last stand last."""
+
+    def __len__(self) -> int:
+        """How many addresses have one."""
+        return len(self._levels)
 
     def _level(self, address: str) -> float:
         level, at = self._levels.get(address, (0.0, 0.0))

@@ -49,6 +49,11 @@ class Streams:
         self._open = 0
 
     @property
+    def under_way(self) -> int:
+        """How many streams there are."""
+        return self._open
+
+    @property
     def full(self) -> bool:
         """Whether no more may be opened."""
         return self._open >= MAX_STREAMS

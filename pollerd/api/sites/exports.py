@@ -49,14 +49,14 @@ async def export_sites(
 
 
 async def _written(store: Store, page: ListPage[Site], form: Format) -> AsyncIterator[str]:
-    write = _WRITERS[form]
-    yield _HEADS.get(form, "")
+    write = WRITERS[form]
+    yield HEADS.get(form, "")
     while True:
         yield "".join(write(site.spec) for site in page.items)
         if page.next_cursor is None:
             break
         page = await store.list_sites(limit=_PAGE, cursor=page.next_cursor)
-    yield _TAILS.get(form, "")
+    yield TAILS.get(form, "")
 
 
 def settings(spec: SiteSpec) -> dict[str, Any]:
@@ -96,11 +96,14 @@ def _outline(spec: SiteSpec) -> str:
     return opml.outline(texts.pop("url"), texts)
 
 
-_WRITERS: Mapping[Format, Callable[[SiteSpec], str]] = {
+WRITERS: Mapping[Format, Callable[[SiteSpec], str]] = {
     Format.TEXT: _text_line,
     Format.CSV: _csv_line,
     Format.JSON_LINES: _json_line,
     Format.OPML: _outline,
 }
-_HEADS = {Format.CSV: _csv(FIELDS), Format.OPML: opml.HEAD}
-_TAILS = {Format.OPML: opml.TAIL}
+"""How a site is written in each format."""
+HEADS = {Format.CSV: _csv(FIELDS), Format.OPML: opml.HEAD}
+"""What comes before the first site."""
+TAILS = {Format.OPML: opml.TAIL}
+"""What comes after the last site."""

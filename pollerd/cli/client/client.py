@@ -19,7 +19,8 @@ from pollerd.errors import InvalidValueError
 from pollerd.masking import masked
 
 TIMEOUT_SECONDS = 10.0
-_PAGE = 1000
+PAGE = 1000
+"""Items that are asked for at once."""
 _PIECE = 64 * 1024
 
 
@@ -109,7 +110,7 @@ class ApiClient:
         cursor: str | None = None
         while limit is None or limit > 0:
             more = {} if cursor is None else {"cursor": cursor}
-            size = _PAGE if limit is None else min(limit, _PAGE)
+            size = PAGE if limit is None else min(limit, PAGE)
             page = self.call("GET", f"{path}?{urlencode({**given, 'limit': size, **more})}")
             yield from page["items"]
             cursor = page["next_cursor"]

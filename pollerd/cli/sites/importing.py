@@ -19,7 +19,7 @@ from pollerd.wording import counted
 REJECTED_ENOUGH = 1_000
 _MOST_REJECTED = 100_000
 """More the daemon does not tell of in one answer."""
-_BLOCK_LINES = 5_000
+BLOCK_LINES = 5_000
 """As many as the daemon takes in one transaction: a fraction of a second."""
 _BYTES_A_SECOND = 100_000
 """At least so much of a document that cannot be divided is taken in on a slow machine."""
@@ -131,8 +131,8 @@ def _blocks(lines: list[bytes], *, with_header: bool) -> Iterator[tuple[int, lis
     """(what to add to its line numbers, lines) of each block; with the header before each. At least one block."""
     head = lines[: _header_length(lines)] if with_header else []
     rest = lines[len(head) :]
-    for start in range(0, max(len(rest), 1), _BLOCK_LINES):
-        yield start, [*head, *rest[start : start + _BLOCK_LINES]]
+    for start in range(0, max(len(rest), 1), BLOCK_LINES):
+        yield start, [*head, *rest[start : start + BLOCK_LINES]]
 
 
 def _header_length(lines: list[bytes]) -> int:

@@ -14,7 +14,7 @@ from pollerd.scheduling import PollLimit, SchedulingSettings, Waiting
 from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.waiting import waiting
 
-_SHARE = 0.02
+SHARE = 0.02
 """Of the time, for finding out what binds: of very many sites it is some seconds old."""
 _REMEDIES = {
     PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
@@ -82,7 +82,7 @@ class BindingWatch:
         scheduler, began = self._scheduler, time.monotonic()
         found = waiting(scheduler.sites, scheduler.hosts, scheduler.settings, at)
         now = time.monotonic()
-        self._due = now + (now - began) * (1 / _SHARE - 1)
+        self._due = now + (now - began) * (1 / SHARE - 1)
         return found
 
 

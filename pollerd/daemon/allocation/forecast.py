@@ -19,7 +19,8 @@ from pollerd.allocation.core.mixture import Mixture
 from pollerd.columns import stretches
 from pollerd.daemon.state.scheduler_state import SchedulerState
 
-_FRESH_SECONDS = 5.0
+FRESH_SECONDS = 5.0
+"""Figures and curves older than this are worked out anew."""
 _SMALL = 1_000
 """Sites up to which the figures are worked out on the spot: some ten milliseconds."""
 SAMPLE_SITES = 16_384
@@ -27,7 +28,7 @@ SAMPLE_SITES = 16_384
 _LEAST_PERIOD_SECONDS = 1e-200
 _GOLDEN = 2_654_435_769
 """2³² over the golden ratio."""
-_CURVE_SHARE = 0.05
+CURVE_SHARE = 0.05
 """A curve asked for again and again takes at most this share of the time."""
 CURVE_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 """Budgets of the curve, in units of the present one."""
@@ -167,12 +168,12 @@ class Forecast:
         found = await asyncio.to_thread(_curve, belief)
         if asyncio.current_task() is self._renewing:
             self._curve, ended = found, time.monotonic()
-            self._renew_at = ended + max(_FRESH_SECONDS, (ended - started) / _CURVE_SHARE)
+            self._renew_at = ended + max(FRESH_SECONDS, (ended - started) / CURVE_SHARE)
         return found
 
     def figures(self) -> Figures:
         """The latest figures, worked out anew where that is quick and they are older than a few seconds."""
-        stale = self._clock() - self._at > _FRESH_SECONDS
+        stale = self._clock() - self._at > FRESH_SECONDS
         if self._figures is None or (stale and self._scheduler.sites.size <= _SMALL):
             return self._keep(_figures(self.belief()))
         return self._figures

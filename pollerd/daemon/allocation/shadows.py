@@ -31,8 +31,9 @@ from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Store
 
 MOST_SHADOWS = 3
-_EVERY_SECONDS = 15.0
-_SHARE = 0.02
+EVERY_SECONDS = 15.0
+"""Between two times that shadows are asked whom they would poll."""
+SHARE = 0.02
 """With very many sites a shadow is asked less often: it takes at most this share of the time."""
 _MOST_COMMANDS = 100_000
 """Batches of evidence and changes of sites that may wait: more, and the shadow does not keep pace."""
@@ -75,7 +76,7 @@ class ShadowAllocator:
         commands = self.commands.take()
         started = time.perf_counter()
         self.value = await asyncio.to_thread(_follow_and_ask, self.allocator, commands, belief, now)
-        self.rests_until = time.monotonic() + (time.perf_counter() - started) / _SHARE
+        self.rests_until = time.monotonic() + (time.perf_counter() - started) / SHARE
 
     def view(self) -> ShadowView:
         """How it stands."""
@@ -162,7 +163,7 @@ class Shadows:
                 if shadow.reason is None and time.monotonic() >= shadow.rests_until:
                     await self._attend(shadow)
             try:
-                async with asyncio.timeout(_EVERY_SECONDS if self._shadows else None):
+                async with asyncio.timeout(EVERY_SECONDS if self._shadows else None):
                     await self._wake.wait()
             except TimeoutError:
                 continue

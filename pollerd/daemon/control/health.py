@@ -17,7 +17,7 @@ from pollerd.storage import Store
 
 _HEALTHY_TICKS = 3
 _HEALTHY_FLOOR_SECONDS = 1.0
-_CHECK_SECONDS = 3.0
+CHECK_SECONDS = 3.0
 """A health check must be answered, whatever the database does."""
 
 
@@ -49,12 +49,12 @@ class DaemonHealth:
         if self._storage.failure is not None:
             return self._storage.failure
         try:
-            async with asyncio.timeout(_CHECK_SECONDS):
+            async with asyncio.timeout(CHECK_SECONDS):
                 await self._store.check()
         except (DatabaseUnavailableError, SchemaError) as error:
             return str(error)
         except TimeoutError:
-            return f"the database does not answer within {_CHECK_SECONDS:g} s"
+            return f"the database does not answer within {CHECK_SECONDS:g} s"
         return None
 
     def status(self) -> Status:

@@ -19,6 +19,7 @@ from pollerd.daemon.state.views import ExplanationView, LiveSite
 from pollerd.detection import noise_of
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
 from pollerd.model import Site, SiteSpec, differing
+from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import (
     AddResult,
     NewSettings,
@@ -51,6 +52,11 @@ class SiteControl:
         self._store, self._scheduler, self._site_cache, self._removal = store, scheduler, site_cache, removal
         self._waiting, self._explainer, self._clock = waiting, explainer, clock
         self._log = structlog.get_logger("pollerd.control")
+
+    @property
+    def scheduling(self) -> SchedulingSettings:
+        """What sites without settings of their own go by now."""
+        return self._scheduler.settings
 
     async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
         """Adds sites whose URLs are normalised; those that exist, or were deleted, are named in the result.

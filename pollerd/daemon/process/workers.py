@@ -21,7 +21,7 @@ import structlog
 
 T = TypeVar("T")
 
-_PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 60.0
 """What takes longer is broken off; the slowest pages known take 2 s."""
 _WORKERS_MAX = 4
 
@@ -55,7 +55,7 @@ class WorkerPool:
     async def _elsewhere(self, work: Callable[..., T], *arguments: object) -> T:
         pool = self._running()
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
         except (BrokenExecutor, TimeoutError) as error:
             self._log.warning("workers_ended", reason=f"{type(error).__name__}: {error}")

@@ -337,6 +337,11 @@ class HostTable(Columns):
         """
         return self._robots_cache.allows(slot, url)
 
+    @property
+    def robots_cache(self) -> RobotsCache:
+        """Where the rules of all hosts are kept."""
+        return self._robots_cache
+
     def robots_text(self, slot: int) -> RobotsText | None:
         """The known robots.txt of the host; None where all is allowed."""
         return self._robots_cache.text(slot)

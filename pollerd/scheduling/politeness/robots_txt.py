@@ -94,6 +94,21 @@ class RobotsCache:
         self._parsed_bytes = 0
         self._answers: OrderedDict[tuple[RobotsText, str], bool] = OrderedDict()
 
+    @property
+    def parsed(self) -> tuple[RobotsText, ...]:
+        """The texts whose rules are held parsed, the one used longest ago first."""
+        return tuple(self._parsed)
+
+    @property
+    def parsed_bytes(self) -> int:
+        """How many bytes these texts have together, as it is counted for `PARSED_BYTES`."""
+        return self._parsed_bytes
+
+    @property
+    def answers(self) -> int:
+        """How many answers are remembered."""
+        return len(self._answers)
+
     def put(self, slot: int, text: RobotsText) -> None:
         """Keeps the text for the host slot."""
         self._texts[slot] = text

@@ -35,7 +35,7 @@ class Changes(ABC):
         self._times: list[float] = []
 
     @abstractmethod
-    def _block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
+    def block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
         """The block after `begin`: its end, all changes in it by page and time, and how many each page has."""
 
     def poll(self, page: int, now: float) -> float:
@@ -69,7 +69,7 @@ class Changes(ABC):
 
     def _next(self) -> None:
         self.first_unseen[:] = self._carried()
-        self._until, times, counts = self._block(self._until)
+        self._until, times, counts = self.block(self._until)
         ends = np.cumsum(counts)
         self._times, self._end = times.tolist(), ends.tolist()
         self._at = (ends - counts).tolist()
@@ -101,7 +101,7 @@ class Webs:
 
     def _next(self) -> None:
         self._unseen |= self._ends > self._seen
-        blocks = [web._block(self._until) for web in self._webs]
+        blocks = [web.block(self._until) for web in self._webs]
         (until,) = {end for end, _, _ in blocks}
         self._begin, self._until = self._until, until
         counts = np.concatenate([counted for _, _, counted in blocks])
@@ -144,11 +144,11 @@ class ZipfChanges(Changes):
         """Lives through a web that nobody has polled yet, up to `until`, phase by phase."""
         begin = 0.0
         while begin < until:
-            end, _, _ = self._block(begin)
+            end, _, _ = self.block(begin)
             yield RatePhase(begin, min(end, until), self._rate)
             begin = end
 
-    def _block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
+    def block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
         if begin == self._switch_at:
             self._switch()
         end = min(begin + self._block_steps, self._switch_at)

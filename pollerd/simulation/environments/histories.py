@@ -93,7 +93,7 @@ class HistoryChanges(Changes):
         super().__init__(len(history.names))
         self._history, self._step = history, step
 
-    def _block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
+    def block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
         if begin > 0:
             return math.inf, np.empty(0), np.zeros(self.pages, np.int64)
         times, owner = self._history.times / self._step, np.repeat(np.arange(self.pages), self._history.counts)

@@ -180,6 +180,11 @@ class BatchedHtraa(BatchedPolicy):
         self._draws, self._drawn = np.empty((self.runs, 0, tree.depth)), 0
         self._amounts = self._multiplied()
 
+    @property
+    def states(self) -> NDArray[np.int64]:
+        """The states of each run's automata, int64[R, capacity], laid out as `Hierarchy.states`."""
+        return self._states
+
     def _multiplied(self) -> NDArray[np.float64]:
         """The products of the shares on the ways to the leaves, float64[R, n]."""
         amounts: NDArray[np.float64] = np.ones((self.runs, 1))

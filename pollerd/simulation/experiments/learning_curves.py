@@ -61,7 +61,7 @@ class Learning:
 
 
 class LearningCurves(Experiment):
-    """Schemes in one web.
+    """Schemes in one web. `learning` says which, and for how long.
 
     Scores: share of the clairvoyant optimum in each stretch of polls. Curve: detections per poll in `WINDOWS` equal
     stretches. A run's web is the same for all schemes, as long as they leave it as it is.
@@ -72,9 +72,12 @@ class LearningCurves(Experiment):
     independent = True
 
     def __init__(self, learning: Learning) -> None:
-        self._learning = learning
-        self._schemes = {each.name: each for each in learning.schemes}
+        self.learning = learning
         self.runs: Mapping[Size, int] = learning.runs
+
+    @property
+    def _schemes(self) -> dict[str, Scheme]:
+        return {each.name: each for each in self.learning.schemes}
 
     def cells(self, size: Size) -> Sequence[Cell]:
         return [
@@ -83,10 +86,10 @@ class LearningCurves(Experiment):
         ]
 
     def _web(self, of: Scheme) -> Zipf:
-        return replace(self._learning.zipf, **dict(of.web))
+        return replace(self.learning.zipf, **dict(of.web))
 
     def _polls(self, size: Size) -> int:
-        return self._learning.polls[size]
+        return self.learning.polls[size]
 
     def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
         of, polls = self._schemes[cell.row], self._polls(size)
@@ -179,7 +182,7 @@ class LearningCurves(Experiment):
             (line,) = axes.plot(polls, mean, label=name, linewidth=1)
             if not np.isnan(error).any():
                 axes.fill_between(polls, mean - error, mean + error, color=line.get_color(), alpha=0.2)
-        axes.axhline(self._learning.zipf.optimum, color="0.5", linewidth=0.8, linestyle=":", label="1 - Π(1 - p)")
+        axes.axhline(self.learning.zipf.optimum, color="0.5", linewidth=0.8, linestyle=":", label="1 - Π(1 - p)")
         axes.set_xlabel("polls")
         axes.set_ylabel("changes found per poll")
         axes.set_title(self.title, fontsize="medium")

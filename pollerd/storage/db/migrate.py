@@ -17,7 +17,7 @@ _STEP = re.compile(r"(\d{4})_\w+\.py")
 
 def head() -> str:
     """The revision this program needs."""
-    return max(_known())
+    return max(known_revisions())
 
 
 async def upgrade(url: str, settings: StorageSettings | None = None, *, create: bool = True) -> str:
@@ -69,7 +69,7 @@ def check_known(revision: str | None) -> None:
     """Raises `SchemaError` where the database was written by a newer program."""
     if revision is None:
         return
-    if revision not in _known():
+    if revision not in known_revisions():
         raise SchemaError(
             f"the database's schema ({revision}) is newer than this program (up to {head()}); upgrade pollerd"
         )
@@ -81,7 +81,7 @@ def folder() -> Path:
     return packaged if (packaged / "env.py").is_file() else _HERE.parents[2] / "migrations"
 
 
-def _known() -> set[str]:
+def known_revisions() -> set[str]:
     """The revisions there are, by the names of their files. Raises `SchemaError` where there are none."""
     found = {step[1] for file in (folder() / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
     if not found:

@@ -95,12 +95,12 @@ def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
     rows = connection.execute(busiest).all()
     first = rows[: min(_one_transaction(rows), SITES)]
     least = rows[len(first)].rank if len(rows) > len(first) else 1
-    level = _level(first, least, excess)
+    level = kept_by_each(first, least, excess)
     removals = {r.site_id: _Removal(r.rank, r.rank - level, 1) for r in first if r.rank > level}
     return _note(connection, _NOTE_CAPPED, _lose(connection, sql, removals, excess))
 
 
-def _level(rows: Sequence[Any], least: int, excess: int) -> int:
+def kept_by_each(rows: Sequence[Any], least: int, excess: int) -> int:
     """How many contents each of the sites (id, contents, bytes), most first, may keep so that about enough goes.
 
     At least `least`, unless all have no more, and so many that hardly more than a piece goes. The last content of each

@@ -16,7 +16,7 @@ from pollerd.storage.values import PruneResult
 
 _SPARE = 64
 """The cap is pruned to with such a part of it to spare, and looked at again once so much has come."""
-_GROWTH_BYTES = 4 * 1024**2
+GROWTH_BYTES = 4 * 1024**2
 """Less than this is not worth a round."""
 
 
@@ -30,7 +30,7 @@ class Pruning:
     def note_growth(self, settings: StorageSettings, size: int) -> None:
         """So many bytes of contents were committed."""
         self._grown += size
-        if self._grown > max(settings.content_cap_bytes // _SPARE, _GROWTH_BYTES):
+        if self._grown > max(settings.content_cap_bytes // _SPARE, GROWTH_BYTES):
             self._crowded.set()
 
     async def crowded(self) -> None:

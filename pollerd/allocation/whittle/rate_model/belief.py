@@ -46,7 +46,7 @@ ROW = np.dtype(
 _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
 """Gaps count as at most this."""
-_MOST_TRAINING_SITES = 65_536
+MOST_TRAINING_SITES = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
 _WHOLE = 65_535.0
 """An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
@@ -208,7 +208,7 @@ class Belief:
             done += len(slots[part])
             if self.polls >= self._update_at:
                 self._update_at = next_update(self.polls, sites)
-                self._learn()
+                self.update_priors()
 
     def _update(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
@@ -231,14 +231,14 @@ class Belief:
         own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
         target = settings.own_share * own + (1.0 - settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
-        cycles = self._cycles(slots, gap)
+        cycles = self.drift_time(slots, gap)
         self.hazard_mixture.observe(slots, cycles, like, target, self.prior)
         quiet = np.exp(-self.rates * (gap * self.factor(slots))[:, None])
         changed = changes_of(evidence)
         # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
-        joint = believed = predict(self._joint(slots, self.prior[None]), target, self.hazards, cycles)
+        joint = believed = predict(self.joint(slots, self.prior[None]), target, self.hazards, cycles)
         if self.group_priors.active:
-            believed = predict(self._joint(slots, prior), target, self.hazards, cycles)
+            believed = predict(self.joint(slots, prior), target, self.hazards, cycles)
         unchanged = (believed.sum(1) * quiet).sum(1)
         first = np.flatnonzero(seen[:, 0] == 0)
         self.group_priors.observe(slots[first], quiet[first], changed[first], self.prior)
@@ -293,7 +293,7 @@ class Belief:
     ) -> NDArray[np.float32]:
         """`predicted_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
         own = np.float32(self._settings.own_share)
-        keep = np.exp(-self.hazards * self._cycles(slots, gap)[:, None]).astype(np.float32)
+        keep = np.exp(-self.hazards * self.drift_time(slots, gap)[:, None]).astype(np.float32)
         mass = self._mass(slots, prior)
         each: NDArray[np.float32] = np.einsum("khj->kh", mass)
         drawn = np.einsum("kh,kh->k", each, 1 - keep)
@@ -334,7 +334,7 @@ class Belief:
         own, gaps = self._settings.own_share, gap.shape[1]
         mass = self._mass(slots, prior)
         each = mass.sum(2)
-        cycles = self._cycles(np.repeat(slots, gaps), gap.ravel()).reshape(-1, gaps)
+        cycles = self.drift_time(np.repeat(slots, gaps), gap.ravel()).reshape(-1, gaps)
         keep = np.exp((cycles[:, :, None] * -self.hazards).astype(np.float32))
         drawn = (1.0 - own) * (values @ self.population.astype(np.float32))
         drawn += own / _WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
@@ -344,13 +344,13 @@ class Belief:
 
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
-        return np.asarray(self._joint(slots).sum(1))
+        return np.asarray(self.joint(slots).sum(1))
 
     def factor(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
         """What the window's rates are to be multiplied by for the k slots in `part`, float64[k]."""
         return self.refinement.factor(part, self.lattice)
 
-    def _cycles(self, slots: NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
+    def drift_time(self, slots: NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
         """Gaps float64[k] s of slots int64[k] in the unit of their drift, float64[k].
 
         A uniform cycle. Where cycles are short and most sites change in very many of them once it is a part of the time
@@ -365,9 +365,9 @@ class Belief:
 
     def fast_share(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Probability float64[k] that the rates of slots int64[k] drift fast."""
-        return np.asarray(self._joint(slots)[:, -1].sum(1))
+        return np.asarray(self.joint(slots)[:, -1].sum(1))
 
-    def _joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+    def joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: the slots' own."""
         prior = self.group_priors.rows(slots, self.prior) if prior is None else prior
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
@@ -375,9 +375,10 @@ class Belief:
 
     # -- what is learned in common
 
-    def _learn(self) -> None:
+    def update_priors(self) -> None:
+        """Learns from every site that polls have taught what all have in common; `observe` does so when it is due."""
         observed = np.flatnonzero(self.observed > 0)
-        training_slots = observed[:: -(-len(observed) // _MOST_TRAINING_SITES) or 1]
+        training_slots = observed[:: -(-len(observed) // MOST_TRAINING_SITES) or 1]
         rows = self.likelihood[training_slots].astype(np.float32)
         prior, self.odds = learn(rows, self.prior, self.odds, self._start_prior(), self._settings)
         self._put_prior(prior)

@@ -80,11 +80,12 @@ class Unseen(Experiment):
 
 def _trained(kind: str, size: Size) -> LearnedQ:
     """What was learned on other webs of a kind, in a copy that may learn on."""
-    return deepcopy(_training(kind, size))
+    return deepcopy(training(kind, size))
 
 
 @lru_cache(maxsize=4)
-def _training(kind: str, size: Size) -> LearnedQ:
+def training(kind: str, size: Size) -> LearnedQ:
+    """What is learned on other webs of a kind: worked out once and shared, so whoever learns on does so in a copy."""
     learned_q = LearnedQ()
     for number in range(TRAINED_ON[size]):
         seed = np.random.SeedSequence((TRAINING_SEED, number))

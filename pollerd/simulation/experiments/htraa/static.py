@@ -63,7 +63,7 @@ class Flat(Static):
     """Figure 7, where more pages are worth their polls."""
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        steep = replace(self._learning.zipf, beta=STEEP_BETA)
+        steep = replace(self.learning.zipf, beta=STEEP_BETA)
         there = float((1 - (1 - steep.by_rank) ** steep.pages).mean()) / steep.optimum
         here = results.value("Uniform", self.last(results.size))
         shown = f"{here:.3f} of the optimum; {there:.3f} at β = {STEEP_BETA} (closed form)"

@@ -43,7 +43,7 @@ class Slow(Switching):
 
     def said_of_this_pace(self, results: Results) -> Claim:
         """The last twentieth before the first switch, the first after it, the last before the next one."""
-        switch = self._learning.zipf.switch_every
+        switch = self.learning.zipf.switch_every
         end, part = min(2 * switch, self._polls(results.size)), switch / 20
         begins = {"before the first switch": switch - part, "after it": switch, "before the next": end - part}
         shares = {when: self.between(results, "H-TRAA", begin, begin + part) for when, begin in begins.items()}
