@@ -55,8 +55,7 @@ def first_waits(polls: NDArray[np.int32]) -> NDArray[np.float64]:
 
 
 def waits(believer: RateModel, slots: NDArray[np.int64], bounds: Bounds) -> NDArray[np.float64]:
-    """Returns for how many seconds, float64[k], after their last informative poll slots int64[k] are believed
-    unchanged.
+    """Returns the seconds, float64[k], after the last informative poll for which slots int64[k] are believed unchanged.
 
     Until then the probability of a change is below min_yield; 0 without a belief or without a min_yield.
     """
