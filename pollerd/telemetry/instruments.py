@@ -1,4 +1,4 @@
-"""Every metric that pollerd shows, on a registry handed in. Labels never hold a URL, a host or a site id."""
+"""All metrics of pollerd, on a given registry. Labels never contain a URL, a host or a site id."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pollerd.model import OutcomeKind, PageState, SiteState
 from pollerd.telemetry.batches import BatchHistogram
 
 DECILES = 10
-"""Tenths of 0 to 1 that predicted probabilities are counted by."""
+"""Number of bins of predicted probabilities."""
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TICKS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
 class _Beforehand(Collector):
-    """Has what is shown brought up to date when it is asked for, and not before."""
+    """Runs registered calls before each scrape, to update the metrics on demand."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []
 
     def collect(self) -> Iterable[Metric]:
-        """Shows nothing itself."""
+        """Runs the calls; returns no metrics of its own."""
         for call in self.calls:
             call()
         return ()
 
 
 class Instruments:
-    """The metric instruments of one daemon. Label children are bound once: a poll pays for no look-up."""
+    """The metric instruments of one daemon. Label children are bound once, so that polls need no look-up."""
 
     def __init__(self, registry: CollectorRegistry, version: str) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -47,7 +47,7 @@ class Instruments:
 
         self.registry = registry
         self._beforehand = _Beforehand()
-        registry.register(self._beforehand)  # first, so that what is looked up now is told now
+        registry.register(self._beforehand)  # registered first, so that updates precede the other metrics
         self._polls = counter("polls_total", "Polls by outcome", "outcome")
         kinds = [kind for kind in OutcomeKind if kind != OutcomeKind.BODY]
         self.polls: dict[OutcomeKind, Counter] = {kind: self._polls.labels(kind.value) for kind in kinds}
@@ -105,14 +105,14 @@ class Instruments:
         self.build_info.labels(version).set(1)
 
     def before_shown(self, call: Callable[[], None]) -> None:
-        """Calls it each time before the metrics are read, in whatever thread reads them."""
+        """Registers a call to run before each reading of the metrics, in the reading thread."""
         self._beforehand.calls.append(call)
 
     def forget_expected(self, policy: str) -> None:
-        """The expected detections of a policy are not worked out any more."""
+        """Removes the expected detections of a policy, which are no longer computed."""
         with contextlib.suppress(KeyError):
             self.expected.remove(policy)
 
     def names(self) -> set[str]:
-        """The names of all metrics of this class, as Prometheus sees the families."""
+        """Returns the names of all metrics of this class, as Prometheus names the families."""
         return {m._name for m in vars(self).values() if isinstance(m, MetricWrapperBase | BatchHistogram)}
