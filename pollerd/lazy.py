@@ -15,8 +15,7 @@ from typing import Any
 
 
 def names_of(package: str) -> Callable[[str], Any]:
-    """Returns the `__getattr__` of a package: exports the names of its module `public`, and leaves submodules to
-    import."""
+    """Returns the `__getattr__` of a package: exports the names of its module `public`, not submodules."""
 
     def get(name: str) -> Any:
         if name.startswith("__") or find_spec(f"{package}.{name}") is not None:

@@ -120,7 +120,7 @@ def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str
     return fields
 
 
-# --- secrets in files of their own -----------------------------------------------------------------------------------
+# --- secrets in separate files ---------------------------------------------------------------------------------------
 
 
 def _with_files_read(given: dict[str, Any], within: str, names: Iterable[str], folder: Path) -> dict[str, Any]:

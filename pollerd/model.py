@@ -95,8 +95,7 @@ class Media(StrEnum):
 
 
 class Validators(Struct, frozen=True, gc=False):
-    """Validators as sent by the server, returned verbatim: `ETag` as If-None-Match, `Last-Modified` as
-    If-Modified-Since."""
+    """Validators of the server, echoed verbatim: `ETag` as If-None-Match, `Last-Modified` as If-Modified-Since."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -247,8 +246,7 @@ NUMERIC_SETTINGS: dict[str, float | None] = {
 
 
 def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
-    """Returns the names of the settings that differ in two specs of one URL; headers, credentials and proxy
-    separately."""
+    """Returns the names of settings that differ between specs of one URL; headers, credentials, proxy separately."""
     here, there = _settings(before), _settings(after)
     return tuple(name for name, value in here.items() if value != there[name])
 

@@ -1,5 +1,4 @@
-"""Memory and threads of the process: returns free memory to the system, limits garbage collection and numpy's
-threads."""
+"""Memory and threads of the process: frees unused memory, limits garbage collection and numpy's threads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Starts the parts that need the database, with retries while a server is unreachable, refuses connections or is
-full."""
+"""Starts the parts that need the database, with retries while it is unreachable, refuses or is full."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ class TopicFile(BaseModel):
 
 
 def read_mission(topic: Path | None, seeds: Path | None) -> tuple[TopicSettings | None, list[str]]:
-    """Reads topic and seeds from the named files. Raises as the two below, and ConfigError for seeds without a
-    topic."""
+    """Reads topic and seeds from the named files. Raises as the two below, or ConfigError for seeds alone."""
     if topic is None:
         if seeds is not None:
             raise ConfigError("seeds: they are for a topic; topic is not set")

@@ -1,5 +1,4 @@
-"""`pollerd reproduce`: runs the papers' experiments again, and compares their tables and figures with the printed
-ones."""
+"""`pollerd reproduce`: runs the papers' experiments again, and compares the results with the printed ones."""
 
 from __future__ import annotations
 

@@ -47,8 +47,7 @@ def _is_time(hour: int, minute: int, second: int) -> bool:
 
 
 def server_age(outcome: Outcome, moment: float) -> float:
-    """Returns the seconds from `moment`, a date by the server, to the response, by the server's own `Date` if it sent
-    one."""
+    """Returns the seconds from `moment`, a date by the server, to the response, by the server's `Date` if present."""
     return (outcome.started_at if outcome.server_date is None else outcome.server_date) - moment
 
 

@@ -5,7 +5,7 @@ one tag, comment or hidden element at a time, by the rules of the HTML tokenizer
 the markup is ambiguous, or a tree would move text elsewhere (such as text between the rows of a table), it matches all
 of the rest, and the page is left to a parser.
 
-All quantifiers are possessive: there is no backtracking, so that time is linear in the size of any page.
+All repetitions are possessive: nothing is tried twice, so that time is linear in the size of any page.
 """
 
 from __future__ import annotations

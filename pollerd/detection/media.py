@@ -32,8 +32,9 @@ def essence(content_type: str | None) -> str:
 
 
 def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], bytes]:
-    """Returns candidate media, best first (the last always works), and what to parse: UTF-8 text without byte order
-    mark, or for BINARY alone the bytes unchanged.
+    """Returns candidate media, best first (the last always works), and the text to parse.
+
+    The text is UTF-8 without byte order mark, or for BINARY alone the bytes unchanged.
 
     Feeds and JSON are recognised by content under any textual type, because servers often send both as `text/plain`,
     `text/xml` or `text/html`; HTML is assumed only if it is stated, or no type is.

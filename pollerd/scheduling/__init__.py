@@ -1,5 +1,4 @@
-"""Decides when polls may happen: site and host tables, politeness, backoff, choice. Pure: `now` and `rng` are
-arguments."""
+"""Decides when to poll: site and host tables, politeness, backoff, choice. Pure: `now` and `rng` are arguments."""
 
 from typing import TYPE_CHECKING
 

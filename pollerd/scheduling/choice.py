@@ -95,8 +95,7 @@ class Chooser:
     def _eligible(
         self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], changing: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """`eligible`, given the hosts that accept a request now, bool[hosts], and the slots of always-changing
-        sites."""
+        """`eligible`, given the hosts ready for a request, bool[hosts], and the slots of always-changing sites."""
         sites = self.sites
         if sites.eligibility.update(now, self.settings.min_interval_seconds):
             mask = sites.eligibility.ready[: sites.size].copy()
@@ -240,8 +239,7 @@ class _Turn:
                 return
 
     def _free(self, group: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Returns bool[size]: sites of the group whose host is unclaimed and has its robots.txt, or may be asked for
-        it."""
+        """Returns bool[size]: sites of the group whose host is unclaimed and has, or may be asked for, a robots.txt."""
         free = self.mask & group
         self._narrow(free)
         return free

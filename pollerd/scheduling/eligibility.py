@@ -1,5 +1,4 @@
-"""Index of which sites of a long list are eligible, updated incrementally instead of by a scan of all sites per
-tick."""
+"""Index of the eligible sites of a long list, updated incrementally instead of by a scan per tick."""
 
 from __future__ import annotations
 

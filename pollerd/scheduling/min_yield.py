@@ -30,8 +30,7 @@ class RateModel(Protocol):
     """Part of the allocator contract from which waits are computed."""
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns believed change probabilities of slots int64[k] over float64[k, m] s, float64[k, m]; nan: no
-        belief."""
+        """Returns believed change probabilities, float64[k, m], of slots int64[k] over float64[k, m] s; nan: none."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +86,7 @@ def _change_probabilities(
 
 
 def _expected_changes(chance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the expected number of changes at which a known rate gives this probability of at least one; any
-    shape."""
+    """Returns the expected number of changes that gives this probability of at least one at a known rate; any shape."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log1p(-chance))
 

@@ -169,7 +169,7 @@ class SiteTable(Columns):
         return self.site_id[: self.size] >= 0
 
     def counts(self) -> list[int]:
-        """Returns the number of active sites by state, in the order of `STATES`, then the number of paused sites."""
+        """Returns the number of unpaused sites by state, in the order of `STATES`, then the number of paused sites."""
         if self.eligibility.is_kept:
             return [int(number) for number in self.eligibility.counts()[: len(STATES) + 1]]
         counts, paused = np.zeros(len(STATES), np.int64), 0
@@ -213,8 +213,7 @@ class SiteTable(Columns):
     def interval(
         self, default_min_interval: float, part: NDArray[np.int64] | slice | None = None
     ) -> NDArray[np.float64] | float:
-        """Returns float64[k] of those rows (None: all), or one value for all: minimum time between polls of a site,
-        s."""
+        """Returns float64[k] of those rows (None: all), or one value for all: minimum s between polls of a site."""
         if self.is_as_ever("min_interval"):
             return default_min_interval
         own = self.min_interval[slice(0, self.size) if part is None else part]
@@ -274,7 +273,7 @@ class SiteTable(Columns):
 
     def overdue(self, mask: NDArray[np.bool_], now: float, default_max_interval: float) -> NDArray[np.int64]:
         """Returns the slots in `mask` bool[size] past their max_interval, latest first."""
-        if default_max_interval == math.inf:  # then most sites have none
+        if default_max_interval == math.inf:  # most sites have no max_interval then
             if self.is_as_ever("max_interval"):
                 return np.empty(0, np.int64)
             mask = mask & ~np.isnan(self.max_interval[: self.size])

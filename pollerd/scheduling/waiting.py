@@ -42,8 +42,7 @@ _SPENT = frozenset({PollLimit.HOST_INTERVAL, PollLimit.MIN_YIELD, PollLimit.TTL,
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Number of sites by the limit that holds them back; each site counts once, at the first that applies, in this
-    order."""
+    """Number of sites by what limits them; each site counts once, at the first limit that applies, in this order."""
 
     paused: int = 0
     gone: int = 0

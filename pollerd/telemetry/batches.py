@@ -1,5 +1,4 @@
-"""A histogram that accepts batches of values: an `observe` call per poll would cost more than its share of the
-commit."""
+"""A histogram that accepts batches of values: an `observe` call per poll would cost more than its commit."""
 
 from __future__ import annotations
 

@@ -31,8 +31,7 @@ def daemon_at(url: str | None, token: str | None, timeout: float) -> Iterator[Ap
 
 
 def client_of(url: str | None, token: str | None, timeout: float) -> ApiClient:
-    """Returns a client of the daemon at `url`, or at that of the environment. Raises `PollerdError` for bad
-    variables."""
+    """Returns a client of the daemon at `url`, or of the environment. Raises `PollerdError` for bad variables."""
     _check_other_variables()
     default_url, default_token = client_defaults()
     return ApiClient(url or default_url, token or default_token, timeout=timeout)

@@ -129,8 +129,8 @@ class FrontierValue:
     def learn(self, state: NDArray[np.float64], reward: float, successors: NDArray[np.float64], price: float) -> None:
         """Learns that a request in `state` float64[10] had `reward` >= 0 and discovered pages float64[k, 10].
 
-        price: value of the last request. The best successor is assumed to be requested next if its value is higher, all
-        others to be left.
+        price: value of the page requested last. The best successor is assumed to be requested next if its value is
+        higher, all others to be left.
         """
         ahead = 0.0
         if len(successors):
@@ -141,8 +141,7 @@ class FrontierValue:
         self._ahead.learn(state, min(ahead, self._most))
 
     def learn_waiting(self, then: NDArray[np.float64], now: NDArray[np.float64], passed: int) -> None:
-        """Learns that a page discovered in state `then` was passed over `passed` times, and requested in state
-        `now`."""
+        """Learns from a page discovered in state `then`, passed over `passed` times, and requested in state `now`."""
         if passed > 0:
             self._leave.learn(then, self._discount**passed * float(self.value(now[None, :])[0]))
 
@@ -174,7 +173,6 @@ class FrontierValue:
 
 
 def _believed(states: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns relevance before any sample, float64[k]: the mean of siblings and link texts, where these have a
-    score."""
+    """Returns the initial estimate of relevance, float64[k]: mean of siblings and of link texts with a score."""
     siblings, anchor, has_text = (states[:, column] for column in _TELLING)
     return np.asarray((siblings + has_text * anchor) / (1.0 + has_text))

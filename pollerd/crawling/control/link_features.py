@@ -107,8 +107,7 @@ class LinkFeatures:
         return np.concatenate([links, self._links[parent_document]]) if parent_document in self._links else links
 
     def frontier(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns states of documents on the frontier, float64[k, 10], named by `FRONTIER`; all between 0 and about
-        1."""
+        """Returns states of frontier documents, float64[k, 10], named by `FRONTIER`; all between 0 and about 1."""
         parents = np.maximum(self._parents[documents], 1.0)
         mean = self._parents_sum[documents] / parents
         by = self._first_parent[documents]

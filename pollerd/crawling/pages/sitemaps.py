@@ -43,8 +43,7 @@ class Sitemap(Struct, frozen=True, gc=False):
 
 
 def read_sitemap(body: bytes) -> Sitemap | None:
-    """Parses a sitemap in any of its forms (XML, an index of others, lines of URLs; gzipped or not); None if it is
-    none.
+    """Parses a sitemap in any form (XML, an index of others, lines of URLs; gzipped or not); None if it is none.
 
     At most 50,000 entries of 50 MiB. Documents with a DTD are rejected: sitemaps need none, and entities could expand
     them greatly. If all entries have the same date it is that of the sitemap, not of the pages, and is omitted. A
@@ -128,8 +127,7 @@ def _dated(entries: list[Listed]) -> tuple[Listed, ...]:
 
 
 def moment(text: str) -> float | None:
-    """Returns UTC epoch seconds of a W3C date (`2026-11-22T01:02:03Z`, `2026-11-22`, `2026-11`, `2026`), None if
-    invalid.
+    """Parses a W3C date (`2026-11-22T01:02:03Z`, `2026-11-22`, `2026-11`, `2026`) to UTC epoch seconds, or None.
 
     Missing parts mean the beginning of the day, month or year; a missing zone means UTC.
     """

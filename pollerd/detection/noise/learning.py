@@ -35,7 +35,7 @@ _PREFIX_LETTERS = 2
 _PATIENCE = 3
 """Consecutive pairs of fetches without a rule's place after which the rule is dropped."""
 _SPREAD = 2
-"""Factor by which the observed variation of a block's size is extended."""
+"""A block's range of sizes is extended at both ends by this multiple of the observed difference."""
 _SHOWN = 60
 _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
@@ -237,8 +237,7 @@ class _FetchPair:
                     break
 
     def _candidates(self, at: int, other_at: int, step: int) -> Iterator[Anchor]:
-        """Yields anchors of a position on one side (1: before it, -1: after it), ever deeper; none without stable
-        units."""
+        """Yields anchors on one side of a position (1: before it, -1: after it), ever deeper; only of stable units."""
         for distance in range(1, OFFSET_MAX + 1):
             nearest, other_nearest = at - step * distance, other_at - step * distance
             if not self._stable(nearest, other_nearest):

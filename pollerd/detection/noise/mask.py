@@ -1,8 +1,8 @@
 """Rules for lines and blocks of lines of a page that are noise.
 
 A line rule hides only what its slots accept, in lines that match the rest of its template, at its place. A block rule
-hides any lines (no more than seen, twice as many where their number varies) or the order of its lines, if both
-neighbours of the block are in place. All else is kept byte for byte.
+hides any lines (as many as seen; where their number varied, the range is extended by twice the difference) or the order
+of its lines, if both neighbours of the block are in place. All else is kept byte for byte.
 """
 
 from __future__ import annotations

@@ -93,8 +93,7 @@ _DIGITS = re.compile(rb"\d++")
 
 
 def tokens(line: bytes) -> list[Token]:
-    """Splits `line`, any bytes, into tokens; concatenated they are the line. Linear time for lines up to
-    `LONGEST_LINE`."""
+    """Splits `line`, any bytes, into tokens; concatenated they are the line. Linear; for up to `LONGEST_LINE`."""
     return [Token(_kind(match), match[0]) for match in _TOKEN.finditer(line)]
 
 

@@ -238,7 +238,7 @@ class HostTable(Columns):
             self.last_start[slot] = max(float(self.last_start[slot]), now)
 
     def begin_anew(self, now: float, *, all_hosts: bool) -> None:
-        """After a restart, treats hosts whose last request was not stored as if requested just now."""
+        """Returns bool[size]: sites of the group whose host is unclaimed and has, or may be asked for, a robots.txt."""
         n, self.begun_at = self.size, now
         unkept = self.interval() <= SPACING_KEPT_SECONDS
         self.last_start[:n] = np.where(unkept | all_hosts, now, self.last_start[:n])
@@ -250,8 +250,7 @@ class HostTable(Columns):
             self.touched[slot] = True
 
     def rest(self, slot: int, until: float) -> None:
-        """Blocks requests to the host until `until` (epoch s) because it answered slowly. Unlike a pause, not
-        stored."""
+        """Blocks requests to the host until `until` (epoch s): it answered slowly. Unlike a pause, not stored."""
         self.put("resting_until", slot, until)
 
     def pause(self, slot: int, until: float) -> None:
@@ -325,8 +324,7 @@ class HostTable(Columns):
                 self.robots_at[slot] = -math.inf
 
     def robots_unreachable(self, slot: int, retry_at: float) -> None:
-        """Records that robots.txt was not obtained: known rules stay in force, otherwise the host is avoided until
-        `retry_at`."""
+        """Records a failed request of robots.txt: known rules remain, else the host is blocked until `retry_at`."""
         self.robots_retry_at[slot] = retry_at
         self.robots_failures[slot] += 1
         self.touched[slot] = True

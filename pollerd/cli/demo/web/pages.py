@@ -60,8 +60,7 @@ def page(title: str, seed: int, version: int, token: str) -> str:
 
 
 def feed(title: str, url: str, seed: int, published: Sequence[float], built_at: float) -> str:
-    """Returns an RSS 2.0 feed of the newest 20 entries, newest first; entry n is dated `published[n]` (epoch s,
-    ascending)."""
+    """Returns an RSS 2.0 feed of the newest 20 entries, newest first; published: dates of all (epoch s, ascending)."""
     first = max(0, len(published) - _FEED_WINDOW)
     items = "".join(
         f"<item><title>{sentence(seed, n)}</title><link>{url}#{n}</link><guid>{url}#{n}</guid>"

@@ -90,8 +90,10 @@ def happened_since(changes: NDArray[np.float64], begin: float) -> NDArray[np.flo
 
 
 def detection_delays(changes: NDArray[np.float64], found: Sequence[float]) -> NDArray[np.float64]:
-    """Returns the seconds from each change (ascending) to the first finding poll at or after it, without changes not
-    yet found: float64[k], k <= len(changes), each >= 0."""
+    """Returns the seconds from each change (ascending) to the first finding poll at or after it.
+
+    float64[k], each >= 0, k <= len(changes): changes not yet found are omitted.
+    """
     polls = np.asarray(found, np.float64)
     nexts = np.searchsorted(polls, changes - SLACK_SECONDS)
     noticed = nexts < len(polls)

@@ -111,8 +111,7 @@ class TopicalWeb:
         return sum(1 for visit in self.log if visit.path != "/robots.txt")
 
     def least_gap(self) -> float:
-        """Returns the minimum time between the starts of two requests to one host, s, robots.txt included; inf without
-        any."""
+        """Returns the minimum time, s, between two request starts at one host, robots.txt included; inf without any."""
         by_host = defaultdict[str, list[float]](list)
         for visit in self.log:
             by_host[visit.host].append(visit.began)
