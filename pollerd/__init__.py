@@ -1,3 +1,3 @@
-"""pollerd: a polling daemon with one budget of polls per second, learned to be spent where it finds most."""
+"""pollerd: a polling daemon that learns to spend one budget of polls per second where it finds most changes."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""`python -m pollerd` is the same as the `pollerd` command."""
+"""Runs the `pollerd` command for `python -m pollerd`."""
 
 from pollerd.cli import main
 

@@ -1,4 +1,4 @@
-"""Growing numpy columns together: what every table of sites or hosts is made of."""
+"""Sets of numpy columns that grow together: the basis of the tables of sites and hosts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from numpy.typing import ArrayLike, NDArray
 _MANY = 65_536
 _MOST_AT_ONCE = 262_144
 ROWS_AT_A_TIME = 126_976
-"""What is worked out of so many rows stays near the processor: columns of millions are gone through once. A megabyte of
-float64, or the system would hand out room for it anew each time (`heap`). With a quarter of it the same takes a sixth
-less of CPU, and twice as long where other threads are busy: each step lets go of the interpreter, and waits for it."""
+"""Rows per stretch, so that intermediate results stay in the cache: each is a megabyte of float64; for larger ones the
+system would map memory each time (`heap`). A quarter of it saves a sixth of CPU, but takes twice as long while other
+threads are busy: each step releases the interpreter lock and waits for it."""
 _FEW = 8
-"""To look rows up one by one takes so many times as long as to go through all."""
+"""Cost of looking up one row, relative to its share of a pass over all rows."""
 
 
 class Columns:
     """A struct of arrays whose rows are slots.
 
     Subclasses declare `_DEFAULTS`: column name -> (dtype, value of an empty row). Columns grow by half, later by an
-    eighth, so that n single additions cost O(n) and a million rows take little more room than they need; by a quarter
-    of a million rows at most, for nobody else has a turn while they are filled. The system moves what was there.
+    eighth, so that n single additions cost O(n) and a million rows waste little memory; by a quarter of a million rows
+    at most, because no other task runs while they are filled. The system moves the existing rows.
 
-    Columns named in `_SELDOM_SET` hold what most users leave as it is. Until a row differs such a column is one value
-    seen from every row: it takes no room, cannot be written in place, and is written by `put` only.
+    Columns named in `_SELDOM_SET` hold settings that most users leave at the default. Until a row differs such a column
+    is one broadcast value: it takes no memory, cannot be written in place, and must be written by `put`.
     """
 
     _DEFAULTS: ClassVar[dict[str, tuple[type, object]]] = {}
@@ -38,11 +38,11 @@ class Columns:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for."""
+        """Number of rows allocated."""
         return self._capacity
 
     def grow(self, rows: int) -> None:
-        """Makes room for at least `rows` rows; no other thread may look at the table meanwhile."""
+        """Allocates at least `rows` rows; no other thread may access the table meanwhile."""
         if rows <= self._capacity:
             return
         more = self._capacity // 2 if self._capacity < _MANY else min(self._capacity // 8, _MOST_AT_ONCE)
@@ -59,7 +59,7 @@ class Columns:
     def put(self, name: str, slots: NDArray[np.int64] | slice | int, values: ArrayLike) -> None:
         """Writes the values into the column's rows."""
         column: NDArray[Any] = getattr(self, name)
-        if _is_one_value(column):  # nan fits nan
+        if _is_one_value(column):  # nan equals nan
             given = np.asarray(values, column.dtype)
             if bool(((given == column[0]) | (np.isnan(given) & np.isnan(column[0]))).all()):
                 return
@@ -68,11 +68,11 @@ class Columns:
         column[slots] = values
 
     def is_as_ever(self, name: str) -> bool:
-        """Whether no row of the column, one of those seldom set, was ever set to another value."""
+        """Returns whether all rows of a seldom-set column still have the default value."""
         return _is_one_value(getattr(self, name))
 
     def clear(self, slot: int) -> None:
-        """Puts the row back to its empty values."""
+        """Resets the row to its empty values."""
         for name, (_, default) in self._DEFAULTS.items():
             self.put(name, slot, default)  # type: ignore[arg-type]
 
@@ -86,17 +86,18 @@ def _is_one_value(column: NDArray[Any]) -> bool:
 
 
 def stretches(rows: int) -> Iterator[slice]:
-    """All rows below `rows`, some at a time; in one go where they are few.
+    """Yields slices that cover all rows below `rows`; a single one for few rows.
 
-    Each step of a sum over whole columns of 10^7 rows makes and fills 80 MB anew, which takes longer than the step.
+    Each step of a computation over whole columns of 10^7 rows would allocate and fill 80 MB, which takes longer than
+    the step itself.
     """
     return (slice(at, min(at + ROWS_AT_A_TIME, rows)) for at in range(0, rows, ROWS_AT_A_TIME))
 
 
 def rows_of(mask: NDArray[np.bool_]) -> Iterator[slice | NDArray[np.int64]]:
-    """`stretches` of the mask's rows, bool[n]; where few of one are in it, these alone, int64[k].
+    """Yields `stretches` of the mask's rows, bool[n], or for stretches with few rows in the mask only these, int64[k].
 
-    So rows that are not in the mask may be named, too.
+    Slices thus include rows that are not in the mask.
     """
     for part in stretches(len(mask)):
         number = int(np.count_nonzero(mask[part]))
@@ -107,12 +108,12 @@ def rows_of(mask: NDArray[np.bool_]) -> Iterator[slice | NDArray[np.int64]]:
 
 
 def lengthen(columns: dict[str, Any], name: str, extra: int, value: object) -> None:
-    """Gives the rows in `columns[name]` so many more of one value.
+    """Appends `extra` rows of one value to `columns[name]`.
 
-    They stay where they are, or the system moves their pages: a hundred megabytes are neither copied nor held twice.
-    Where somebody else still looks at them they are copied. No other thread may be about to look at them meanwhile.
+    The rows stay in place, or the system moves their pages: a hundred megabytes are neither copied nor held twice. If
+    they are referenced elsewhere they are copied. No other thread may access them meanwhile.
     """
-    rows = columns.pop(name)  # the only reference, or numpy would not move them
+    rows = columns.pop(name)  # the only reference, which numpy requires for resizing
     number, shape = len(rows), (len(rows) + extra, *rows.shape[1:])
     try:
         try:

@@ -1,19 +1,19 @@
-"""The error tree.
+"""The error hierarchy.
 
     PollerdError
-    ├── PermanentError            trying again does not help
-    │   ├── InvalidValueError     a value from outside: names the field, what is allowed, what was given
-    │   ├── ConfigError           settings that do not fit together, unknown variables
+    ├── PermanentError            a retry does not help
+    │   ├── InvalidValueError     an invalid input: has the field, the allowed values, the given value
+    │   ├── ConfigError           inconsistent settings, unknown variables
     │   ├── NotFoundError         no such site, change, allocator
-    │   ├── DuplicateError        it exists already; carries its id
+    │   ├── DuplicateError        it exists already; has its id
     │   ├── DatabaseInUseError    another daemon holds the lock
     │   ├── SchemaError           the schema is newer than this program, or damaged
-    │   └── FaultEverywhereError  something of ours raises at every site
-    └── TransientError            the same call may go through later
+    │   └── FaultEverywhereError  our own code raises at every site
+    └── TransientError            a retry may succeed
         └── DatabaseUnavailableError   locked, full, vanished, or not answering
 
-A site's own failures are never exceptions: fetching returns them as `Outcome` values. Foreign exceptions are mapped
-where they enter, with their cause kept.
+A site's own failures are never exceptions: fetching returns them as `Outcome` values. Exceptions of libraries are
+mapped where they enter, with their cause kept.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class PollerdError(Exception):
 
 
 class PermanentError(PollerdError):
-    """Trying again does not help."""
+    """A retry does not help."""
 
 
 class TransientError(PollerdError):
-    """The same call may go through later."""
+    """A retry may succeed."""
 
 
 class InvalidValueError(PermanentError, ValueError):
-    """A value from outside that cannot be used. Of `given`, a text is kept as `masking.masked` tells it."""
+    """An invalid input. Of `given`, a text is stored as returned by `masking.masked`."""
 
     def __init__(self, field: str, allowed: str, given: object) -> None:
         given = masked(given) if isinstance(given, str) else given
@@ -46,11 +46,11 @@ class InvalidValueError(PermanentError, ValueError):
 
 
 class ConfigError(PermanentError):
-    """Settings that do not fit together."""
+    """Inconsistent settings."""
 
 
 class NotFoundError(PermanentError, LookupError):
-    """There is no such thing."""
+    """The object does not exist."""
 
     def __init__(self, what: str, key: object) -> None:
         super().__init__(f"no such {what}: {key}")
@@ -58,7 +58,7 @@ class NotFoundError(PermanentError, LookupError):
 
 
 class DuplicateError(PermanentError):
-    """It exists already."""
+    """The object exists already."""
 
     def __init__(self, what: str, key: object, existing_id: int) -> None:
         super().__init__(f"{what} exists already: {key} (id {existing_id})")
@@ -74,7 +74,7 @@ class SchemaError(PermanentError):
 
 
 class FaultEverywhereError(PermanentError):
-    """Something of ours raises at every site: no site is to blame, and setting them aside one by one hides it."""
+    """Our own code raises at every site: no site is to blame, and excluding them one by one would hide the fault."""
 
 
 class DatabaseUnavailableError(TransientError):

@@ -1,8 +1,8 @@
-"""Package names that are loaded when one of them is first asked for (PEP 562).
+"""Loads the public names of a package on first use (PEP 562).
 
-Importing `pollerd.storage.settings` runs `pollerd/storage/__init__.py` first. Were all of the package imported there,
-a command that only checks a number would load SQLAlchemy. So a package keeps its public names in `public.py`, and
-its `__init__.py` hands them out by `names_of`.
+Importing `pollerd.storage.settings` runs `pollerd/storage/__init__.py` first. If that imported the whole package, a
+command that only checks a number would load SQLAlchemy. So a package keeps its public names in `public.py`, and its
+`__init__.py` exports them by `names_of`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def names_of(package: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: gives what its module `public` exports, and leaves submodules to the import."""
+    """Returns the `__getattr__` of a package: exports the names of its module `public`, not submodules."""
 
     def get(name: str) -> Any:
         if name.startswith("__") or find_spec(f"{package}.{name}") is not None:

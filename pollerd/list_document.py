@@ -1,4 +1,4 @@
-"""Lists of sites as TOML or YAML documents: the bytes in, what is said of each site out, defaults filled in.
+"""Parses lists of sites as TOML or YAML documents into the fields of each site, with defaults applied.
 
     [defaults]                         defaults: {weight: 2, min_interval: 5m}
     weight = 2                         sites:
@@ -6,9 +6,9 @@
     [[sites]]                            - url: https://example.org/members
     url = "https://example.org/"           credentials: {username: reader, password_file: members.pw}
 
-`defaults` hold for every site of the file that does not say otherwise; null takes a default away. Secrets may stand in
-files of their own: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. What the fields may be
-is checked where all lists are.
+`defaults` apply to every site of the file that does not override them; null removes a default. Secrets may be in
+separate files: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. The fields are validated
+where all lists are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from pollerd.errors import ConfigError, InvalidValueError
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Such documents are held whole while they are read; longer lists are CSV or JSON lines."""
+"""Maximum size: such documents are read as a whole; longer lists must be CSV or JSON lines."""
 MAX_DEPTH = 20
 DOCUMENTS = frozenset({"toml", "yaml"})
 FORMATS = {
@@ -36,18 +36,18 @@ FORMATS = {
     ".yaml": "yaml",
     ".yml": "yaml",
 }
-"""How a list is written, by what its file's name ends with. `DOCUMENTS` are read here, the others where calls are."""
+"""Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
 _KNOWN = ("defaults", "sites")
 _SECRETS = frozenset({"headers", "credentials"})
 NOT_SHOWN = "(not shown)"
 
 Entry = tuple[int, dict[str, Any] | InvalidValueError]
-"""Number of the site in the file from 1, and its fields, or why it cannot be used."""
+"""Number of the site in the file from 1, and its fields, or why it is invalid."""
 
 
 def format_of(file: Path) -> str:
-    """How the list is written; a name without a suffix says text. Raises `ConfigError` for an unknown one."""
+    """Returns the format of the list; text for a name without a suffix. Raises `ConfigError` for an unknown one."""
     form = FORMATS.get(file.suffix.lower())
     if form is None:
         known = ", ".join(suffix for suffix in FORMATS if suffix)
@@ -56,10 +56,10 @@ def format_of(file: Path) -> str:
 
 
 def read_entries(data: bytes, form: str, folder: Path) -> Iterator[Entry]:
-    """The sites of a document that is written as `form` (toml, yaml) says.
+    """Parses the sites of a document in the format `form` (toml, yaml).
 
-    folder: what names of secret files are relative to. A site that cannot be used comes as a refusal. Raises
-    `ConfigError` where the document as a whole cannot be read.
+    folder: base of relative names of secret files. An invalid site is yielded as its error. Raises `ConfigError` if the
+    document as a whole cannot be parsed.
     """
     if len(data) > MAX_BYTES:
         raise ConfigError(
@@ -120,11 +120,11 @@ def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str
     return fields
 
 
-# --- secrets in files of their own -----------------------------------------------------------------------------------
+# --- secrets in separate files ---------------------------------------------------------------------------------------
 
 
 def _with_files_read(given: dict[str, Any], within: str, names: Iterable[str], folder: Path) -> dict[str, Any]:
-    """The fields with what the files hold in place of the files' names."""
+    """Returns the fields with the contents of files in place of their names."""
     found = dict(given)
     for name in names:
         if f"{name}_file" in found:
@@ -144,7 +144,7 @@ def _header(name: str, value: object, folder: Path) -> object:
 
 
 def _secret(field: str, file: object, folder: Path) -> str:
-    """The text of a file without white space around it. Errors name the file, never what it holds."""
+    """Returns the text of a file without surrounding white space. Errors name the file, never its contents."""
     if not isinstance(file, str):
         raise InvalidValueError(field, "the name of a file", _kind(file))
     try:
@@ -177,13 +177,13 @@ def _toml(data: bytes) -> object:
 
 
 def _yaml(data: bytes) -> object:
-    """The document by the safe loader, without aliases: they are what makes a small document a huge one."""
+    """Parses the document by the safe loader, without aliases, which can expand a small document greatly."""
     import yaml
 
     base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc, valid-type]
-        """Refuses a key that is given twice: the last would win unseen."""
+        """Rejects duplicate keys: the last would silently win."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[str] = set()
@@ -203,13 +203,13 @@ def _yaml(data: bytes) -> object:
 
 
 def _message(error: Any) -> str:
-    """What is wrong and where. What PyYAML shows of the document itself may be a secret."""
+    """Returns the problem and its line. Omits PyYAML's excerpt of the document, which may be a secret."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     return f"{'' if mark is None else f'line {mark.line + 1}: '}no YAML: {problem or 'bytes that are no text'}"
 
 
 def _check_events(yaml: Any, events: Iterable[Any]) -> None:
-    """Before anything is built: nothing is referred to, nothing nested too deep."""
+    """Rejects aliases and too deep nesting before anything is built."""
     depth = 0
     for event in events:
         if isinstance(event, yaml.AliasEvent):

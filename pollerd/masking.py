@@ -1,7 +1,7 @@
-"""What was given, as it may be told again: short, and without what may be a password.
+"""Prepares given values for error messages: shortened, and without possible passwords.
 
-What is given wrongly is often a secret in the wrong place. Masking hides too much rather than too little: where a value
-ends is not known in a text that cannot be read.
+An invalid value is often a secret in the wrong place. Masking hides too much rather than too little: in text that
+cannot be parsed the end of a value is unknown.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import re
 
 NOT_SHOWN = "(not shown)"
 SHOWN = 200
-"""Characters that are told at most."""
+"""Maximum number of characters shown."""
 _LOOKED_AT = 1_000
-"""More than is told is looked at, so that a name at the end is seen whole."""
+"""Number of characters examined: more than are shown, so that a name at the end is complete."""
 _SECRET_WORDS = (
     *("auth", "bearer", "cookie", "cred", "header", "key", "login", "pass", "proxy", "pwd", "secret", "session"),
     *("token", "user"),
@@ -23,23 +23,23 @@ _ATS = ("@", "%40", "\N{FULLWIDTH COMMERCIAL AT}", "\N{SMALL COMMERCIAL AT}")
 _SCHEME = re.compile(r"https?://", re.IGNORECASE)
 _NO_PORT = re.compile(r"(https?://[^/?#\s:\[\]\"']*):(?![0-9]{1,5}(?:[/?#\s\"'.,]|$))[^/?#\s\"']*", re.IGNORECASE)
 _PLAIN = re.compile(r"[^\s\"'{}=?&]*")
-"""User and password in which nothing else may have been meant."""
+"""User and password without characters that suggest another meaning."""
 _URL = re.compile(r"[\s\"'\ufeff]*(https?://[^\s\"'?#]*)", re.IGNORECASE)
 _KNOWN_NUMBER = r"\"(?:weight|cost|min_interval|max_interval|half_life)\"\s*:\s*[-+.\deE]{1,24}"
 _KNOWN_BEGINNING = re.compile(rf"\s*\{{?(?:\s*(?:{_KNOWN_NUMBER}|\"url\"\s*:\s*\"https?://[^\s\"\\?#]*\")\s*,?)*")
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what bears this name may be secret: by a word in it, misspelt or misplaced too."""
+    """Returns whether the name suggests a secret: by a word in it, misspelt or misplaced too."""
     return _SECRET_WORD.search(name) is not None
 
 
 def masked(text: str) -> str:
-    """A value as it may be told: without user and password of URLs, and cut where something secret is named."""
+    """Returns a value for messages: without user and password of URLs, and cut after the name of a secret."""
     shown, at, rest = _parted_at_userinfo(text)
     if at:
         plain = _PLAIN.fullmatch(text, len(shown), len(text) - len(rest)) is not None
-        # Where the @ may be one of a secret that is named before it, what follows it may be its other half.
+        # The @ may belong to a secret that is named before it, and its other half may follow.
         whole = plain or _NAMED_SECRET.search(text[:_LOOKED_AT]) is None
         text = f"{shown}…@{rest}" if whole else f"{shown}…"
     named = _NAMED_SECRET.search(text[:_LOOKED_AT])
@@ -49,10 +49,10 @@ def masked(text: str) -> str:
 
 
 def masked_line(line: str) -> str:
-    """A line that could not be read, as it may be told: its URL, or the fields before those that are not known.
+    """Returns an unparsable line for messages: its URL, or the known fields at its beginning.
 
-    Names of fields tell secrets from the rest only where a line can be read. So of this one only what is known not to
-    be secret is told: a URL without its query, and settings that are numbers.
+    Field names distinguish secrets only in lines that can be parsed. So only what is known not to be secret is shown: a
+    URL without its query, and numeric settings.
     """
     url = _URL.match(line, 0, _LOOKED_AT)
     if url is not None:
@@ -65,9 +65,9 @@ def masked_line(line: str) -> str:
 
 
 def _parted_at_userinfo(text: str) -> tuple[str, bool, str]:
-    """The text up to the first scheme, whether user and password may follow, and what comes after them.
+    """Splits a text into the part up to the first scheme, whether user and password follow, and the part after them.
 
-    All between the first scheme and the last @ may be user and password: they may hold any character.
+    Everything between the first scheme and the last @ may be user and password: they may contain any character.
     """
     end, at = max((text.rfind(sign), sign) for sign in _ATS)
     if end < 0 or not any(sign in text[:end] for sign in ":/\\"):

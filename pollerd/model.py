@@ -1,4 +1,4 @@
-"""The words every room speaks: sites, polls, outcomes, evidence, changes. Values only, of msgspec at most (ADR 9).
+"""Shared data types: sites, polls, outcomes, evidence, changes. Values only; depends on msgspec at most (ADR 9).
 
 Times are UTC epoch seconds (float), durations seconds (float), sizes bytes (int).
 """
@@ -24,7 +24,7 @@ class SiteState(StrEnum):
 
 
 STATES: tuple[SiteState, ...] = (SiteState.ACTIVE, SiteState.BACKING_OFF, SiteState.BLOCKED, SiteState.GONE)
-"""The states that polls bring about, in the order in which tables number them."""
+"""The states set by polls, in the order of their numbers in tables."""
 STATE_CODE: dict[SiteState, int] = {state: code for code, state in enumerate(STATES)}
 
 
@@ -71,12 +71,12 @@ class OutcomeKind(StrEnum):
 
     @property
     def informative(self) -> bool:
-        """True where the poll says whether the page changed; all else moves a backoff, never a rate."""
+        """True if the poll shows whether the page changed; others affect a backoff, never a rate."""
         return self in _INFORMATIVE
 
     @property
     def link_suspect(self) -> bool:
-        """True where our own link, not the site, may be at fault."""
+        """True if our own link may be at fault instead of the site."""
         return self in _LINK_SUSPECT
 
 
@@ -95,7 +95,7 @@ class Media(StrEnum):
 
 
 class Validators(Struct, frozen=True, gc=False):
-    """The server's own words, echoed verbatim: `ETag` to If-None-Match, `Last-Modified` to If-Modified-Since."""
+    """Validators of the server, echoed verbatim: `ETag` as If-None-Match, `Last-Modified` as If-Modified-Since."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -105,14 +105,14 @@ class Validators(Struct, frozen=True, gc=False):
 
 
 class Redirect(Struct, frozen=True, gc=False):
-    """One hop: the status that sent us on, and the absolute URL it sent us to."""
+    """One redirect: its status and its absolute target URL."""
 
     status: int
     url: str
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """What a fetch came back with. Fetching returns it and never raises for a site's fault."""
+    """Result of a fetch. Fetching returns it and never raises for a site's fault."""
 
     kind: OutcomeKind
     started_at: float
@@ -124,14 +124,14 @@ class Outcome(Struct, frozen=True, gc=False):
     validators: Validators = Validators()
     server_date: float | None = None
     retry_after: float | None = None
-    """Seconds the server asked us to wait, as sent, unclamped; None where absent or unreadable."""
+    """Seconds that the server asked us to wait, as sent, not limited; None if absent or unreadable."""
     redirects: tuple[Redirect, ...] = ()
     detail: str = ""
-    """One line for a person: why it failed. Never a secret."""
+    """One line for users: why it failed. Never a secret."""
     robots_tags: tuple[str, ...] = ()
     """BODY: its `X-Robots-Tag` headers, as sent."""
     fresh_for: float | None = None
-    """Seconds, above 0, for which the answer says that it stays as it is; None where it says nothing of it."""
+    """TTL of the answer, seconds above 0; None without one."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):
@@ -139,25 +139,25 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 class Evidence(Struct, frozen=True, gc=False):
-    """What a poll tells of a page's changes over the gap since the last informative poll.
+    """Evidence of a poll about a page's changes over the gap since the last informative poll.
 
-    The strongest given wins: count, then age, then changed.
+    The strongest available is used: count, then age, then changed.
     """
 
     changed: bool
     age: float | None = None
-    """Seconds since the last change, where something trustworthy dates it."""
+    """Seconds since the last change, if a trusted date exists."""
     count: int | None = None
-    """Number of new items, where the items themselves were told apart."""
+    """Number of new items, if they can be distinguished."""
 
 
 class Baseline(Struct, frozen=True, gc=False):
-    """What is remembered of a site's content, to judge its next response. Small: it is read with every poll."""
+    """Remembered state of a site's content, to judge its next response. Small, because it is read with every poll."""
 
     fingerprint: bytes | None = None
-    """16 bytes of the normalised content; None: never seen."""
+    """16-byte hash of the normalised content; None: never seen."""
     raw_fingerprint: bytes | None = None
-    """16 bytes of the body as sent: when it is the same, nothing needs to be extracted."""
+    """16-byte hash of the body as sent: if it is the same, nothing needs to be parsed."""
     media: Media | None = None
     items: bytes = b""
     """Feeds: packed little-endian uint64 hashes of the entries seen lately, newest last."""
@@ -165,27 +165,27 @@ class Baseline(Struct, frozen=True, gc=False):
     """The last `Last-Modified` seen, as epoch seconds."""
     last_modified_good: int = 0
     last_modified_bad: int = 0
-    """How often `Last-Modified` was proved truthful, or a lie, for this site."""
+    """Number of times that `Last-Modified` proved truthful, or false, for this site."""
     ttl: float | None = None
-    """Feeds: for how long, in seconds, the feed says that it need not be asked again."""
+    """Feeds: announced TTL in seconds."""
     mask: bytes = b""
-    """What of the content differs at every fetch and is no change, as detection packs it; empty: none."""
+    """The site's mask, as packed by detection; empty: none."""
 
 
 class Detection(Struct, frozen=True, gc=False):
-    """What a response means. `kind` is FIRST, UNCHANGED, CHANGED, NOT_MODIFIED or UNDECODABLE."""
+    """Result of change detection. `kind` is FIRST, UNCHANGED, CHANGED, NOT_MODIFIED or UNDECODABLE."""
 
     kind: OutcomeKind
     baseline: Baseline
     evidence: Evidence | None = None
     content: bytes | None = None
-    """The normalised content (UTF-8 text, or the bytes as they are) to keep; None where nothing is new."""
+    """The normalised content (UTF-8 text, or the bytes unchanged) to keep; None if nothing is new."""
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who asks: a user name and a password, or a bearer token. Secret: `repr` tells nothing of them."""
+    """A user name and a password, or a bearer token. Secret: `repr` shows none of them."""
 
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
@@ -194,25 +194,25 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a site is asked where that differs from others. Secret: `repr` tells the names of headers only."""
+    """Settings of a site's requests. Secret: `repr` shows none of them."""
 
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """(name, value), sent to the origin of the site's URL only."""
     credentials: Credentials | None = field(default=None, repr=False)
     """Sent to the origin of the site's URL only."""
     proxy: str | None = field(default=None, repr=False)
-    """The proxy's URL, perhaps with user name and password: all requests for the site go through it."""
+    """URL of the proxy for all requests of the site, perhaps with user name and password."""
 
     def __bool__(self) -> bool:
         return bool(self.headers) or self.credentials is not None or self.proxy is not None
 
     @property
     def header_names(self) -> tuple[str, ...]:
-        """The names of the headers, which are no secret."""
+        """Names of the headers, which are not secret."""
         return tuple(name for name, _ in self.headers)
 
     def elsewhere(self) -> Access:
-        """What of it holds for another origin: the proxy."""
+        """Returns the part that applies to another origin: the proxy."""
         return Access(proxy=self.proxy) if self.headers or self.credentials is not None else self
 
 
@@ -220,9 +220,9 @@ NO_ACCESS = Access()
 
 
 class SiteSpec(Struct, frozen=True, gc=False):
-    """What defines a site: all a user says of it, nothing that was learned.
+    """User settings of a site, without anything learned.
 
-    No dataclass: a list has millions of them, and one is made in a tenth of the time so.
+    Not a dataclass: a list has millions of them, and a Struct is created in a tenth of the time.
     """
 
     url: str
@@ -242,11 +242,11 @@ NUMERIC_SETTINGS: dict[str, float | None] = {
     name: getattr(SiteSpec(""), name)
     for name in ("weight", "cost", "min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
 }
-"""Settings of a site that are one number each -> what a new site has: columns of the database and of the scheduler."""
+"""Numeric settings of a site -> default: columns of the database and of the scheduler."""
 
 
 def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
-    """The names of the settings in which two specs of one URL differ; headers, credentials and proxy each by itself."""
+    """Returns the names of settings that differ between specs of one URL; headers, credentials, proxy separately."""
     here, there = _settings(before), _settings(after)
     return tuple(name for name, value in here.items() if value != there[name])
 
@@ -259,7 +259,7 @@ def _settings(spec: SiteSpec) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A site as the outside sees it (REST: `GET /sites/{id}`)."""
+    """Public view of a site (REST: `GET /sites/{id}`)."""
 
     id: int
     spec: SiteSpec
@@ -268,20 +268,20 @@ class Site:
     created_at: float
     last_poll_at: float | None = None
     next_poll_at: float | None = None
-    """The earliest moment of the next poll; the allocator decides when it really comes."""
+    """The earliest time of the next poll; the allocator decides when it happens."""
     polls: int = 0
     changes: int = 0
     failures: int = 0
-    """Failures in a row."""
+    """Consecutive failures."""
     last_outcome: OutcomeKind | None = None
     last_detail: str = ""
     redirect_url: str | None = None
-    """Where a permanent redirect keeps pointing; proposed as the new URL after `redirect_count` confirmations."""
+    """Target of a repeated permanent redirect; proposed as the new URL after `redirect_count` confirmations."""
     redirect_count: int = 0
 
 
 class Poll(Struct, frozen=True, gc=False):
-    """One poll as recorded. `elapsed` is seconds since the last informative poll, None at the first."""
+    """A recorded poll. `elapsed` is seconds since the last informative poll, None at the first."""
 
     site_id: int
     at: float
@@ -300,18 +300,18 @@ class Poll(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class HostOverride:
-    """What an operator last did to a host: paused it by hand, or ended its pause."""
+    """An operator's last action on a host: a pause by hand, or the end of its pause."""
 
     at: float
     by: str
-    """Who it was, as far as that is known: the scope of the token."""
+    """The operator, as far as known: the scope of the token."""
     paused: bool
     until: float | None = None
     """When a pause by hand ends by itself; None: when somebody ends it."""
 
     @property
     def held_until(self) -> float:
-        """Nothing may start at the host before this moment (epoch s); inf: until somebody ends the pause."""
+        """Time before which no request to the host may start (epoch s); inf: until somebody ends the pause."""
         if not self.paused:
             return 0.0
         return math.inf if self.until is None else self.until
@@ -319,7 +319,7 @@ class HostOverride:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change found: it lies between two polls and between two kept contents."""
+    """One detected change: it lies between two polls and between two stored contents."""
 
     site_id: int
     url: str

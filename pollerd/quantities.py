@@ -1,4 +1,4 @@
-"""How users write durations, paces and shares: `90`, `1.5h`; `20/min`, `5000/d`; `1%`. One place for all ways in."""
+"""Parses durations, paces and shares: `90`, `1.5h`; `20/min`, `5000/d`; `1%`. Used for all kinds of input."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SHARE = "a share like 0.01 or 1%"
 
 
 def seconds(text: str) -> float:
-    """Seconds from "90", "1.5h", "2d". Raises ValueError, whose text says what is allowed."""
+    """Parses seconds from "90", "1.5h", "2d". Raises ValueError, whose text describes the allowed values."""
     match = _DURATION.fullmatch(text.strip())
     return _finite(math.nan if match is None else float(match[1]) * _SECONDS[match[2]], DURATION)
 
 
 def per_second(text: str) -> float:
-    """Polls per second from "5", "5/s", "20/min", "300/h", "5000/d". Raises ValueError as `seconds` does."""
+    """Parses polls per second from "5", "5/s", "20/min", "300/h", "5000/d". Raises ValueError as `seconds` does."""
     match = _PACE.fullmatch(text.strip())
     return _finite(math.nan if match is None else float(match[1]) / _SECONDS[match[2] or "s"], PACE)
 
 
 def share(text: str) -> float:
-    """A part of one from "1%" or "0.01". Raises ValueError as `seconds` does."""
+    """Parses a share from "1%" or "0.01". Raises ValueError as `seconds` does."""
     match = _SHARE.fullmatch(text.strip())
     return _finite(math.nan if match is None else float(match[1]) / (100.0 if match[2] else 1.0), SHARE)
 
@@ -41,9 +41,9 @@ def _finite(value: float, allowed: str) -> float:
 
 
 def duration(value: float) -> str:
-    """A finite number of seconds as `seconds` reads it, in the largest unit in which it is 1 or more: 30s, 1.5h, 2d.
+    """Formats a finite number of seconds for `seconds`, in the largest unit in which it is 1 or more: 30s, 1.5h, 2d.
 
-    Three digits are kept; what is shorter than a second stays in seconds.
+    Keeps three digits; durations below a second stay in seconds.
     """
     unit = next((u for u in ("d", "h", "m") if float(f"{abs(value):.3g}") >= _SECONDS[u]), "s")
     rounded = float(f"{value / _SECONDS[unit]:.3g}")

@@ -1,6 +1,6 @@
-"""URLs: one spelling for each, the host a poll is counted against, and where a reference leads.
+"""URLs: normalisation, the host for politeness, and resolution of references.
 
-Pure functions on strings. `normalise_url` is the only door: everything else trusts what came through it.
+Pure functions on strings. All URLs enter through `normalise_url`; other code relies on its result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f-\xa0\\\u1680\u2000-\u200f\u2028-\u202f\u20
 _PATH = re.compile(
     r"/?[A-Za-z0-9_~-][A-Za-z0-9._~=&,@-]*(?:/(?![./])[A-Za-z0-9._~=&,@-]*)*(?:\?[A-Za-z0-9._~/=&,:@-]+)?"
 )
-"""Most references are like this: they stand behind the origin or the folder of their base as they are."""
+"""Pattern of most references: they can be appended to the origin or the folder of their base unchanged."""
 _SURROGATE = re.compile(r"[\udc80-\udcff]")
 _LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -36,7 +36,7 @@ NORMAL = re.compile(
     r"(?:/(?!\.)[A-Za-z0-9._~=&,:@-]*)+"
     r"(?:\?[A-Za-z0-9._~/=&,:@-]+)?"
 )
-"""Most URLs in lists are like this: normal already. To see that costs a tenth of making it so."""
+"""Pattern of most URLs in lists: already normal. Matching costs a tenth of normalisation."""
 _NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NUMBERS = {8: re.compile("0[0-7]*"), 10: re.compile("[1-9][0-9]*"), 16: re.compile("0x[0-9a-f]+")}
 _DROPPED = str.maketrans("", "", "\t\r\n")
@@ -45,12 +45,12 @@ _MAX_SHOWN_LENGTH = 120
 
 
 def normalise_url(text: str) -> str:
-    """The one spelling of an absolute http or https URL.
+    """Normalises an absolute http or https URL.
 
-    Spaces around it go; scheme and host are lower-cased, names beyond ASCII become punycode, one trailing dot of
-    the host, the default port and the fragment are dropped; an empty path becomes `/`; dot segments are resolved and
-    percent-encoding made uniform. A number as host, in any of the spellings that C libraries take (`0x7f.1`,
-    `2130706433`), becomes the dotted IPv4 address it means, so that it is seen for what it is.
+    Strips surrounding spaces; lower-cases scheme and host, converts names beyond ASCII to punycode, drops one trailing
+    dot of the host, the default port and the fragment; replaces an empty path by `/`; resolves dot segments and makes
+    percent-encoding uniform. A number as host, in any spelling accepted by C libraries (`0x7f.1`, `2130706433`),
+    becomes the dotted IPv4 address that it means, so that address checks apply.
 
     Raises `InvalidValueError(field="url")` for another scheme, no host, a user name or password, whitespace, control
     characters or backslashes inside, a port outside 1..65535, or more than 2,048 characters.
@@ -62,7 +62,7 @@ def normalise_url(text: str) -> str:
 
 
 def made_normal(text: str) -> str:
-    """`normalise_url` for a stripped text of any kind."""
+    """`normalise_url` for any stripped text."""
     shape = _SHAPE.match(text)
     if shape is None:
         raise _invalid("an absolute http:// or https:// URL with a host", text)
@@ -84,7 +84,7 @@ def made_normal(text: str) -> str:
 
 
 def _port(authority: str, text: str) -> int | None:
-    """The port written in `authority`, None where there is none; refuses user names and odd spellings."""
+    """Returns the port in `authority`, None without one; rejects user names and invalid ports."""
     if "@" in authority:
         raise _invalid("free of user name and password", text)
     match = _PORT.search(authority)
@@ -101,7 +101,7 @@ def _port(authority: str, text: str) -> int | None:
 
 
 def _host(host: str, text: str) -> str:
-    """`host` as it stands in a URL: a checked name, a dotted IPv4 address, or an IPv6 address in brackets."""
+    """Normalises `host` for a URL: a validated name, a dotted IPv4 address, or an IPv6 address in brackets."""
     if ":" in host:
         try:
             address = ipaddress.IPv6Address(host)
@@ -120,7 +120,7 @@ def _host(host: str, text: str) -> str:
 
 
 def _dotted(host: str, text: str) -> str:
-    """The address that one to four numbers mean to `inet_aton`: the last fills the bytes that the others leave."""
+    """Returns the address that `inet_aton` reads from one to four numbers: the last fills the remaining bytes."""
     numbers = [number for part in host.split(".") if (number := _number(part)) is not None]
     *bytes_, last = numbers or [0]
     rest = 4 - len(bytes_)
@@ -130,12 +130,12 @@ def _dotted(host: str, text: str) -> str:
 
 
 def _number(text: str) -> int | None:
-    """A number as C spells it (`0177`, `127`, `0x7f`), None where it is none."""
+    """Parses a number as spelled in C (`0177`, `127`, `0x7f`), None if invalid."""
     return next((int(text, base) for base, form in _NUMBERS.items() if form.fullmatch(text)), None)
 
 
 def _invalid(allowed: str, given: str) -> InvalidValueError:
-    """The refusal, without what may be secret: it must not reach a log through an error."""
+    """Returns the error without possible secrets, which must not reach a log."""
     shown = masked(given)
     if len(given) > _MAX_SHOWN_LENGTH:
         shown = f"{shown[:_MAX_SHOWN_LENGTH].removesuffix('…')}… ({len(given)} characters)"
@@ -143,7 +143,7 @@ def _invalid(allowed: str, given: str) -> InvalidValueError:
 
 
 def host_of(url: str) -> str:
-    """The host of a normalised URL as politeness counts it: `name:port`, the default port spelled out."""
+    """Returns the host of a normalised URL for politeness: `name:port`, the default port included."""
     scheme, _, rest = url.partition("://")
     authority = rest.partition("/")[0]
     if ":" in authority and not authority.endswith("]"):
@@ -152,21 +152,21 @@ def host_of(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of a normalised URL, as in `https://example.org`; a default port is not spelled out."""
+    """Returns scheme, host and port of a normalised URL, as in `https://example.org`; a default port is omitted."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}"
 
 
 def robots_url(url: str) -> str:
-    """Where the robots.txt that governs a normalised URL is found (RFC 9309, section 2.3)."""
+    """Returns the URL of the robots.txt that applies to a normalised URL (RFC 9309, section 2.3)."""
     return f"{origin_of(url)}/robots.txt"
 
 
 def join_url(base: str, reference: str) -> str:
-    """The normalised URL that `reference`, as a header or a page has it, means when met at the normalised `base`.
+    """Resolves `reference`, as found in a header or a page, against the normalised `base`; returns a normalised URL.
 
-    Bytes that are not UTF-8 (surrogates here) and spaces are percent-encoded, as browsers do, and tabs and line ends
-    dropped. Raises `InvalidValueError(field="url")` as `normalise_url` does.
+    Percent-encodes spaces and bytes that are not UTF-8 (surrogates here), as browsers do, and drops tabs and line ends.
+    Raises `InvalidValueError(field="url")` as `normalise_url` does.
     """
     if len(reference) <= MAX_URL_LENGTH and NORMAL.fullmatch(reference):
         return reference

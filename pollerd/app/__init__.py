@@ -1,1 +1,1 @@
-"""Everything between the command and the running process: settings, lists, start, reload."""
+"""The application layer between commands and daemon: settings, lists, start, reload."""

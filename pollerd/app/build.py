@@ -1,4 +1,4 @@
-"""The composition root: puts the live daemon together, part by part, in the order in which they need each other."""
+"""The composition root: builds the live daemon part by part, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 
 MakeClock = Callable[[Callable[[float], None]], SteadyClock]
-"""Makes the daemon's clock; the argument is called with the seconds by which the wall clock was set ahead."""
+"""Creates the daemon's clock; the argument is called with the seconds by which the wall clock was set ahead."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSettings:
-    """What the user has set for the live daemon."""
+    """User settings of the live daemon."""
 
     daemon: DaemonSettings = field(default_factory=DaemonSettings)
     scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
     fetching: FetchSettings = field(default_factory=FetchSettings)
     topic: TopicSettings | None = None
-    """What to build a collection on; None: links are not followed."""
+    """Topic of the collection; None: links are not followed."""
     seeds: Sequence[str] = ()
-    """Normalised URLs that a new collection begins with."""
+    """Normalised start URLs of a new collection."""
 
 
 def _clock(on_set: Callable[[float], None]) -> SteadyClock:
@@ -86,11 +86,11 @@ async def live_daemon(
     health: StorageHealth | None = None,
     make_clock: MakeClock = _clock,
 ) -> AsyncIterator[Daemon]:
-    """A daemon that has taken over what the store kept; run it within the block.
+    """Builds a daemon with the stored state; it must run within the context.
 
-    health: notes how the database answers; None: the daemon has one of its own.
-    Raises ConfigError where the allocator cannot hold the stored sites, or cannot weigh sites by relevance, where the
-    stored collection is on another topic, and where a new one has no seeds.
+    health: tracks how the database answers; None: the daemon creates one. Raises ConfigError if the allocator cannot
+    hold the stored sites or cannot weight sites by relevance, if the stored collection is on another topic, and if a
+    new one has no seeds.
     """
     allocator = allocation.create(
         settings.daemon.allocator, budget=settings.daemon.budget, objective=settings.daemon.objective, rng=rng
@@ -157,7 +157,7 @@ def _parts(
     hook: PageHook,
     runtime: Runtime,
 ) -> Parts:
-    """The parts of the live loop, from the results back to the choice, then what looks on and steers."""
+    """Builds the parts of the live loop, from the results back to the choice, then monitoring and control."""
     settings, instruments = runtime.settings, runtime.instruments
     site_cache = SiteCache(store, settings.memory_sites)
     in_flight = InFlight(scheduler=scheduler, most=settings.max_inflight, instruments=instruments)

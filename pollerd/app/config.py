@@ -1,7 +1,7 @@
-"""Settings from flags, environment and TOML, in this order of strength. The only reader of the environment.
+"""Settings from flags, environment and TOML, in this order of precedence. The only reader of the environment.
 
-Every setting is one field of `Options`: `--host-interval` is `POLLERD_HOST_INTERVAL` and the TOML key
-`host_interval`. Secrets may also come from a file: `--token-file`, `POLLERD_TOKEN_FILE`, `token_file`.
+Every setting is one field of `Options`: `--host-interval` is `POLLERD_HOST_INTERVAL` and the TOML key `host_interval`.
+Secrets may also come from a file: `--token-file`, `POLLERD_TOKEN_FILE`, `token_file`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _CLIENT_ONLY = frozenset({"url"})
 
 
 def _written(read: Callable[[str], float]) -> BeforeValidator:
-    """Texts are read so; what else is given stays."""
+    """Returns a validator that parses texts with `read` and leaves other values unchanged."""
     return BeforeValidator(lambda value: read(value) if isinstance(value, str) else value)
 
 
 def _names(value: object) -> object:
-    """Names from a text like "htraa, uniform"."""
+    """Splits names in a text like "htraa, uniform"."""
     if not isinstance(value, str):
         return value
     return tuple(name.strip() for name in value.split(",") if name.strip())
@@ -47,7 +47,7 @@ Share = Annotated[float, _written(quantities.share), Field(allow_inf_nan=False)]
 
 
 class Options(BaseModel):
-    """Everything a user may set, flat. Ranges are checked by the packages that own the settings."""
+    """All user settings, flat. Ranges are checked by the packages that own the settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -93,7 +93,7 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Config:
-    """The merged options, where each came from, and the settings that the packages are given."""
+    """The merged options, their sources, and the settings for the packages."""
 
     options: Options
     sources: Mapping[str, str]
@@ -105,18 +105,18 @@ class Config:
     api: ApiSettings
 
     def is_set(self, option: str) -> bool:
-        """Whether the user set the option anywhere."""
+        """Returns whether the user set the option anywhere."""
         return self.sources[option] != "default"
 
     def shown(self) -> dict[str, tuple[str, str]]:
-        """Option -> (value as text, source); secrets are not told."""
+        """Returns option -> (value as text, source); secrets are masked."""
         return {name: (_shown(name, value), self.sources[name]) for name, value in self.options}
 
 
 def load(flags: Mapping[str, Any], *, file: Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
     """Merges flags (None: not given), environment and TOML file.
 
-    Raises ConfigError for unknown names and unreadable files, InvalidValueError for values that cannot be used.
+    Raises ConfigError for unknown names and unreadable files, InvalidValueError for invalid values.
     """
     env = os.environ if environ is None else environ
     values, sources = _from_file(_file(file, env))
@@ -165,7 +165,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def check_variables(names: frozenset[str]) -> None:
-    """Raises ConfigError where a variable stands for no option; `names` as `environment.variables` has them."""
+    """Raises ConfigError for a variable without an option; `names` as returned by `environment.variables`."""
     _refuse_unknown(names, "environment", variable, _CLIENT_ONLY | SECRET_FILES)
 
 
@@ -189,14 +189,14 @@ def _validated(values: dict[str, Any]) -> Options:
 
 
 def _allowed(message: str) -> str:
-    """Pydantic's sentence as the end of "must be ..."."""
+    """Returns Pydantic's message as the end of "must be ..."."""
     for start in ("Input should be ", "Value error, "):
         message = message.removeprefix(start)
     return message
 
 
 def _as_option(error: InvalidValueError) -> InvalidValueError:
-    """The packages' fields have their unit in the name, the user's options have not."""
+    """Renames the field of the error to the user's option, which lacks the unit."""
     name = error.field.removesuffix("_seconds")
     return InvalidValueError(name if name in Options.model_fields else error.field, error.allowed, error.given)
 
@@ -251,7 +251,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
 
 
 def _objective(options: Options, sources: Mapping[str, str]) -> str:
-    """A collection is meant to be current, unless the user says otherwise."""
+    """Returns the objective; freshness by default for a collection, which should be current."""
     chosen = options.topic is None or sources["objective"] != "default"
     return options.objective if chosen else "freshness"
 
@@ -269,13 +269,13 @@ def _shown(name: str, value: object) -> str:
 
 
 def _without_password(url: str) -> str:
-    """The URL for showing: no password, and of a query only its names, for a driver takes passwords there too."""
+    """Masks the password in the URL, and all values of its query, where drivers accept passwords too."""
     scheme, separator, rest = url.partition("://")
     if scheme.startswith("sqlite") or not separator:
         return url
     person, at, place = rest.rpartition("@")
     place, question, query = place.partition("?")
-    if "=" in place or "&" in place:  # an @ within the query: what is what cannot be told
+    if "=" in place or "&" in place:  # an @ within the query: the parts are ambiguous
         return f"{scheme}://***"
     name, colon, _ = person.partition(":")
     names = "&".join(f"{pair.partition('=')[0]}=***" for pair in query.split("&")) if query else ""

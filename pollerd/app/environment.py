@@ -1,4 +1,4 @@
-"""The environment's variables, and what commands that call a daemon take from them. Loads nothing heavy."""
+"""Environment variables, and the settings of client commands in them. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOR_CLIENTS = frozenset({"url", "token", "token_file"})
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Option or secret file -> value, of all variables of ours but the one that names the config file."""
+    """Returns option or secret file -> value, of all our variables except the one for the config file."""
     return {
         variable.removeprefix(PREFIX).lower(): value
         for variable, value in sorted(environ.items())
@@ -27,12 +27,12 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def variable(name: str) -> str:
-    """How the option is spelled in the environment."""
+    """Returns the name of the option's environment variable."""
     return PREFIX + name.upper()
 
 
 def with_secrets_read(values: Mapping[str, Any], spelled: Callable[[str], str]) -> dict[str, Any]:
-    """The values with what secret files hold in place of their names. Raises ConfigError; `spelled` names options."""
+    """Replaces secret files by their contents. Raises ConfigError; `spelled` formats option names."""
     found = {name: value for name, value in values.items() if name not in SECRET_FILES}
     for name in sorted(SECRET_FILES & values.keys()):
         secret = name.removesuffix("_file")
@@ -43,7 +43,7 @@ def with_secrets_read(values: Mapping[str, Any], spelled: Callable[[str], str]) 
 
 
 def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str | None]:
-    """(URL of the daemon, token) that commands which call it start from; None: no token.
+    """Returns (URL of the daemon, token), the defaults of client commands; None: no token.
 
     Raises ConfigError for a secret file that cannot be read, InvalidValueError for a token's hash.
     """
@@ -57,7 +57,7 @@ def client_defaults(environ: Mapping[str, str] | None = None) -> tuple[str, str 
 
 
 def other_variables(environ: Mapping[str, str] | None = None) -> frozenset[str]:
-    """The names of variables of ours that mean nothing to commands that call a daemon: options of it, or misspelled."""
+    """Returns our variables that client commands do not use: options of the daemon, or misspelled names."""
     return frozenset(variables(os.environ if environ is None else environ)) - _FOR_CLIENTS
 
 

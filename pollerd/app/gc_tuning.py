@@ -1,4 +1,4 @@
-"""The process' memory and threads: free room goes back to the system, the collector looks at little, numpy has one."""
+"""Memory and threads of the process: frees unused memory, limits garbage collection and numpy's threads."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import sys
 from importlib import import_module
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
-"""glibc's numbers for them, malloc.h."""
+"""glibc's constants, malloc.h."""
 _ARENAS = 2
-"""One for the loop, one for all other threads, of which few do anything at a time: each arena keeps room of its own."""
+"""One for the loop, one for all other threads, few of which are active at a time: each arena keeps free memory."""
 _LARGE_BLOCK_BYTES = 1 << 20
 COLLECT_SECONDS = 60.0
 """Between two times that free room is given back."""
 
 
 def before_loading() -> None:
-    """Before numpy and structlog are loaded, which read it then; what is set in the environment stays.
+    """Sets variables read when numpy and structlog are loaded; must run before that. Keeps what the environment sets.
 
-    Of small arrays threads make nothing faster, and OpenBLAS' wait for work by spinning: half a percent of a core in a
-    daemon that asks for little every few seconds. structlog loads rich for a renderer that is not used here: 3 MB.
+    Threads do not speed up small arrays, and OpenBLAS threads wait by spinning: half a percent of a core in a daemon
+    with little to do every few seconds. structlog loads rich for a renderer that is not used here: 3 MB.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "rich" not in sys.modules:
-        sys.modules["rich"] = None  # type: ignore[assignment]  # importing it fails, as where it is not installed
+        sys.modules["rich"] = None  # type: ignore[assignment]  # its import fails as if it were not installed
         try:
             import_module("structlog")
         finally:
@@ -34,16 +34,16 @@ def before_loading() -> None:
 
 
 def begin() -> None:
-    """Before anything is loaded: all that comes stays, so the collector need not look at it again and again."""
+    """Disables the collector before anything is loaded: all those objects stay alive, so scanning them is useless."""
     gc.disable()
     _keep_large_blocks_apart()
 
 
 def _keep_large_blocks_apart() -> None:
-    """Memory of large arrays goes back to the system as soon as they are freed, where the C library is glibc.
+    """Has memory of large arrays returned to the system as soon as they are freed, with glibc.
 
-    By itself it raises its bar for that with every large block freed, up to 32 MB, and then cuts the columns of all
-    sites, which come and go with every look at them, from one heap that only grows: 90 MB of 500 at 10^6 sites.
+    By default it raises its threshold for that with every large block freed, up to 32 MB, and then allocates the
+    temporary columns of all sites from one heap that only grows: 90 MB of 500 at 10^6 sites.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -52,9 +52,9 @@ def _keep_large_blocks_apart() -> None:
 
 
 def freeze_heap() -> None:
-    """After the start: the collector looks at what comes from now on.
+    """Excludes the objects that exist after the start from garbage collection.
 
-    Its young generation is kept small: each look at it holds up the loop, whichever thread it is that looks.
+    The young generation is kept small: each collection blocks the loop, in whatever thread it runs.
     """
     gc.enable()
     gc.collect()
@@ -64,14 +64,14 @@ def freeze_heap() -> None:
 
 
 def give_back() -> None:
-    """Free room between what is in use goes back to the system, where the C library (glibc) can be asked for it."""
+    """Returns free memory between used blocks to the system, if the C library (glibc) supports it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 async def collect_regularly() -> None:
-    """Until cancelled. By itself glibc keeps such room for ever, and finds ever more of it: some 10 MB an hour."""
+    """Trims the heap regularly until cancelled. By default glibc keeps such memory forever: some 10 MB more an hour."""
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
         await asyncio.to_thread(give_back)

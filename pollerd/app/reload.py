@@ -1,4 +1,4 @@
-"""What SIGHUP does: settings and list are read again while the polling goes on. What is broken changes nothing."""
+"""Reloads settings and list on SIGHUP while polling continues. An invalid file changes nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pollerd.telemetry import set_up_logs
 NEEDS_RESTART = frozenset({"database", "listen", "secret_key", "max_inflight", "topic", "seeds"})
 _ALLOCATION = ("allocator", "objective", "budget")
 _NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
-"""Looked at each time that they matter."""
+"""Options read whenever they are needed."""
 
 
 class Reload:
-    """Reads settings and list again, and brings the running daemon in line with what changed in them."""
+    """Reads settings and list again, and applies the changes to the running daemon."""
 
     def __init__(
         self,
@@ -37,18 +37,18 @@ class Reload:
         store: Store,
         tokens: Tokens,
     ) -> None:
-        """`config`: what is in force; `again` reads it anew, and raises PollerdError where it is broken."""
+        """`config`: settings in force; `again` reads them again, and raises PollerdError if they are invalid."""
         self._config, self._again = config, again
         self._daemon, self._fetcher, self._store, self._tokens = daemon, fetcher, store, tokens
         self._wanted = asyncio.Event()
         self._log = structlog.get_logger("pollerd.app.reload")
 
     def ask(self) -> None:
-        """A reload is to be done soon; several that wait are done at once."""
+        """Requests a reload; pending requests are combined."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Reloads whenever it is asked for, until cancelled."""
+        """Reloads on each request, until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -81,12 +81,12 @@ class Reload:
         return await asyncio.to_thread(list_at_once, path)
 
     def _changed(self, config: Config) -> frozenset[str]:
-        """The options that say something else than before. What was set over REST meanwhile stays where they do not."""
+        """Returns the options that differ from before. Others keep what was set over REST meanwhile."""
         before, after = self._config.options, config.options
         return frozenset(name for name, value in after if value != getattr(before, name)) - _NOTHING_TO_APPLY
 
     async def _apply(self, config: Config, changed: frozenset[str]) -> None:
-        """First what may be refused: then nothing has changed."""
+        """Applies the steps that may be refused first: then nothing has changed."""
         self._tokens.check(config.api)
         fetching = replace(
             config.fetching,

@@ -1,4 +1,4 @@
-"""The composition root: settings in, running daemon out. Reads top to bottom."""
+"""The entry point of the daemon: builds it from the settings and runs it with its API. Reads top to bottom."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ Watch = Callable[[Control], Awaitable[None]]
 Again = Callable[[], Config]
 _DESCRIPTORS_WANTED = 65_536
 _DESCRIPTORS_OF_OURS = 64
-"""Set aside for the database, the API and the rest."""
+"""Reserved for the database, the API and others."""
 _API_DRAIN_SECONDS = 5
-"""How long requests under way may hold up the end: a client that never finishes must not."""
+"""Maximum time for API requests under way at shutdown: a client that never finishes must not block it."""
 
 
 def run(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
-    """Runs the daemon until SIGINT or SIGTERM. `watch` looks on (a status line); when it returns, the daemon ends.
+    """Runs the daemon until SIGINT or SIGTERM. `watch` observes it (a status line); when it returns, the daemon stops.
 
-    `again` reads the settings anew: what SIGHUP asks for.
+    `again` reads the settings again, on SIGHUP.
     """
     if again is not None:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until all is up: a signal meanwhile must not end it
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the start is complete, when a signal must not end it
     gc_tuning.begin()
     uvloop.run(serve(config, watch, again))
 
 
 async def serve(config: Config, watch: Watch | None = None, again: Again | None = None) -> None:
-    """The daemon with its API, in one loop. Any task that dies takes all down, with its cause."""
+    """Runs the daemon with its API in one loop. If any task fails, all are stopped, with its cause."""
     registry = CollectorRegistry()
     instruments = Instruments(registry, pollerd.__version__)
     with contextlib.closing(_bind(config.api)) as listener:
@@ -66,16 +66,16 @@ async def serve(config: Config, watch: Watch | None = None, again: Again | None 
 
 @dataclass(frozen=True)
 class _Begun:
-    """What needed the database to begin."""
+    """Parts whose start needs the database."""
 
     store: Store
     daemon: Daemon
     resources: contextlib.AsyncExitStack
-    """Closes them."""
+    """Closes the parts."""
 
 
 async def _begun(config: Config, instruments: Instruments, listener: socket.socket) -> _Begun | None:
-    """The daemon, ready to run; None where it was told to end before the database let it begin."""
+    """Returns the daemon, ready to run; None if it was stopped before the database was available."""
     check_place(config.options.database)
     health = StorageHealth(instruments)
     database = config.shown()["database"][0]
@@ -102,7 +102,7 @@ async def _begun(config: Config, instruments: Instruments, listener: socket.sock
 async def _begin(
     config: Config, instruments: Instruments, health: StorageHealth, resources: contextlib.AsyncExitStack
 ) -> _Begun:
-    """One attempt; where it fails the caller's `resources` close what it opened."""
+    """Makes one attempt; if it fails, the caller's `resources` close what it opened."""
     store = await _open_store(config)
     resources.push_async_callback(store.close)
     settings = await _with_kept_allocation(config, store)
@@ -159,7 +159,7 @@ async def _run_all(
     async def reading() -> None:
         if config.options.urls is not None:
             await read_list(config.options.urls, daemon.control, sync=config.options.sync)
-        if not daemon.control.health.status().sites and config.options.topic is None:  # the crawler finds its own
+        if not daemon.control.health.status().sites and config.options.topic is None:  # the crawler finds its own sites
             _say_how_to_add(listener)
         if reload is not None:
             await reload.run()
@@ -181,14 +181,14 @@ async def _run_all(
 
 
 def _say_started(daemon: Daemon, listener: socket.socket) -> None:
-    """From now on a signal ends it in order."""
+    """Logs the start; from now on a signal stops the daemon in order."""
     host, port = listener.getsockname()[:2]
     log, budget = structlog.get_logger("pollerd"), daemon.control.health.status().budget
     log.info("started", version=pollerd.__version__, listen=f"{host}:{port}", budget=budget)
 
 
 def _say_how_to_add(listener: socket.socket) -> None:
-    """There is nothing to poll yet, and no list that says so."""
+    """Logs how to add sites: there are none, and no list."""
     url = _url_of(listener)
     here = "" if url == DEFAULT_URL else f" --url {url}"
     log = structlog.get_logger("pollerd")
@@ -196,7 +196,7 @@ def _say_how_to_add(listener: socket.socket) -> None:
 
 
 def _url_of(listener: socket.socket) -> str:
-    """Where a client on this machine finds the API."""
+    """Returns the URL of the API for clients on this machine."""
     host, port = listener.getsockname()[:2]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
@@ -216,17 +216,17 @@ def _signals(stop: Callable[[], None], reload: Reload | None) -> Iterator[None]:
         for number in handlers:
             loop.remove_signal_handler(number)
             if number == signal.SIGHUP:
-                signal.signal(number, signal.SIG_IGN)  # we are ending already
+                signal.signal(number, signal.SIG_IGN)  # already stopping
 
 
 def _at_hang_up(stop: Callable[[], None], reload: Callable[[], None]) -> Callable[[], None]:
-    """SIGHUP asks for a reload, but where the terminal that we were started from has gone it means the end."""
+    """Returns the handler of SIGHUP: reloads, or stops if the controlling terminal has gone."""
     on_terminal = sys.stderr.isatty()
     return lambda: stop() if on_terminal and not sys.stderr.isatty() else reload()
 
 
 def _bind(settings: ApiSettings) -> socket.socket:
-    """The API's socket, bound first, so that a busy port is a clear error before anything else happens."""
+    """Binds the API's socket first, so that a busy port is a clear error before anything else happens."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -246,7 +246,7 @@ async def _open_store(config: Config) -> Store:
 
 
 def _raise_descriptor_limit() -> int:
-    """Takes as many descriptors as the system gives, within reason; returns how many there are."""
+    """Raises the limit of file descriptors as far as the system allows, within reason; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
     if 0 <= soft < wanted:
@@ -256,9 +256,9 @@ def _raise_descriptor_limit() -> int:
 
 
 def _fitted(settings: DaemonSettings, fetching: FetchSettings, limit: int) -> tuple[DaemonSettings, FetchSettings]:
-    """The settings with fewer polls at once and shorter-lived idle connections where `limit` descriptors ask for it.
+    """Lowers the number of concurrent polls and the lifetime of idle connections to fit `limit` descriptors.
 
-    Else connections to many hosts use them up, and sites are blamed for failures of ours.
+    Otherwise connections to many hosts exhaust them, and sites are blamed for our own failures.
     """
     room = max(limit - _DESCRIPTORS_OF_OURS, 2)
     inflight = min(settings.max_inflight, room // 2)
@@ -270,7 +270,7 @@ def _fitted(settings: DaemonSettings, fetching: FetchSettings, limit: int) -> tu
 
 
 async def _with_kept_allocation(config: Config, store: Store) -> DaemonSettings:
-    """What was set over REST stays over a restart, unless the user says otherwise by flag, variable or file."""
+    """Restores what was set over REST before a restart, unless a flag, variable or file overrides it."""
     kept = await store.load_allocation()
     settings = config.daemon
     if kept is None:

@@ -1,4 +1,4 @@
-"""Begins what needs the database, as often as it takes: a server that is away, refuses or is full is waited for."""
+"""Starts the parts that need the database, with retries while it is unreachable, refuses or is full."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ async def begun(
     database: str,
     serve: Callable[[], contextlib.AbstractAsyncContextManager[None]],
 ) -> T | None:
-    """What `attempt` makes, once the database lets it; None where SIGINT or SIGTERM came first.
+    """Returns the result of `attempt` once the database is available; None if SIGINT or SIGTERM came first.
 
-    Meanwhile `health` says why not, and `serve` answers who asks. `database`: what to call it in the log. Only
-    DatabaseUnavailableError is waited for: no waiting mends the rest.
+    Meanwhile `health` has the reason, and `serve` answers requests. `database`: its name in the log. Only
+    DatabaseUnavailableError is retried: waiting does not help for others.
     """
     with _stop_requested() as stop:
         trying = asyncio.create_task(_repeated(attempt, health, database, serve), name="start")
@@ -68,7 +68,7 @@ async def _repeated(
 
 @contextlib.asynccontextmanager
 async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
-    """Answers at a copy of the socket: the server closes its own, and who calls in between waits in the queue."""
+    """Serves on a copy of the socket: the server closes its own, and callers in between wait in the queue."""
     server = ApiServer(app, _DRAIN_SECONDS)
     serving = asyncio.create_task(server.serve(sockets=[listener.dup()]), name="waiting-api")
     try:
@@ -80,7 +80,7 @@ async def served(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
 
 @contextlib.contextmanager
 def _stop_requested() -> Iterator[asyncio.Event]:
-    """Set by the signals that end the daemon, from its first moment on."""
+    """Yields an event set by the signals that stop the daemon, from its start on."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

@@ -1,4 +1,4 @@
-"""The topic file (TOML) and the seeds: what `pollerd run --topic --seeds` is given."""
+"""Reads the topic file (TOML) and the seeds of `pollerd run --topic --seeds`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HTML = frozenset({".html", ".htm", ".xhtml"})
 
 
 def _domain(value: object) -> object:
-    """A domain as it stands in URLs, perhaps written with a leading dot or `*.`."""
+    """Normalises a domain as in URLs, perhaps written with a leading dot or `*.`."""
     if not isinstance(value, str):
         return value
     domain = value.strip().lower().removeprefix("*.").strip(".")
@@ -32,7 +32,7 @@ Domain = Annotated[str, BeforeValidator(_domain)]
 
 
 class TopicFile(BaseModel):
-    """All that a topic file may say. Ranges are checked by `TopicSettings`."""
+    """All fields of a topic file. Ranges are checked by `TopicSettings`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -52,7 +52,7 @@ class TopicFile(BaseModel):
 
 
 def read_mission(topic: Path | None, seeds: Path | None) -> tuple[TopicSettings | None, list[str]]:
-    """Topic and seeds of the files that are named. Raises as the two below, and ConfigError for seeds alone."""
+    """Reads topic and seeds from the named files. Raises as the two below, or ConfigError for seeds alone."""
     if topic is None:
         if seeds is not None:
             raise ConfigError("seeds: they are for a topic; topic is not set")
@@ -61,9 +61,9 @@ def read_mission(topic: Path | None, seeds: Path | None) -> tuple[TopicSettings 
 
 
 def read_topic(path: Path) -> TopicSettings:
-    """The topic of a file; texts it names lie relative to it, and HTML counts as what a reader sees of it.
+    """Reads the topic of a file; text files are relative to it, and of HTML files the visible text counts.
 
-    Raises ConfigError where a file cannot be read, and InvalidValueError naming the field for what cannot be used.
+    Raises ConfigError if a file cannot be read, and InvalidValueError with the field for invalid values.
     """
     try:
         given = _validated(tomllib.loads(_text(path, "topic")))
@@ -95,7 +95,7 @@ def read_topic(path: Path) -> TopicSettings:
 
 
 def read_seeds(path: Path) -> list[str]:
-    """The normalised URLs of a list, one a line. Raises ConfigError where it cannot be read, or holds a bad line."""
+    """Reads the normalised URLs of a list, one per line. Raises ConfigError if it cannot be read or has a bad line."""
     try:
         with path.open("rb") as file:
             return [_seed(path, number, found) for number, found in parse_text(file) if found is not None]

@@ -1,4 +1,4 @@
-"""The list of sites: read at every start and at SIGHUP, block by block, in the format that its name ends with."""
+"""The list of sites: read at every start and at SIGHUP, in blocks, in the format of its suffix."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from pollerd.list_document import DOCUMENTS, format_of, read_entries
 from pollerd.model import SiteSpec
 
 _LIST_BLOCK = 10_000
-"""A transaction each: commits of polls wait for one of them, a third of a second, at most."""
+"""Lines per transaction: commits of polls wait for one transaction at most, a third of a second."""
 _REJECTED_SHOWN = 20
 _RETRY_SECONDS = 2.0
 _REJECTED_ENOUGH = 1_000
-"""From so many bad lines on a list is read no further where they are more than the good ones: it is no list."""
+"""Number of bad lines from which reading stops if they outnumber the good ones: the file is not a list."""
 
 T = TypeVar("T")
 
 
 def check_list(path: Path) -> None:
-    """Raises ConfigError where the list cannot be read, is a document that cannot, or of no known format."""
+    """Raises ConfigError if the list cannot be read, is an invalid document, or has an unknown format."""
     form = _format(path)
-    if not path.is_fifo():  # what is read of a pipe is gone
+    if not path.is_fifo():  # reading would consume a pipe
         with _open(path) as file:
             if form in DOCUMENTS:
                 lines_of(path, file)
 
 
 def list_at_once(path: Path) -> BytesIO:
-    """The whole list, so that nothing of it counts where not all of it can be read, nor what is written meanwhile.
+    """Reads the whole list, so that a read error discards all of it, and later writes have no effect.
 
-    Raises ConfigError where it cannot be read, or holds lines but none that can be used. Takes time: for a thread.
+    Raises ConfigError if it cannot be read, or has lines but none that is valid. Takes time: run it in a thread.
     """
     _format(path)
     with _open(path) as file:
@@ -63,10 +63,10 @@ def list_at_once(path: Path) -> BytesIO:
 
 
 def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
-    """The sites that a list holds, read from `file` as the name of `path` says that it is written.
+    """Parses the sites of a list from `file`, in the format of the suffix of `path`.
 
-    Text, CSV and JSON lines are read as they are asked for, OPML, TOML and YAML at once. Raises ConfigError for an
-    unknown format and for a document that cannot be read as a whole.
+    Text, CSV and JSON lines are read lazily, OPML, TOML and YAML at once. Raises ConfigError for an unknown format and
+    for a document that cannot be parsed as a whole.
     """
     form = _format(path)
     try:
@@ -78,11 +78,13 @@ def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
 
 
 async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO | None = None) -> None:
-    """Adds what is new in the list. With `sync` the list is the whole truth: what is not in it is removed, and the
-    settings of what is are set back to the list's, those that it leaves out to their defaults.
+    """Adds the new sites of the list.
 
-    A list of which most lines are bad is not read to its end, and then removes nothing. `file`: what the list holds,
-    where it was read before. Raises ConfigError where it cannot be read.
+    With `sync` the list replaces all sites: others are removed, and settings are reset to the list's or to their
+    defaults.
+
+    A list with mostly bad lines is not read to its end, and then removes nothing. `file`: the contents of the list, if
+    already read. Raises ConfigError if it cannot be read.
     """
     opened = _open(path) if file is None else file
     with opened:
@@ -92,7 +94,7 @@ async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO 
 
 @dataclass
 class _Reading:
-    """One reading of a list, and what came of it."""
+    """One pass over a list, with its results."""
 
     path: Path
     control: Control
@@ -101,7 +103,7 @@ class _Reading:
     good: int = 0
     rejected: int = 0
     unread: int = 0
-    """Those of the rejected that may be about sites that there are."""
+    """Number of rejected lines that may concern existing sites."""
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("added", "existing", "left_out_as_deleted", "changed", "removed"), 0)
     )
@@ -110,7 +112,7 @@ class _Reading:
         self._log = structlog.get_logger("pollerd.list").bind(file=str(self.path))
 
     async def read(self, lines: Iterator[Line]) -> None:
-        """All of it. The next lines are read while the database takes those before."""
+        """Reads all lines. The next block is read while the database stores the previous one."""
         block = await _some(lines)
         while block:
             specs, last = self._usable(block), block[-1][0]
@@ -150,7 +152,7 @@ class _Reading:
             elif found is None:
                 continue
             elif self.sync and found.url in self.listed:
-                # Else the settings of one would be set, and those of the other at the next start.
+                # Otherwise the settings would alternate between both at each start.
                 self._reject(line, f"url: {found.url} stands in the list before; the first counts")
             else:
                 specs.append(found)
@@ -181,12 +183,12 @@ class _Reading:
 
 
 async def _some(lines: Iterator[Line]) -> list[Line]:
-    """The next lines; none: there are no more."""
+    """Returns the next lines; empty at the end."""
     return await asyncio.to_thread(list, islice(lines, _LIST_BLOCK))
 
 
 async def _patiently(call: Callable[[], Awaitable[T]], log: structlog.stdlib.BoundLogger) -> T:
-    """Calls until the database takes it: what was read of a list must not be lost, a pipe is read once."""
+    """Retries until the database is available: lines already read must not be lost, since a pipe is read once."""
     waited = False
     while True:
         try:

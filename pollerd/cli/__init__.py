@@ -9,7 +9,7 @@ from pollerd.errors import PollerdError
 
 
 def main() -> None:
-    """Runs the command line; mistakes of use end with one clear line and exit code 2, Ctrl-C with 130."""
+    """Runs the command line; usage errors end with one clear line and exit code 2, Ctrl-C with 130."""
     try:
         with loading():
             from pollerd.cli.commands import app

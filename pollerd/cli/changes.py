@@ -1,4 +1,4 @@
-"""`pollerd changes` and `pollerd diff`: what a running daemon has found."""
+"""`pollerd changes` and `pollerd diff`: detected changes of a running daemon."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _colour(line: str) -> str | None:
 
 
 def _moment(text: str | None) -> str | None:
-    """A moment as the API takes it: `2h` is two hours ago, all else goes as it is."""
+    """Converts a time for the API: `2h` is two hours ago, other text is passed unchanged."""
     if text is None:
         return None
     try:
@@ -91,7 +91,7 @@ def _moment(text: str | None) -> str | None:
 def _follow(
     daemon: ApiClient, query: dict[str, str | None], known: list[dict[str, Any]], start: int | None, as_json: bool
 ) -> None:
-    """Shows `known`, then what comes after it; after the id `start` where nothing is known (None: from now on)."""
+    """Shows `known`, then later changes; without known ones those after the id `start` (None: from now on)."""
     if not as_json:
         typer.echo("\t".join(_COLUMNS))
     for change in known:

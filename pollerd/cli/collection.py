@@ -1,4 +1,4 @@
-"""`pollerd collection`: what the focused crawler of a running daemon has found."""
+"""`pollerd collection`: results of the focused crawler of a running daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pollerd config`: what is set, and where it came from."""
+"""`pollerd config`: settings and their sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check(config: ConfigFile = None, as_json: Json = False) -> None:
 @app.command()
 def key(as_json: Json = False) -> None:
     """Makes a secret key, as secret_key takes it, for the headers and credentials of sites."""
-    from pollerd.storage.keys import new_key  # cryptography, which nobody else here needs
+    from pollerd.storage.keys import new_key  # cryptography, which only this command needs
 
     made = new_key()
     if as_json:

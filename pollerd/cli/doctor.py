@@ -1,4 +1,4 @@
-"""`pollerd doctor`: how a running daemon is, a line and a verdict each."""
+"""`pollerd doctor`: checks of a running daemon, each with a line and a verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pollerd.wording import counted
 
 FINE, NOTE, WRONG = "ok", "note", "WRONG"
 _CALIBRATION_POLLS = 500
-"""Polls below which a calibration error is mostly chance."""
+"""Number of polls below which a calibration error is mostly chance."""
 _CALIBRATION_FAIR, _CALIBRATION_POOR = 0.05, 0.15
 _DISPATCH_SECONDS = 60.0
 _LAG_NOTE, _LAG_WRONG = 0.25, 2.0
@@ -32,7 +32,7 @@ _USED_WELL = 0.9
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One line: a verdict, what it is about, and what was found."""
+    """Result of one check: a verdict, its subject, and the finding."""
 
     verdict: str
     about: str
@@ -47,7 +47,7 @@ class Metrics:
         self._samples = [sample for family in families for sample in family.samples]
 
     def value(self, name: str, **labels: str) -> float:
-        """The sum of the samples of pollerd_`name` that have these labels; 0 where there is none."""
+        """Returns the sum of the samples of pollerd_`name` with these labels; 0 without any."""
         full = f"pollerd_{name}"
         return sum(s.value for s in self._samples if s.name == full and labels.items() <= s.labels.items())
 
@@ -64,18 +64,18 @@ def doctor(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECO
 
 
 def _found(url: str | None, token: str | None, timeout: float) -> list[CheckResult]:
-    """The findings; that the daemon cannot be asked, or not in full, is one."""
+    """Returns the results; a failed or incomplete query of the daemon is one of them."""
     findings = []
     try:
         for finding in examined(client_of(url, token, timeout)):
-            findings.append(finding)  # noqa: PERF402  (what was found before an error counts)
+            findings.append(finding)  # noqa: PERF402  (keeps the results before an error)
     except PollerdError as error:
         findings.append(CheckResult(WRONG, "daemon", str(error)))
     return findings
 
 
 def examined(daemon: ApiClient) -> Iterator[CheckResult]:
-    """The findings at a running daemon. Raises CallError where it cannot be asked."""
+    """Yields the results of the checks of a running daemon. Raises CallError if it cannot be queried."""
     alive, ready = _health(daemon, "/healthz"), _health(daemon, "/readyz")
     yield CheckResult(FINE, "loop", "turns") if alive["status"] == "ok" else CheckResult(WRONG, "loop", "does not turn")
     reason = ready["reason"]
@@ -85,7 +85,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     except CallError:
         if reason is None:
             raise
-        return  # it waits for its database yet, and has nothing else to show
+        return  # it still waits for its database, and has nothing else to show
     metrics = Metrics(daemon.ask("/metrics")[1].decode())
     yield _link(metrics)
     yield _budget(allocation, metrics)
@@ -131,7 +131,7 @@ def _budget(allocation: dict[str, Any], metrics: Metrics) -> CheckResult:
 
 
 def calibration(found: dict[str, Any]) -> CheckResult:
-    """What the calibration of `GET /allocation` comes to."""
+    """Checks the calibration in `GET /allocation`."""
     number, error = found["polls"], found["expected_error"]
     if error is None:
         return CheckResult(NOTE, "calibration", "nothing was foretold yet")

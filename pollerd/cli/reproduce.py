@@ -1,4 +1,4 @@
-"""`pollerd reproduce`: the papers' tables and figures, run anew and compared with what was printed."""
+"""`pollerd reproduce`: runs the papers' experiments again, and compares the results with the printed ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def reproduce(
 def _conduct(
     chosen: Sequence[Experiment], size: Size, out: Path, jobs: int, draw: bool, runs: int | None, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Conducts one after the other, and tells of each as soon as it is done; what came out, for JSON."""
+    """Runs the experiments one by one, and reports each when it is done; returns the results for JSON."""
     found = []
     for each in chosen:
         with showing_progress(each.name) as report_progress:

@@ -164,7 +164,7 @@ def run(
         "log_format": log_format,
         "log_level": log_level,
     }
-    with loading():  # here, so that --help need not
+    with loading():  # here, so that --help does not load it
         from pollerd.app import gc_tuning
 
         gc_tuning.before_loading()

@@ -1,4 +1,4 @@
-"""What `pollerd run` does with its flags: settings, logs, the daemon."""
+"""Runs the daemon for `pollerd run`: settings, logs, status line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pollerd.telemetry.terminal import StatusTerminal, redraws
 
 
 def serve(flags: Mapping[str, Any], config: Path | None) -> None:
-    """Runs the daemon until it is told to end. Raises PollerdError where settings or list cannot be used."""
+    """Runs the daemon until it is stopped. Raises PollerdError for invalid settings or an invalid list."""
     again = partial(load, flags, file=config)
     settings = again()
     set_up_logs(settings.options.log_format, settings.options.log_level)

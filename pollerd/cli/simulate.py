@@ -1,4 +1,4 @@
-"""`pollerd simulate`: any allocator in a world whose truth is known, as a share of the best that could be had."""
+"""`pollerd simulate`: runs allocators in a simulated world, and reports shares of the optimum."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_STEPS, _MOST_RUNS = 100_000_000, 1_000_000
 
 
 class EnvironmentKind(enum.StrEnum):
-    """Where the allocators are tried out."""
+    """Environment of the simulation."""
 
     WEB = "web"
     KNAPSACK = "knapsack"
@@ -41,13 +41,13 @@ _UNKNOWN_TO: dict[EnvironmentKind, tuple[str, ...]] = {
     EnvironmentKind.KNAPSACK: ("half_lives", "switch_every"),
     EnvironmentKind.HISTORY: ("half_lives", *_RANKING),
 }
-"""Options that have no meaning there."""
+"""Options without effect in that environment."""
 _DEFAULT_ALLOCATOR = {
     EnvironmentKind.WEB: "whittle",
     EnvironmentKind.KNAPSACK: "htraa",
     EnvironmentKind.HISTORY: "whittle",
 }
-"""Whittle's index holds no mix, which is what the knapsack asks for."""
+"""Whittle's index does not hold a mix, which the knapsack requires."""
 
 
 def simulate(
@@ -116,7 +116,7 @@ def simulate(
 
 
 def _check_known(context: typer.Context, world: EnvironmentKind, objective: str) -> None:
-    """Raises InvalidValueError for an option that was given and would have no effect."""
+    """Raises InvalidValueError for a given option that would have no effect."""
     without = dict.fromkeys(_UNKNOWN_TO[world], f"left out with {world}")
     if objective != "interest":
         without.setdefault("half_lives", "left out without --objective interest")
@@ -145,7 +145,7 @@ def _objective(given: str) -> Objective:
 
 
 def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool) -> Policy:
-    """The allocator with those of the given parameters that it takes."""
+    """Returns the allocator with those of the given parameters that it accepts."""
     if name not in allocation.names():
         raise InvalidValueError("allocator", f"one of {', '.join(allocation.names())}", name)
     taken = allocation.parameters(name)
@@ -154,7 +154,7 @@ def _policy(name: str, objective: str, given: dict[str, Any], told_rates: bool) 
 
 
 def _check_taken(given: dict[str, Any], policies: dict[str, Policy]) -> None:
-    """Raises InvalidValueError for a parameter that none of the allocators takes."""
+    """Raises InvalidValueError for a parameter that no allocator accepts."""
     taken = {key for name in policies for key in allocation.parameters(name)}
     for key in given:
         if key not in taken:
@@ -172,18 +172,18 @@ def _settings(texts: list[str]) -> dict[str, Any]:
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    """ "phase=500" -> ("phase", 500): a number or true or false where it reads as one, else the text."""
+    """Parses "phase=500" into ("phase", 500): a number, true or false if it reads as one, else the text."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InvalidValueError("set", "NAME=VALUE", text)
     try:
         return name, json.loads(value)
-    except ValueError:  # no JSON, or a whole number of thousands of digits
+    except ValueError:  # not JSON, or an integer of thousands of digits
         return name, value
 
 
 def _print(results: Results, runs: int, as_json: bool) -> None:
-    """A table, or JSON lines in which what cannot be told is null: a share of nothing, an error of one run."""
+    """Prints a table, or JSON lines with null for undefined values: a share of nothing, an error of one run."""
     if not as_json:
         rows = [[row, *(_figure(results, row, column) for column in results.columns)] for row in results.rows]
         typer.echo(table(("allocator", *results.columns), rows))

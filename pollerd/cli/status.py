@@ -1,4 +1,4 @@
-"""One line on the terminal: what the daemon is doing now, and what keeps it from doing more."""
+"""Status line on the terminal: what the daemon is doing, and what limits it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY_SECONDS = 0.5
 
 
 async def watch_status(control: Control, terminal: StatusTerminal) -> None:
-    """Keeps the line up to date until cancelled."""
+    """Updates the line until cancelled."""
     await control.explainer.binding.ready()
     try:
         while True:
@@ -24,7 +24,7 @@ async def watch_status(control: Control, terminal: StatusTerminal) -> None:
 
 
 def status_parts(status: Status, reason: str | None) -> Iterator[Part]:
-    """Sites, pace against budget and why it is not more, polls, changes; trouble."""
+    """Yields sites, pace against budget with its limit, polls, changes, and problems."""
     yield f"{counted(status.sites, 'site')} · ", False
     yield f"{status.rate:.1f}/{status.budget:g} polls/s", False
     yield f" ({reason})" if reason is not None else "", False

@@ -1,4 +1,4 @@
-"""`pollerd tokens`: a token for those who call, and its hash for the daemon."""
+"""`pollerd tokens`: creates a token for clients, and its hash for the daemon."""
 
 from __future__ import annotations
 

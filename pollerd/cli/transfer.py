@@ -1,4 +1,4 @@
-"""`pollerd export` and `pollerd import`: all that a user set, out of a running daemon and into another."""
+"""`pollerd export` and `pollerd import`: transfer all user settings between running daemons."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _sent(daemon: ApiClient, file: Path, dry_run: bool, passphrase_file: Path | 
 
 
 def _is_sealed(opened: IO[bytes]) -> bool:
-    """Whether the first line says that there are secrets; what is no export is for the daemon to refuse."""
+    """Returns whether the first line announces secrets; the daemon rejects a file that is no export."""
     try:
         header = json.loads(opened.readline(65_536))
     except ValueError:
@@ -115,7 +115,7 @@ def _passphrase(file: Path | None, *, confirm: bool) -> str:
 
 
 def _spelled(passphrase: str) -> dict[str, str]:
-    """Headers hold no more than ASCII. Never in a URL or an argument: those are logged and listed."""
+    """Encodes the passphrase as ASCII for a header. Never in a URL or an argument, which are logged and listed."""
     return {"Pollerd-Passphrase": base64.b64encode(passphrase.encode()).decode()}
 
 
@@ -123,7 +123,7 @@ def _spelled(passphrase: str) -> dict[str, str]:
 
 
 def _kept(pieces: Iterable[bytes], file: Path) -> list[dict[str, Any]]:
-    """Writes the document, whole or not at all; returns the records whose secrets are left out."""
+    """Writes the document, whole or not at all; returns the records whose secrets are omitted."""
     if str(file) == "-":
         missing = _written(pieces, sys.stdout.buffer)
         sys.stdout.buffer.flush()

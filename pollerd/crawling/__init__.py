@@ -1,1 +1,1 @@
-"""The focused crawler: links of a page, its relevance to a topic, what to ask for next, how many at once. Pure."""
+"""Focused crawler: extraction of links, relevance to a topic, choice of requests, concurrency. Pure."""

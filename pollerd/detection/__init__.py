@@ -1,6 +1,6 @@
-"""What a response means: bytes in, values out. No input or output, no clock, no randomness.
+"""Change detection on response bodies. Pure: no I/O, no clock, no randomness.
 
-`detect` judges a response against a site's `Baseline`, `summarise` says what changed in one line.
+`detect` compares a response with a site's `Baseline`; `summarise` describes a change in one line.
 """
 
 from pollerd.detection.common_affix import common_affix_length

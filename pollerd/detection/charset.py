@@ -1,7 +1,7 @@
-"""Which character encoding a body is in, and its text. Never raises, whatever a server names.
+"""Detects the character encoding of a body and decodes it. Never raises, whatever charset a server names.
 
-Order of belief, as browsers do it: byte order mark, `charset` of the Content-Type, `<meta charset>` or the XML
-declaration within the first 1,024 bytes, UTF-8 if the bytes are UTF-8, else windows-1252.
+Precedence, as in browsers: byte order mark, `charset` of the Content-Type, `<meta charset>` or the XML declaration
+within the first 1,024 bytes, UTF-8 if the bytes are UTF-8, else windows-1252.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DECLARED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{1,39}\Z")
 
-# What a name is really read as: servers say the left and mean the right (WHATWG Encoding, section 4.2).
+# Encodings to use for declared ones: servers name the left one and mean the right (WHATWG Encoding, section 4.2).
 _WIDER = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -31,7 +31,7 @@ _WIDER = {
     "euc_kr": "cp949",
     "utf-16": "utf-16-le",
 }
-# Only encodings of text found on the web: Python also knows `unicode_escape`, `idna` and others that warn or crawl.
+# Only text encodings used on the web: Python also has `unicode_escape`, `idna` and others that warn or are slow.
 _NAMES = """
     utf-8 utf-16-le utf-16-be cp1252 cp1254 cp874 gb18030 cp932 cp949 big5 big5hkscs euc_jp iso2022_jp
     koi8-r koi8-u cp866 mac-roman mac-cyrillic cp1250 cp1251 cp1253 cp1255 cp1256 cp1257 cp1258
@@ -43,7 +43,7 @@ _READABLE = frozenset(_NAMES.split())
 
 @lru_cache(maxsize=256)
 def codec(name: str) -> str | None:
-    """The Python codec for a charset name from outside, or None where it names no encoding of text."""
+    """Returns the Python codec for an untrusted charset name, or None if it names no text encoding."""
     if _NAME.match(name) is None:
         return None
     try:
@@ -63,12 +63,12 @@ def _stated(content_type: str | None) -> str | None:
 def _declared(body: bytes) -> str | None:
     match = _DECLARED.search(body, 0, _PRESCAN)
     found = codec((match[1] or match[2]).decode("ascii", "replace")) if match else None
-    # The declaration was readable as ASCII, so a claim of UTF-16 cannot be true.
+    # The declaration was readable as ASCII, so UTF-16 cannot be right.
     return "utf-8" if found is not None and found.startswith("utf-16") else found
 
 
 def strip_mark(body: bytes) -> tuple[bytes, str | None]:
-    """The body without its byte order mark, and the encoding the mark names (None: no mark)."""
+    """Returns the body without its byte order mark, and the encoding of the mark (None: no mark)."""
     for mark, name in _BOMS:
         if body.startswith(mark):
             return body[len(mark) :], name
@@ -76,9 +76,9 @@ def strip_mark(body: bytes) -> tuple[bytes, str | None]:
 
 
 def to_utf8(body: bytes, content_type: str | None) -> bytes:
-    """The body re-encoded as UTF-8 without byte order mark; UTF-8 comes back as it is, faults and all.
+    """Returns the body re-encoded as UTF-8 without byte order mark; UTF-8 is returned unchanged, errors included.
 
-    Bytes that the encoding does not know become U+FFFD. Raises nothing.
+    Undecodable bytes become U+FFFD. Raises nothing.
     """
     body, name = strip_mark(body)
     name = name or _stated(content_type) or _declared(body)
@@ -88,7 +88,7 @@ def to_utf8(body: bytes, content_type: str | None) -> bytes:
 
 
 def is_utf8(body: bytes) -> bool:
-    """True where the bytes are well-formed UTF-8 (ASCII included)."""
+    """Returns True if the bytes are well-formed UTF-8 (ASCII included)."""
     if body.isascii():
         return True
     try:

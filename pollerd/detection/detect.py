@@ -1,4 +1,4 @@
-"""One response against what is remembered of its site: a detection and the evidence it gives."""
+"""Compares a response with its site's baseline: yields a detection and its evidence."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _UNCHANGED = Evidence(changed=False)
 
 
 def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
-    """True where `detect` may take more than about 5 ms of CPU, 15 ms for the worst: run it off the event loop.
+    """Returns True if `detect` may take more than about 5 ms of CPU, at worst 15 ms: run it off the event loop.
 
-    So it is for bodies over 64 KiB, and over 8 KiB where the type hints at a feed, for which feedparser needs 0.3 ms a
-    KiB, or where noise has to be taken out. A body that is the same as last time, byte for byte, costs no more than its
-    hash.
+    True for bodies over 64 KiB, and over 8 KiB if the type suggests a feed, for which feedparser needs 0.3 ms per KiB,
+    or if a mask has to be applied. A body identical to the last one, byte for byte, costs only its hash.
     """
     size = len(outcome.body or b"")
     feedlike = size > HEAVY_FEED_BYTES and essence(outcome.content_type).endswith("xml")
@@ -34,21 +33,21 @@ def heavy(outcome: Outcome, baseline: Baseline = NEVER_SEEN) -> bool:
 
 
 def detect(outcome: Outcome, baseline: Baseline, elapsed: float | None) -> Detection:
-    """What a response means for a site.
+    """Classifies a response of a site.
 
     `outcome` is of kind BODY or NOT_MODIFIED, else InvalidValueError. `elapsed` is seconds since the last informative
-    poll, None at the first; InvalidValueError where it is negative or not finite.
+    poll, None at the first; InvalidValueError if it is negative or not finite.
 
-    Returns a detection of kind NOT_MODIFIED, FIRST, UNCHANGED or CHANGED (never UNDECODABLE: whatever cannot be read
-    by its media is compared as text or bytes). Its evidence is
+    Returns a detection of kind NOT_MODIFIED, FIRST, UNCHANGED or CHANGED (never UNDECODABLE: content that cannot be
+    parsed as its media is compared as text or bytes). Its evidence is
 
-    - unchanged: `changed` False. At a first poll there is none.
-    - changed: `count` of new feed entries, except where all of them are new (the window has rolled over and the
-      number would be a lower bound) or none is (an edit); `age` where a feed's entry or a trusted `Last-Modified`
+    - unchanged: `changed` False. A first poll has none. - changed: `count` of new feed entries, except if all of them
+    are new (the window has rolled over and the
+      number would be a lower bound) or none is (an edit); `age` if a feed's entry or a trusted `Last-Modified`
       dates the change, in [0, elapsed] seconds.
 
-    A site that was seen before counts as seen even where `elapsed` is None, but then there is no evidence: a change
-    without a gap says nothing about a rate. `content` is set for FIRST and CHANGED.
+    A site with a baseline counts as seen even if `elapsed` is None, but then there is no evidence: a change without a
+    gap says nothing about a rate. `content` is set for FIRST and CHANGED.
     """
     _check(outcome, elapsed)
     if outcome.body is None:
@@ -93,10 +92,10 @@ def _same(outcome: Outcome, seen: Baseline, elapsed: float | None) -> Detection:
 
 
 def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
-    """A first poll sets the baseline and teaches nothing: no date of a stranger is trusted before it proved truthful.
+    """Detection of a first poll: sets the baseline without evidence, since the site's dates are not yet trusted.
 
-    An entry dated months ago (a feed whose dates are wrong, or whose entries are edited) would say that nothing
-    changed for months, and the site would not be asked again for as long.
+    An entry dated months ago (wrong dates, or edited entries) would imply no change for months, and the site would not
+    be polled for as long.
     """
     after, _ = last_modified.update_trust(seen, outcome, changed=False, elapsed=None)
     return Detection(OutcomeKind.FIRST, after, None, found.content)
@@ -105,7 +104,7 @@ def _first(outcome: Outcome, seen: Baseline, found: Normalised) -> Detection:
 def _changed(outcome: Outcome, before: Baseline, seen: Baseline, found: Normalised, elapsed: float | None) -> Detection:
     after, modified_age = last_modified.update_trust(seen, outcome, changed=True, elapsed=elapsed)
     fresh = items.unseen(before.items, found.entries)
-    # An edit shows in the date of whichever entry was edited; a new entry's own date says when it came.
+    # An edit shows in the date of the edited entry; a new entry's own date says when it appeared.
     age = items.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None
     evidence = Evidence(
         changed=True,

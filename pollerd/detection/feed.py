@@ -1,6 +1,6 @@
-"""Feeds by their entries: RSS, Atom and RDF through feedparser, JSON Feed through the JSON reader.
+"""Parses feeds into entries: RSS, Atom and RDF by feedparser, JSON Feed by the JSON parser.
 
-What is not an entry (build dates, generators, time to live, the order of entries) is no change.
+Everything else (build dates, generators, time to live, the order of entries) is ignored.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON_FEED = "jsonfeed.org/version/"
 _DECLARATION = re.compile(rb"^\s*<\?xml[^>]*\?>")
 _UTF8 = {"content-type": "application/xml; charset=utf-8"}
-# What feedparser and its SGML reader let escape on hostile input: it promises to raise nothing, and does.
+# Exceptions that feedparser and its SGML parser raise on hostile input, although documented to raise none.
 _ESCAPES = (ValueError, AssertionError, LookupError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
 def key_of(name: bytes) -> int:
-    """64-bit hash of an entry's id, as UTF-8."""
+    """Returns the 64-bit hash of an entry's id, as UTF-8."""
     return xxhash.xxh3_64_intdigest(name)
 
 
@@ -38,14 +38,14 @@ class FeedEntry:
     """One entry of a feed."""
 
     id: str
-    """What tells it from others: its id, else its link, else its title."""
+    """Its identifier: the id, else the link, else the title, else the text."""
     title: str
     text: str
     """Its summary or content as visible text on one line."""
     dates: tuple[float, ...] = ()
-    """When it says it was published and updated, epoch seconds."""
+    """Its publication and update dates, epoch seconds."""
     link: str = ""
-    """Where it leads, as written; empty where that is not told."""
+    """The URL of its page, as written; empty if there is none."""
 
     @property
     def key(self) -> int:
@@ -54,9 +54,9 @@ class FeedEntry:
 
 
 def content(entries: Sequence[FeedEntry]) -> bytes:
-    """One line per entry as UTF-8: id, title, newest date, text, parted by tabs, in an order that is not theirs.
+    """Returns one line per entry as UTF-8: id, title, newest date, text, separated by tabs; the lines are sorted.
 
-    The dates are left out where all entries share one: that is the moment the feed was built, not news.
+    Omits the dates if all entries share one: that is when the feed was built, not news.
     """
     newest = [max(entry.dates, default=None) for entry in entries]
     stamped = len(newest) > 1 and len(set(newest)) == 1
@@ -75,17 +75,16 @@ def _stamp(date: float) -> str:
 
 
 def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
-    """The entries of an RSS, Atom or RDF feed in their order, or None where it is no feed that can be
-    read.
+    """Returns the entries of an RSS, Atom or RDF feed in order, or None if it is not a readable feed.
 
-    `body` is UTF-8 without byte order mark. Nothing is fetched; a document whose own entities would make much more of
-    it is not read as a feed. Raises nothing.
+    `body` is UTF-8 without byte order mark. Nothing is fetched; a document whose own entities would expand to much more
+    is rejected. Raises nothing.
     """
     if is_tag_bomb(body) or is_entity_bomb(body):
         return None
     plain = b"<?xml version='1.0' encoding='utf-8'?>" + _DECLARATION.sub(b"", body, count=1)
     try:
-        # A stream, never the bytes: those feedparser would first try as the name of a file.
+        # A stream, never bytes: feedparser would first try those as a file name.
         found = feedparser.parse(
             io.BytesIO(plain), response_headers=_UTF8, resolve_relative_uris=False, sanitize_html=False
         )
@@ -97,7 +96,7 @@ def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
 
 
 def _xml_entry(entry: Any) -> FeedEntry:
-    # dict.get, because feedparser's own `get` answers for one date with another and warns about it.
+    # dict.get, because feedparser's own `get` substitutes one date for another and warns about it.
     title = _line(str(entry.get("title", "")))
     contents = entry.get("content") or ()
     text = _line(str(entry.get("summary") or (contents[0].get("value", "") if contents else "")))
@@ -112,7 +111,7 @@ def _xml_entry(entry: Any) -> FeedEntry:
 
 
 def json_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
-    """The items of a JSON Feed in their order, or None where the body is none. `body` is UTF-8. Raises nothing."""
+    """Returns the items of a JSON Feed in order, or None if the body is not one. `body` is UTF-8. Raises nothing."""
     if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
         return None
     found = json.parsed(body)

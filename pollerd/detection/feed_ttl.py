@@ -1,4 +1,4 @@
-"""How long a feed says that it need not be asked for again: RSS `ttl`, and `updatePeriod` of mod_syndication."""
+"""Time to live that a feed announces: RSS `ttl`, and `updatePeriod` of mod_syndication."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _DAILY = b"daily"
 
 
 def feed_ttl(text: bytes) -> float | None:
-    """Seconds, above 0, that an RSS or RDF feed as UTF-8 asks to be left alone; None where it says nothing of it.
+    """Returns the TTL, seconds above 0, of an RSS or RDF feed as UTF-8; None without one.
 
-    `ttl` (minutes, RSS 2.0) counts before `updatePeriod` divided by `updateFrequency` (mod_syndication: daily and 1
-    where one of them is left out). Only what stands before the first entry counts.
+    `ttl` (minutes, RSS 2.0) takes precedence over `updatePeriod` divided by `updateFrequency` (mod_syndication: daily
+    and 1 if one of them is missing). Only the part before the first entry counts.
     """
     head = text[:_HEAD_BYTES]
     first = _ENTRY.search(head)

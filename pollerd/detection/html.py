@@ -1,7 +1,7 @@
-"""HTML to its visible text: one line per block, whitespace folded.
+"""Extracts the visible text of HTML: one line per block, whitespace collapsed.
 
-Out: scripts, styles, comments, attributes, templates, noscript, frames' fallback text, head metadata but the title.
-Hidden inputs go with the attributes: they hold no text.
+Removed: scripts, styles, comments, attributes, templates, noscript, frames' fallback text, head metadata but the title.
+Hidden inputs disappear with the attributes: they have no text.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pollerd.detection.markup import BLOCKS, text_of_plain
 from pollerd.detection.parser_bombs import is_tag_bomb, plain_text
 
 _UNSEEN = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
-# A form feed is white space to an HTML parser, so that it may stand anywhere (even between table rows, where text
-# would be moved out of the table), and next to no page uses one: it carries the block boundaries through the parser.
+# The form feed carries the block boundaries through the parser: HTML treats it as white space, so that it may occur
+# anywhere (even between table rows, where text would be moved out of the table), and almost no page uses it.
 _BOUNDARY = b"\f"
-# In lower case only: five times faster than without regard to case.
+# Lower case only: five times faster than ignoring case.
 _BLOCK = re.compile(rb"<(?=/?(?:" + BLOCKS + rb")[\s/>])", re.VERBOSE)
-# What many pages have not is looked for in one pass: capitals in tag names, cells, preformatted text.
+# One search for rare features: capitals in tag names, cells, preformatted text.
 _SPECIAL = re.compile(rb"<(?:/?[A-Z]|t[dh][\s>]|pre[\s>])")
 _CAPITAL = re.compile(rb"</?[A-Z]")
 _TAG_NAME = re.compile(rb"</?[a-zA-Z][a-zA-Z0-9]*")
@@ -32,10 +32,10 @@ _SPACE = ord(" ")
 
 
 def visible_text(html: bytes) -> bytes:
-    """What a reader sees of a page, as UTF-8: a line per block, no empty lines, no white space at either end.
+    """Returns the visible text of a page as UTF-8: a line per block, no empty lines, no white space at either end.
 
-    `html` is UTF-8; faulty bytes become U+FFFD. Malformed markup is read as browsers read it,
-    unless it is so tangled that this would take too long. Raises nothing.
+    `html` is UTF-8; invalid bytes become U+FFFD. Malformed markup is parsed as in browsers, unless that would take too
+    long. Raises nothing.
     """
     text = text_of_plain(html)
     if text is None and _SPECIAL.search(html) is not None:
@@ -45,14 +45,14 @@ def visible_text(html: bytes) -> bytes:
 
 
 def _simplified(html: bytes) -> bytes:
-    """Tag names in lower case, a space before each cell, and line breaks that count as such."""
+    """Converts tag names to lower case, adds a space before each cell, and marks line breaks of preformatted text."""
     if _CAPITAL.search(html):
         html = _TAG_NAME.sub(_lower, html)
     return _PREFORMATTED.sub(_keep_lines, _CELL.sub(b" <", html))
 
 
 def _parsed_text(html: bytes) -> bytes:
-    """What `text_of_plain` gives, for any page that is simplified."""
+    """Returns what `text_of_plain` does, for any simplified page."""
     marked = _BLOCK.sub(b"\f<", html)
     text = plain_text(marked) if is_tag_bomb(marked) else _tree_text(marked)
     return text.encode("utf-8", "replace")

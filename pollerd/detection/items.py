@@ -1,4 +1,4 @@
-"""What a feed's entries tell: how many are new, and when the last one came."""
+"""Evidence from a feed's entries: how many are new, and when the newest appeared."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LARGEST_WINDOW = 1024
 
 
 def remembered(items: bytes) -> list[int]:
-    """The entry keys of a baseline, oldest first. A damaged tail is left out."""
+    """Returns the entry keys of a baseline, oldest first. Ignores a damaged tail."""
     whole = len(items) // 8 * 8
     return [int(key) for key in np.frombuffer(items[:whole], dtype="<u8")]
 
 
 def remember(items: bytes, entries: Sequence[FeedEntry]) -> bytes:
-    """The baseline's items after seeing `entries` (newest first, as feeds list them).
+    """Returns the baseline's items after seeing `entries` (newest first, as feeds list them).
 
-    Keeps every entry of the present window, up to 1,024, and of earlier ones so many that 256 are kept in all.
+    Keeps every entry of the present window, up to 1,024, and earlier ones up to 256 in total.
     """
     window = list(dict.fromkeys(entry.key for entry in entries[:LARGEST_WINDOW]))[::-1]
     present = set(window)
@@ -35,7 +35,7 @@ def remember(items: bytes, entries: Sequence[FeedEntry]) -> bytes:
 
 
 def unseen(items: bytes, entries: Sequence[FeedEntry]) -> list[FeedEntry]:
-    """The entries that the baseline's items do not know, each key once."""
+    """Returns the entries that are not in the baseline's items, each key once."""
     if not entries:
         return []
     known = set(remembered(items))
@@ -47,20 +47,20 @@ def unseen(items: bytes, entries: Sequence[FeedEntry]) -> list[FeedEntry]:
 
 
 def count(fresh: Sequence[FeedEntry], entries: Sequence[FeedEntry]) -> int | None:
-    """How many entries are new, where that can be told.
+    """Returns the number of new entries, if known.
 
-    None where none is (an edited or withdrawn entry is a change without a number) and where all are: the feed's
-    window has rolled over, so the number would only be a lower bound.
+    None if no entry is new (an edited or withdrawn entry is a change without a number) or all are: the feed's window
+    has rolled over, so the number would be only a lower bound.
     """
     known = len({entry.key for entry in entries[:LARGEST_WINDOW]}) - len(fresh)
     return len(fresh) if fresh and known else None
 
 
 def age(entries: Sequence[FeedEntry], outcome: Outcome, elapsed: float) -> float | None:
-    """Seconds since the newest date in `entries` that can be true: not ahead of the response, not before the last poll.
+    """Returns the seconds since the newest plausible date in `entries`: before the response, not before the last poll.
 
-    A date within 2 s of the response is the mark of a feed that stamps its
-    entries when asked, and is not believed. None where no date is left.
+    Dates within 2 s of the response are ignored: they mark a feed that stamps its entries on request. None if no date
+    remains.
     """
     ages = [server_age(outcome, date) for entry in entries for date in entry.dates]
     within = [age for age in ages if TOLERANCE_S < age <= elapsed]
@@ -68,12 +68,12 @@ def age(entries: Sequence[FeedEntry], outcome: Outcome, elapsed: float) -> float
 
 
 def left_at_end(before: bytes, after: bytes, old: set[int], new: set[int]) -> set[int]:
-    """The entries of `old` that are not in `new` because newer ones took their place, or their time was over.
+    """Returns the entries of `old` that are missing from `new` because newer ones displaced them or they expired.
 
-    before, after: the items of both baselines, which tell the order; where they are empty it is not known, and nothing
-    is told. old, new: keys of both windows. A feed shows so many entries, and each that comes in pushes one out at the
-    other end: that is nobody's doing. An entry that is missing while an older one stays was taken out. Feeds that list
-    the oldest first are known by where new entries stand. Where all entries are new, all of the old ones left so.
+    before, after: the items of both baselines, which give the order; if they are empty it is unknown, and the result is
+    empty. old, new: keys of both windows. A feed shows a limited number of entries, and each new one displaces one at
+    the other end, which is no edit. An entry that is missing while an older one stays was removed. Feeds that list the
+    oldest first are recognised by the position of new entries. If all entries are new, all old ones were displaced.
     """
     place = {key: n for n, key in enumerate(remembered(before))}
     place_now = {key: n for n, key in enumerate(remembered(after))}

@@ -1,4 +1,4 @@
-"""JSON in one canonical form: keys sorted, two spaces of indent, so that spelling is no change and diffs read well."""
+"""Canonical JSON: sorted keys, indent of two spaces, so that formatting is no change and diffs are readable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-# orjson reads longer integers and decimals as the nearest double: two ids that differ would look the same.
+# orjson reads longer integers and decimals as the nearest double: two different ids would look the same.
 _EXACT_DIGITS = 17
 _ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG = b"0" * (_EXACT_DIGITS + 1)
@@ -15,10 +15,10 @@ _CANONICAL = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2
 
 
 def canonical(body: bytes) -> bytes | None:
-    """The canonical form as UTF-8, or None where the body is not JSON or is nested deeper than about 250 levels.
+    """Returns the canonical form as UTF-8, or None if the body is not JSON or is nested deeper than about 250 levels.
 
-    `body` is UTF-8 without byte order mark. Arrays keep their order. Of duplicate keys the last counts. Numbers of
-    18 digits or more and `NaN`, `Infinity` (which JSON lacks but servers send) keep their spelling. Raises nothing.
+    `body` is UTF-8 without byte order mark. Arrays keep their order. The last of duplicate keys counts. Numbers of 18
+    digits or more and `NaN`, `Infinity` (invalid in JSON, but sent by servers) keep their spelling. Raises nothing.
     """
     try:
         return orjson.dumps(_read(body), option=_CANONICAL)
@@ -27,7 +27,7 @@ def canonical(body: bytes) -> bytes | None:
 
 
 def parsed(body: bytes) -> Any:
-    """The value of a JSON body, or None where it cannot be read (or is `null`). Raises nothing."""
+    """Returns the value of a JSON body, or None if it cannot be parsed (or is `null`). Raises nothing."""
     try:
         return _read(body)
     except (ValueError, RecursionError):

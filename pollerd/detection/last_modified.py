@@ -1,9 +1,9 @@
-"""`Last-Modified` as a witness: heard always, believed only after it has proved truthful for its site.
+"""Uses `Last-Modified` as evidence only after it proved truthful for its site.
 
-It is proved by changes that were found otherwise: at each it must have moved, to a moment after the previous poll
-and not after this one. It is a lie when it moves although the content stays, or stays although the content moves.
-A date of this very moment at a change proves nothing, because servers that stamp every response look like that.
-It is believed after 3 proofs and at least 10 proofs for each lie.
+Proofs are changes found by other means: at each it must have moved, to a time after the previous poll and not after
+this one. It is false if it moves while the content stays, or stays while the content changes. A date equal to the
+current time at a change proves nothing, because servers that stamp every response look like that. It is trusted after 3
+proofs and at least 10 proofs for each false date.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _OLDEST_YEAR, _NEWEST_YEAR = 1970, 9999
 
 @lru_cache(maxsize=4096)
 def parse_http_date(value: str) -> float | None:
-    """UTC epoch seconds of an HTTP date in any of its three forms (RFC 9110 section 5.6.7), None where it is none.
+    """Returns UTC epoch seconds of an HTTP date in any of its three forms (RFC 9110 section 5.6.7), None if invalid.
 
-    A zone other than GMT is honoured, a missing one is GMT. Raises nothing. Remembered: a page says the same for long.
+    A zone other than GMT is honoured, a missing one is GMT. Raises nothing. Cached, because pages repeat their dates.
     """
     try:
         parts = parsedate_tz(value)
@@ -38,7 +38,7 @@ def parse_http_date(value: str) -> float | None:
         zone = parts[9] or 0
         return float(timegm(parts[:6]) - zone) if abs(zone) <= _WIDEST_ZONE_S else None
     except (ValueError, TypeError, LookupError, OverflowError):
-        # email.utils lets a few of these escape on junk.
+        # email.utils raises a few of these on junk.
         return None
 
 
@@ -47,12 +47,12 @@ def _is_time(hour: int, minute: int, second: int) -> bool:
 
 
 def server_age(outcome: Outcome, moment: float) -> float:
-    """Seconds from `moment`, told by the server, to the response: by the server's own clock where it sent a `Date`."""
+    """Returns the seconds from `moment`, a date by the server, to the response, by the server's `Date` if present."""
     return (outcome.started_at if outcome.server_date is None else outcome.server_date) - moment
 
 
 def trusted(baseline: Baseline) -> bool:
-    """True where the site's `Last-Modified` has earned belief."""
+    """Returns True if the site's `Last-Modified` is trusted."""
     good, bad = baseline.last_modified_good, baseline.last_modified_bad
     return good >= PROOFS and good >= PROOFS_PER_LIE * bad
 
@@ -60,10 +60,10 @@ def trusted(baseline: Baseline) -> bool:
 def update_trust(
     baseline: Baseline, outcome: Outcome, *, changed: bool, elapsed: float | None
 ) -> tuple[Baseline, float | None]:
-    """Judges the response's `Last-Modified` by what is known to have happened to the content.
+    """Updates the trust in `Last-Modified` by whether the content is known to have changed.
 
-    `elapsed` is seconds since the last informative poll, None at the first. Returns the baseline with the new date
-    and tallies, and the age of the change in [0, elapsed] seconds where the date can be believed, else None.
+    `elapsed` is seconds since the last informative poll, None at the first. Returns the baseline with the new date and
+    counts, and the age of the change in [0, elapsed] seconds if the date is trusted, else None.
     """
     stated = outcome.validators.last_modified
     date = parse_http_date(stated) if stated else None

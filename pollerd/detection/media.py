@@ -1,4 +1,4 @@
-"""How a body is to be read, by what the server says of it and by what it looks like."""
+"""Determines the media of a body from its Content-Type and its content."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _UNSTATED = frozenset({"", "application/octet-stream", "binary/octet-stream", "a
 
 @lru_cache(maxsize=1024)
 def essence(content_type: str | None) -> str:
-    """The media type without its parameters, in lower case; empty where none is stated."""
+    """Returns the media type without parameters, in lower case; empty if none is stated."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 
 def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], bytes]:
-    """How to try to read a body, best first (the last one always works), and what to read: UTF-8 text without byte
-    order mark, or for BINARY alone the bytes as they are.
+    """Returns candidate media, best first (the last always works), and the text to parse.
 
-    A feed or JSON is told by its looks under any textual type, because servers often send both as `text/plain`,
-    `text/xml` or `text/html`; HTML is believed only where it is stated, or nothing is.
+    The text is UTF-8 without byte order mark, or for BINARY alone the bytes unchanged.
+
+    Feeds and JSON are recognised by content under any textual type, because servers often send both as `text/plain`,
+    `text/xml` or `text/html`; HTML is assumed only if it is stated, or no type is.
     """
     kind = essence(content_type)
     if _opaque(kind, body):
@@ -46,7 +47,7 @@ def classify(body: bytes, content_type: str | None) -> tuple[tuple[Media, ...], 
 
 
 def _opaque(kind: str, body: bytes) -> bool:
-    """True where no reader but the bytes themselves can apply: nothing needs to be decoded or looked at."""
+    """Returns True if only BINARY can apply: nothing needs to be decoded or inspected."""
     if kind in _UNSTATED:
         head = body[:_HEAD]
         return b"\0" in head and strip_mark(head)[1] is None
@@ -54,13 +55,13 @@ def _opaque(kind: str, body: bytes) -> bool:
 
 
 def _candidates(kind: str, head: bytes) -> tuple[Media, ...]:
-    """Media to try, of a text of the stated kind that begins with `head`."""
+    """Returns candidate media for a text of the stated type that begins with `head`."""
     if kind in _HTML_TYPES and _PAGE.match(head):
         return (Media.HTML,)
     fallback = _fallback(kind, head)
     start = head.lstrip()[:1]
     if start in (b"{", b"["):
-        # A JSON Feed is JSON that says so: the reader decides.
+        # A JSON Feed is JSON that declares itself: the parser decides.
         return (Media.FEED, Media.JSON, fallback)
     if start == b"<" and _FEED_ROOT.match(_PROLOGUE.sub(b"", _COMMENT.sub(b"", head))):
         return (Media.FEED, fallback)
@@ -89,7 +90,7 @@ def _looks(kind: str, head: bytes) -> Media:
 
 
 def _begins_as_text(head: bytes) -> bool:
-    # The head may end within a character: up to three bytes of it are forgiven.
+    # The head may end within a character: up to three of its bytes are ignored.
     for cut in range(4):
         try:
             head[: len(head) - cut].decode()

@@ -1,4 +1,4 @@
-"""A body to the content that counts: the one place where media, encodings and readers meet."""
+"""Normalises a body: chooses the media, decodes the text, and applies the parser."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pollerd.model import Media
 
 @dataclass(frozen=True, slots=True)
 class Normalised:
-    """A body, read."""
+    """A normalised body."""
 
     media: Media
     content: bytes
-    """UTF-8 text, one idea a line; for BINARY the bytes as they are."""
+    """UTF-8 text, one item per line; for BINARY the bytes unchanged."""
     entries: tuple[feed.FeedEntry, ...] = ()
-    """FEED: its entries in their order."""
+    """FEED: its entries in order."""
     ttl: float | None = None
-    """FEED: seconds that it asks to be left alone."""
+    """FEED: announced TTL in seconds."""
 
 
 def normalise(body: bytes, content_type: str | None) -> Normalised:
-    """Reads a body by what it is stated to be and what it looks like; whatever cannot be read so is text or bytes.
+    """Parses a body by its stated type and its content; what cannot be parsed so is treated as text or bytes.
 
     Raises nothing, for any bytes and any `Content-Type` (None: not stated).
     """

@@ -1,7 +1,7 @@
-"""Markup made to choke parsers: told apart in linear time, and read without building a tree.
+"""Detects markup that overloads parsers, in linear time, and extracts its text without a tree.
 
-By the rules of HTML every tag may cost a walk over all open elements, and every paragraph a copy of all open
-formatting elements: a page of 100 KB can ask for hours or gigabytes. Browsers cut such pages short; so do we.
+By the rules of HTML every tag may cost a walk over all open elements, and every paragraph a copy of all open formatting
+elements: a page of 100 KB can take hours or gigabytes. Browsers truncate such pages; so does this module.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from html import unescape
 
 _HARMLESS_TAGS = 1_000
 _MOST_WORK = 10_000_000
-# An open formatting element is copied, not only walked over.
+# Cost of an open formatting element, which is copied, relative to others.
 _COPIED = 20
 _FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
-# Void elements, and those that the next of their kind closes.
+# Void elements, and those closed by the next of their kind.
 _UNCOUNTED = frozenset(
     b"area base br col embed hr img input link meta param source track wbr p li dt dd tr td th thead tbody tfoot "
     b"option optgroup".split()
@@ -33,7 +33,7 @@ _MARKUP = re.compile(
 
 
 def is_tag_bomb(html: bytes) -> bool:
-    """True where a parser that follows the rules could need more than about a second for `html`."""
+    """Returns True if a conforming parser could need more than about a second for `html`."""
     if html.count(b"<") <= _HARMLESS_TAGS:
         return False
     open_of: dict[bytes, int] = {}
@@ -55,9 +55,9 @@ def is_tag_bomb(html: bytes) -> bool:
 
 
 def is_entity_bomb(xml: bytes) -> bool:
-    """True where the entities that `xml` declares could make much more of it, as in a "billion laughs".
+    """Returns True if the entities that `xml` declares could expand it greatly, as in a "billion laughs".
 
-    Those of plain text are let pass, up to a mebibyte with all their uses; entities within entities are not.
+    Plain text entities are accepted, up to a mebibyte over all uses; entities within entities are not.
     """
     declared = xml.count(b"<!ENTITY")
     if not declared:
@@ -70,5 +70,5 @@ def is_entity_bomb(xml: bytes) -> bool:
 
 
 def plain_text(html: bytes) -> str:
-    """The text between the tags of `html`, in one linear pass. White space is as in the source."""
+    """Returns the text between the tags of `html`, in one linear pass. White space is unchanged."""
     return unescape(_MARKUP.sub(b"", html).decode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""One line for a person on what a change was. Counts lines and keys; it does not align them."""
+"""Summarises a change in one line for users. Counts lines and keys; does not align them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OPEN, _CLOSE = "‹".encode(), "›".encode()
 def summarise(
     before: bytes | None, after: bytes, media: Media, mask: bytes = b"", order: tuple[bytes, bytes] = (b"", b"")
 ) -> str:
-    """What changed between two contents as kept by `detect`, in one line of at most 200 characters.
+    """Returns what changed between two contents as kept by `detect`, in one line of at most 200 characters.
 
-    `before` None: the earlier content is not at hand. `media` is that of `after`. What `mask` hides does not count.
-    order: the items of the baselines before and after, by which a feed's entries that left at its end are told from
-    those that were taken out. Raises InvalidValueError for a mask that is none.
+    `before` None: the earlier content is unavailable. `media` is that of `after`. Changes that `mask` hides do not
+    count. order: the items of the baselines before and after, which distinguish displaced feed entries from removed
+    ones. Raises InvalidValueError for an invalid mask.
     """
     if mask and before is not None:
         before, after = (_noise_named(without_noise(content, mask)) for content in (before, after))
@@ -61,7 +61,7 @@ def _lines(before: bytes, after: bytes) -> str:
 
 
 def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
-    """The lines that are not matched, one for one, among the others."""
+    """Returns the lines that are not matched, one to one, among the others."""
     spare: dict[bytes, int] = {}
     for line in others:
         spare[line] = spare.get(line, 0) + 1
@@ -75,7 +75,7 @@ def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
 
 
 def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
-    """Both without the lines that they begin and end with alike: those say nothing, and are most of a page."""
+    """Returns both contents without their common first and last lines, which are most of a page."""
     head = before.rfind(b"\n", 0, common_affix_length(before, after, 1)) + 1
     old, new = before[head:], after[head:]
     tail = common_affix_length(old, new, -1)
@@ -140,7 +140,7 @@ def _differing(old: object, new: object, path: str, depth: int) -> Iterator[str]
 
 
 def _printable(text: str) -> str:
-    # Line breaks of all alphabets, NUL (which databases refuse) and halves of characters become spaces.
+    # Line breaks of all scripts, NUL (which databases refuse) and surrogates become spaces.
     if not text.isprintable():
         text = "".join(sign if sign.isprintable() else " " for sign in text)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""When a poll may happen: site and host tables, politeness, backoff, choosing. Pure: `now` and `rng` are arguments."""
+"""Decides when to poll: site and host tables, politeness, backoff, choice. Pure: `now` and `rng` are arguments."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""How much could be spent at all: what intervals, min_yields and politeness leave of any budget."""
+"""Computes the attainable poll rate: what intervals, min_yield and politeness allow under an unlimited budget."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from pollerd.scheduling.sites import SiteTable
 _NO_INTERVAL = 1e-200
 _NO_BOUND = 1e100
 PIECE = 1 << 20
-"""Sites gone through between two turns of others: in 10 to 30 ms."""
+"""Sites processed between two yields to other tasks; takes 10 to 30 ms."""
 
 
 @dataclass(frozen=True)
 class AttainableRates:
-    """How often each of the live sites can be polled, whatever the budget: slots int64[k], ascending.
+    """Attainable poll rates of the live sites under an unlimited budget: slots int64[k], ascending.
 
-    interval: float64[k] s, that the site's own settings and what is believed of it leave between two polls; stretch:
-    float64[k] >= 1, by how much longer its host, shared with others, makes that; cost float64[k].
+    interval: float64[k] s, time between two polls by the site's own settings and its believed rate; stretch: float64[k]
+    >= 1, factor by which a host shared with other sites lengthens it; cost float64[k].
     """
 
     slots: NDArray[np.int64]
     cost: NDArray[np.float64]
     interval: NDArray[np.float64]
     quiet: NDArray[np.bool_]
-    """bool[k]: the interval is that in which the site is believed unchanged, or says so."""
+    """bool[k]: the interval comes from min_yield or from the site's announced TTL."""
     ttl_holds: NDArray[np.bool_]
-    """bool[k]: of those, the ones that say so."""
+    """bool[k]: of those, the sites whose interval comes from the announced TTL."""
     stretch: NDArray[np.float64]
     by_host: NDArray[np.float64]
     """float64[hosts]: `stretch` of the sites of each host."""
 
     @property
     def total(self) -> float:
-        """Cost per second that can be spent; inf without bounds, or sites."""
+        """Attainable cost per second; inf without bounds or sites."""
         return self.of(slice(None)) if self.slots.size else np.inf
 
     def of(self, chosen: NDArray[np.bool_] | slice) -> float:
-        """Cost per second that can be spent on those of the sites, bool[k]; inf without bounds."""
+        """Returns the attainable cost per second of the chosen sites, bool[k]; inf without bounds."""
         spent = float((self.cost[chosen] / (self.interval[chosen] * self.stretch[chosen])).sum())
         return spent if spent < _NO_BOUND else np.inf
 
 
 @dataclass(frozen=True)
 class HostLoad:
-    """What is kept of a `AttainableRates`: a few bytes a host, nothing of each site."""
+    """Summary of `AttainableRates` that is kept: a few bytes per host, nothing per site."""
 
     total: float
     by_host: NDArray[np.float64]
 
     def of(self, hosts: NDArray[np.int32]) -> NDArray[np.float64]:
-        """float64[k] >= 1: by how much longer the hosts in slots int32[k] make the intervals of their sites.
+        """Returns float64[k] >= 1: by which factor the hosts in slots int32[k] lengthen the intervals of their sites.
 
-        1 for those that have come since.
+        1 for hosts that were added since.
         """
         stretch = np.ones(len(hosts))
         known = hosts < len(self.by_host)
@@ -70,9 +70,9 @@ class HostLoad:
 def totals(
     sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
 ) -> Generator[None, None, HostLoad]:
-    """What is kept of `reach`, up to rounding. Stops after each piece of a long list, so that others have a turn.
+    """Computes the summary of `reach`, up to rounding. Yields after each piece of a long list, so that other tasks run.
 
-    What happens meanwhile may be counted or not.
+    Updates during the computation may or may not be included.
     """
     believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
     uniform_settings = not believed and sites.is_as_ever("min_interval") and sites.is_as_ever("cost")
@@ -98,7 +98,7 @@ def _pieces(rows: int) -> Iterator[slice]:
 
 
 def _added(sums: NDArray[np.float64], more: NDArray[Any]) -> NDArray[np.float64]:
-    """The sum of both, as long as the longer: hosts may come meanwhile."""
+    """Adds both arrays, with the length of the longer: hosts may be added meanwhile."""
     if len(more) > len(sums):
         sums, more = more.copy(), sums
     sums[: len(more)] += more
@@ -108,7 +108,7 @@ def _added(sums: NDArray[np.float64], more: NDArray[Any]) -> NDArray[np.float64]
 def _intervals(
     sites: SiteTable, settings: SchedulingSettings, part: slice | NDArray[np.int64], believed: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of the sites in those rows, gone ones too: `AttainableRates.interval`, `quiet` and `ttl_holds`, [k] each."""
+    """Returns `AttainableRates.interval`, `quiet` and `ttl_holds`, [k] each, of those rows, gone sites included."""
     number = len(sites.site_id[part])
     interval = np.full(number, settings.min_interval_seconds)
     if not sites.is_as_ever("min_interval"):
@@ -126,15 +126,15 @@ def _intervals(
 def reach(
     sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
 ) -> AttainableRates:
-    """How often sites can be polled: as soon as their intervals and their hosts allow.
+    """Computes how often sites can be polled, as their intervals and hosts allow.
 
-    The intervals are min_interval, and how long the site is believed unchanged (`quiet_until`), but where
-    `whatever_is_believed`. A short list under an ample budget is not polled at the budget's pace: an allocator that
-    took the budget for granted would believe in gaps that never happen.
+    The interval of a site is the longer of min_interval and the time for which it is believed unchanged
+    (`quiet_until`); the latter is ignored with `whatever_is_believed`. A short list under an ample budget is not polled
+    at the budget's pace: an allocator that assumed it would expect gaps that never happen.
     """
     n = sites.size
     slots = np.flatnonzero(sites.in_force())
-    part = slice(0, n) if len(slots) == n else slots  # of a million rows a view is there at once
+    part = slice(0, n) if len(slots) == n else slots  # a view of a million rows costs nothing
     believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
     interval, quiet, ttl_holds = _intervals(sites, settings, part, believed)
     interval = np.maximum(interval, _NO_INTERVAL)

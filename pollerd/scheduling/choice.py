@@ -1,4 +1,4 @@
-"""Whom to poll in this tick: what was asked for, what is late, what is new, then what the allocator wants."""
+"""Chooses the sites to poll in a tick: requested by hand, overdue, new, then by the allocator."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.trials import TrialCandidates, Trials
 
 _ROUNDS = 6
-"""How often the allocator is asked again when it named several sites of one host."""
+"""Maximum number of calls to the allocator per group when it returns several sites of one host."""
 
 _SUSPECTS_LOOKED_AT = 16_384
-"""So many of the sites that changed always are looked at for one that may be asked twice."""
+"""Maximum number of always-changing sites examined for a repeat fetch."""
 
 _ENOUGH_SHARE = 0.1
-"""Places that may stay empty until the next tick: with many sites, asking again costs more than they are worth."""
+"""Share of places that may stay empty until the next tick: with many sites, another call costs more than they yield."""
 
 
 class Selector(Protocol):
-    """The part of the allocator contract that choosing needs."""
+    """Part of the allocator contract that the choice needs."""
 
     def select(
         self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        """At most k eligible slots, most urgent first."""
+        """Returns at most k eligible slots, most urgent first."""
 
     def select_seen(
         self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        """The same, given when the slots were last polled; asked of long lists."""
+        """Like `select`, from the times of the last informative polls; used for long lists."""
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """How much each of the slots wants the next poll; asked only where sites are on trial."""
+        """Returns the urgency of each slot; called only while sites are on trial."""
 
 
 @dataclass(frozen=True)
 class _Wants:
-    """What the allocator wants now; elapsed float64[size] s, None: the list is long, it is not worked out for all."""
+    """The allocator's view of the sites; elapsed float64[size] s, None: not computed because the list is long."""
 
     allocator: Selector
     sites: SiteTable
@@ -54,30 +54,30 @@ class _Wants:
     now: float
 
     def first(self, free: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
-        """At most k of the free slots, most urgent first."""
+        """Returns at most k of the free slots, most urgent first."""
         if self.elapsed is None:
             return self.allocator.select_seen(self.sites.last_seen[: self.sites.size], self.now, free, k)
         return self.allocator.select(self.elapsed, self.now, free, k)
 
     def urgency(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How much each of the slots wants the next poll, float64[k]."""
+        """Returns the urgency of each slot, float64[k]."""
         return self.allocator.urgency_of(slots, self.sites.elapsed_of(slots, self.now), self.now)
 
 
 @dataclass
 class Choice:
-    """Slots to poll, most urgent first, and slots whose host must be asked for robots.txt first."""
+    """Slots to poll, most urgent first, and slots whose host needs its robots.txt first."""
 
     polls: list[int] = field(default_factory=list)
     robots: list[int] = field(default_factory=list)
     sites_due: bool = False
-    """Whether any site could be polled now, had the budget no end."""
+    """Whether any site could be polled now under an unlimited budget."""
     again_in: float = math.inf
-    """Seconds until a site on trial that is waited for may be polled."""
+    """Seconds until an awaited site on trial may be polled."""
 
 
 class Chooser:
-    """Forms the mask of eligible sites and picks from it, at most one site a host."""
+    """Builds the mask of eligible sites and picks from it, at most one site per host."""
 
     def __init__(self, sites: SiteTable, hosts: HostTable, settings: SchedulingSettings) -> None:
         self.sites, self.hosts, self.settings = sites, hosts, settings
@@ -85,17 +85,17 @@ class Chooser:
         self._new_credit = 0.0
 
     def eligible(self, now: float, uniform_period: float) -> NDArray[np.bool_]:
-        """bool[size]: sites that may be polled now.
+        """Returns bool[size]: sites that may be polled now.
 
-        `uniform_period` (s) is the gap that round robin would leave each site; a site that changes at nearly every
-        poll, and so would draw the whole budget without being understood, waits at least that long.
+        `uniform_period` (s) is the gap that round robin would leave each site. A site that changes at nearly every poll
+        waits at least that long, or it would consume the whole budget before its changes are understood.
         """
         return self._eligible(now, uniform_period, self.hosts.ready(now), np.flatnonzero(self.sites.changes_always()))
 
     def _eligible(
         self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], changing: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """`eligible`, given the hosts that may be asked now, bool[hosts], and the slots that change always."""
+        """`eligible`, given the hosts ready for a request, bool[hosts], and the slots of always-changing sites."""
         sites = self.sites
         if sites.eligibility.update(now, self.settings.min_interval_seconds):
             mask = sites.eligibility.ready[: sites.size].copy()
@@ -110,13 +110,13 @@ class Chooser:
     def _repeat(
         self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], suspects: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The slot to ask a second time in a row, int64[0 or 1]: as soon as its host allows."""
+        """Returns the slot for a repeat fetch, int64[0 or 1], if its host is ready."""
         suspects = suspects[:: 1 + len(suspects) // _SUSPECTS_LOOKED_AT]
         askable = suspects[self.sites.askable(now, suspects)]
         return self.noise.repeat(askable[open_hosts[self.sites.host[askable]]], now, uniform_period)
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
-        """Picks at most k sites to poll, plus at most `robots_room` whose host's robots.txt is wanted first."""
+        """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first."""
         open_hosts, suspects = self.hosts.ready(now), self._suspects(now)
         changing = suspects[self.sites.changes_always(suspects)]
         mask = self._eligible(now, uniform_period, open_hosts, changing)
@@ -147,7 +147,7 @@ class Chooser:
         return choice
 
     def _suspects(self, now: float) -> NDArray[np.int64]:
-        """Slots that changed at nearly every poll."""
+        """Slots of sites that changed at nearly every poll."""
         eligibility = self.sites.eligibility
         if eligibility.update(now, self.settings.min_interval_seconds):
             return np.flatnonzero(eligibility.suspect[: self.sites.size])
@@ -156,7 +156,7 @@ class Chooser:
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]
     ) -> list[tuple[NDArray[np.bool_], int]]:
-        """New sites get at most half of what is left while known sites are due; the rest goes to whoever is there."""
+        """Splits the places: new sites get at most half while known sites are due; otherwise one group gets all."""
         left = turn.left
         if left <= 0:
             return []
@@ -171,7 +171,7 @@ class Chooser:
 
 
 class _Turn:
-    """The bookkeeping of one tick: what is still free, and where the picks go."""
+    """State of one tick: the free places, the claimed hosts, and the picks."""
 
     def __init__(
         self,
@@ -188,11 +188,11 @@ class _Turn:
 
     @property
     def left(self) -> int:
-        """How many polls may still be picked."""
+        """Number of polls that may still be picked."""
         return self.k - len(self.choice.polls)
 
     def take(self, slots: NDArray[np.int64], limit: int | None = None) -> int:
-        """Takes slots in order, the first of each host, as far as there is room; returns how many polls it took."""
+        """Takes slots in order, one per host, while there is room; returns the number of polls taken."""
         room = self.left if limit is None else min(limit, self.left)
         taken = 0
         for slot, host in zip(slots.tolist(), self.host[slots].tolist(), strict=True):
@@ -209,7 +209,7 @@ class _Turn:
         return taken
 
     def take_from(self, wants: _Wants, group: NDArray[np.bool_], limit: int) -> None:
-        """Lets the allocator fill up to `limit` places from the group, asking again where hosts clashed."""
+        """Fills up to `limit` places from the group by the allocator, with further calls when hosts collide."""
         enough, free = limit * _ENOUGH_SHARE, self.mask & group
         for _ in range(_ROUNDS):
             self._narrow(free)
@@ -223,7 +223,7 @@ class _Turn:
                 return
 
     def take_by_value(self, wants: _Wants, group: NDArray[np.bool_], rivals: TrialCandidates, limit: int) -> None:
-        """Fills up to `limit` places from the group and from the sites on trial, the most urgent first."""
+        """Fills up to `limit` places from the group and from the sites on trial, most urgent first."""
         enough = limit * _ENOUGH_SHARE
         for _ in range(_ROUNDS):
             tried = np.flatnonzero(self._free(rivals.on_trial))
@@ -239,15 +239,15 @@ class _Turn:
                 return
 
     def _free(self, group: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """bool[size]: sites of the group whose host is not taken yet, and has, or may be asked for, its robots.txt."""
+        """Returns bool[size]: sites of the group whose host is unclaimed and has, or may be asked for, a robots.txt."""
         free = self.mask & group
         self._narrow(free)
         return free
 
     def _narrow(self, free: NDArray[np.bool_]) -> None:
-        """Leaves in free, bool[size], sites whose host is not taken yet, and has, or may be asked for, its robots.txt.
+        """Clears in `free`, bool[size], sites whose host is claimed, or needs a robots.txt that may not be requested.
 
-        Who is left out once is so for the rest of the turn: where few are left, only those are looked at again.
+        A cleared site stays cleared for the rest of the tick: when few are left, only those are checked again.
         """
         closed = self.claimed
         if len(self.choice.robots) >= self.robots_room:

@@ -1,4 +1,4 @@
-"""When something may be polled next, so that nobody need look before."""
+"""Computes when the next poll may happen, so that the daemon can sleep until then."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.sites import SiteTable
 
 _COMMIT_SECONDS = 0.25
-"""A poll under way is not over and committed sooner."""
+"""Minimum time, s, until a poll under way is committed."""
 _CHOSEN_SECONDS = 1.0
-"""So often, at most, sites of a long list are chosen."""
+"""Minimum time, s, between two choices from a long list."""
 _SUSPECT_SECONDS = 5.0
-"""Sites that change at nearly every poll may be asked twice in a row: they are looked at so often."""
+"""Time, s, between two looks at sites that change at nearly every poll: they may need a repeat fetch."""
 
 
 def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float) -> float:
-    """Seconds until a site may be polled, 0 or more, inf where none ever may unless something happens.
+    """Returns the seconds until a site may be polled, 0 or more; inf if only an event can make one pollable.
 
-    Never too late, as long as nothing happens meanwhile; too early where a rule of choosing that is not looked at here
-    makes a site wait, or where a poll under way takes long. Polls that end by a failure make none wait shorter. Of a
-    long list up to a second too late, which is how often it is chosen from.
+    Never too late while nothing happens; too early where a rule of the choice not considered here delays a site, or
+    where a poll under way takes long. Assumes that polls that fail shorten no wait. For a long list up to a second too
+    late, which is how often it is chosen from.
     """
     n = sites.size
     if not n:
@@ -39,9 +39,9 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
 
 
 def _due_of_many(sites: SiteTable, now: float) -> float:
-    """`next_due` of a long list: a look at all of it and all hosts costs more than to choose in vain once a second.
+    """`next_due` of a long list: checking all sites and hosts costs more than a vain choice once a second.
 
-    While sites wait for their hosts alone, it is when choosing would be looked at next anyway.
+    While sites wait for their hosts only, returns the time of the next choice.
     """
     if sites.eligibility.ready[: sites.size].any():
         return _CHOSEN_SECONDS
@@ -57,9 +57,9 @@ def _first_due(
     now: float,
     min_interval: float,
 ) -> float:
-    """When the first site of those rows may be polled, epoch s.
+    """Returns when the first site of those rows may be polled, epoch s.
 
-    host_at, asked_at float64[hosts]: when each host may be asked, and when it was last, epoch s.
+    host_at, asked_at float64[hosts]: earliest next request and last request of each host, epoch s.
     """
     spaced = np.where(sites.asap[part], sites.not_before[part], sites.next_allowed(min_interval, part))
     host = sites.host[part]

@@ -1,4 +1,4 @@
-"""How each site of a long list stands, kept up to date by what happens to it: nobody goes through millions a tick."""
+"""Index of the eligible sites of a long list, updated incrementally instead of by a scan per tick."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from pollerd.scheduling.sites import SiteTable
 
 LONG = 65_536
-"""With more sites it is kept, and figures are as old as the last look at all; fewer are gone through in no time."""
+"""The index is kept for lists longer than this, and figures are as of its last update; shorter lists are scanned."""
 PAUSED, EMPTY = len(STATES), len(STATES) + 1
-"""Codes of `EligibilityIndex.code` beside those of `STATE_CODE`: of a site that is paused, and of a row without one."""
+"""Codes of `EligibilityIndex.code` besides those of `STATE_CODE`: a paused site, and a row without a site."""
 _GONE = STATE_CODE[SiteState.GONE]
 SUSPECT_AFTER = 2
-"""Informative polls, all of which found a change, after which a site may be asked twice."""
+"""Number of informative polls, all with a change, after which a site may get a repeat fetch."""
 _REBUILD_SHARE = 0.1
-"""Where more rows than this share are to be looked at, all are: one by one they take many times as long."""
+"""Share of rows to update above which all rows are updated: individual updates are many times slower."""
 _WIDTHS = ((8_192.0, 4_096), (128.0, 64), (-np.inf, 1))
-"""(wait, width), s: a site that waits longer than the first is looked at again at a multiple of the second."""
+"""(wait, width), s: a site that waits longer than `wait` is checked again at a multiple of `width`."""
 
 
 class EligibilityIndex(Columns):
-    """What `SiteTable` says of each row, as of the last `update`, and how many sites stand where.
+    """Properties of each row of `SiteTable` as of the last `update`, and the number of sites of each code.
 
     Columns, each [capacity], meaningful up to the table's size:
         ready bool: as `SiteTable.pollable` · known bool: it was polled · suspect bool: as `changes_always` after 2
         polls · code uint8: its state, `PAUSED` or `EMPTY`
 
-    Whoever writes into the table's columns says so by `SiteTable.touch`. What becomes true by the clock alone is looked
-    at when its moment comes: sites that wait stand in a calendar, by the second, those that wait long by the hour and
-    anew when it strikes. An entry is no more than a call to look; that it is outdated does no harm.
+    Code that writes into the table's columns must call `SiteTable.touch`. Conditions that depend on the clock are
+    checked by a calendar of waiting sites: by the second for short waits, by coarser steps for long ones, which are
+    entered again when their step comes. An entry only triggers a check; an outdated one is harmless.
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -56,19 +56,19 @@ class EligibilityIndex(Columns):
         super().__init__()
         self._sites = sites
         self.is_kept = False
-        """Whether it is; else nothing here means anything."""
+        """Whether the index is kept; if not, its contents are meaningless."""
         self._now = -np.inf
         self._min_interval = np.nan
         self._touched: list[NDArray[np.int64]] = []
         self._number_touched = 0
         self._calendar: dict[int, array[int]] = {}
-        """Second (epoch) -> slots to look at from then on."""
+        """Second (epoch) -> slots to check from then on."""
         self._seconds: list[int] = []
-        """The calendar's, a heap."""
+        """Keys of the calendar, a heap."""
         self._counts = np.zeros(EMPTY, np.int64)
 
     def touch(self, slots: NDArray[np.int64] | list[int]) -> None:
-        """Something of the rows in the slots int64[k] may be another."""
+        """Marks the rows in slots int64[k] as possibly changed."""
         if self.is_kept:
             self._touched.append(np.asarray(slots, np.int64))
             self._number_touched += len(slots)
@@ -76,15 +76,15 @@ class EligibilityIndex(Columns):
                 self.touch_all()
 
     def touch_all(self) -> None:
-        """Something of every row may be another."""
+        """Marks every row as possibly changed."""
         self.is_kept = False
         self._touched, self._number_touched = [], 0
         self._calendar, self._seconds = {}, []
 
     def update(self, now: float, min_interval: float) -> bool:
-        """Brings all up to `now` (epoch s), min_interval s for sites without one; False: the list is short, nothing is.
+        """Updates all rows to `now` (epoch s); min_interval s is the default of sites. Returns False for a short list.
 
-        Rows that were not touched stand as they would if all had been looked at now.
+        The result equals a scan of all rows now, provided that all written rows were touched.
         """
         if self._sites.size <= LONG:
             self.touch_all()
@@ -97,19 +97,19 @@ class EligibilityIndex(Columns):
         return True
 
     def counts(self) -> NDArray[np.int64]:
-        """int64[EMPTY]: how many sites there are of each code now; only where it is kept."""
+        """Returns int64[EMPTY]: the number of sites of each code now; only while the index is kept."""
         self._look_at_pending()
         return self._counts
 
     def live(self) -> NDArray[np.bool_]:
-        """bool[size]: as `SiteTable.in_force`; only where it is kept."""
+        """Returns bool[size]: as `SiteTable.in_force`; only while the index is kept."""
         self._look_at_pending()
         return self.code[: self._sites.size] < _GONE
 
     def next_look(self) -> float:
-        """When a row is to be looked at next unless something happens, epoch s, inf: never; only where it is kept.
+        """Returns when a row must next be checked if nothing happens, epoch s, inf: never; only while it is kept.
 
-        No site that waits becomes ready before; whoever is in flight is touched when that is over.
+        No waiting site becomes ready earlier; a site in flight is touched when its poll ends.
         """
         return float(self._seconds[0]) if self._seconds else np.inf
 
@@ -124,7 +124,7 @@ class EligibilityIndex(Columns):
         self.is_kept = True
 
     def _look_at_pending(self) -> None:
-        """Looks at what was touched, and at those whose moment has come."""
+        """Updates the touched rows and those whose time has come."""
         slots = self._touched
         while self._seconds and self._seconds[0] <= self._now:
             due = self._calendar.pop(heapq.heappop(self._seconds))
@@ -142,7 +142,7 @@ class EligibilityIndex(Columns):
         self._counts += self._counted(rows)
 
     def _counted(self, part: NDArray[np.int64] | slice) -> NDArray[np.int64]:
-        """int64[EMPTY]: how many of those rows are of each code."""
+        """Returns int64[EMPTY]: how many of those rows have each code."""
         return np.bincount(self.code[part], minlength=EMPTY + 1)[:EMPTY]
 
     def _look(self, part: NDArray[np.int64] | slice) -> None:
@@ -161,7 +161,7 @@ class EligibilityIndex(Columns):
             self._enter(slots.astype(np.int32), earliest[rows])
 
     def _enter(self, slots: NDArray[np.int32], at: NDArray[np.float64]) -> None:
-        """Has the slots int32[k] looked at no later than at float64[k], epoch s, nor much earlier."""
+        """Schedules a check of slots int32[k] no later than float64[k], epoch s, and not much earlier."""
         second = np.floor(at)
         for wait, width in _WIDTHS[:-1]:
             second = np.where(at - self._now > wait, np.floor(second / width) * width, second)

@@ -1,7 +1,7 @@
-"""How long a site is believed unchanged: until then a poll of it would find too little (ADR 17).
+"""Computes how long a site is believed unchanged: until then a poll would find too little (ADR 17).
 
-A site is worth a poll once the chance that it has changed reaches `min_yield`. That chance is the expectation over
-what is believed of its rate, not that at the mean rate: a poll finds one change at most, however many there were.
+A site is due once the probability that it has changed reaches `min_yield`. That probability is the expectation over the
+belief of its rate, not the one at the mean rate: a poll finds at most one change, however many there were.
 """
 
 from __future__ import annotations
@@ -14,48 +14,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 POINTS = 6
-"""Gaps at which the chance is asked for; between them -log(1 - chance) is nearly straight over logarithms."""
+"""Number of gaps at which the probability is evaluated; between them -log(1 - p) is nearly linear in log-log scale."""
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 1e8
-"""The ends of these gaps: below the first the chance grows with the gap, no wait is longer than the last, 3 years."""
+"""Ends of the range of gaps: below the first the probability is proportional to the gap; the last, 3 years, is the
+longest wait."""
 FIRST_WAIT_SECONDS = 30.0
-"""The wait after a site's first poll is at most this, after the second twice as long, and so on, whatever is believed
-of sites in general: what is known of others must not silence a page before it was looked at."""
+"""Maximum wait after a site's first poll, doubled with each poll, whatever the priors say: beliefs about other sites
+must not silence a page before it was observed."""
 _DOUBLINGS = 30
 _LEAST_EXPECTED = 1e-300
 _PARTS = np.linspace(0.0, 1.0, POINTS)
 
 
 class RateModel(Protocol):
-    """The part of the allocator contract that waits follow from."""
+    """Part of the allocator contract from which waits are computed."""
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Believed chances that slots int64[k] changed in float64[k, m] s, float64[k, m]; nan: nothing is believed."""
+        """Returns believed change probabilities, float64[k, m], of slots int64[k] over float64[k, m] s; nan: none."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What holds for each of k sites, float64[k].
+    """Bounds of each of k sites, float64[k].
 
-    min_yield: from 0 (no wait) to below 1; longest: s, above 0, what no wait exceeds.
+    min_yield: from 0 (no wait) to below 1; longest: maximum wait, s, above 0.
     """
 
     min_yield: NDArray[np.float64]
     longest: NDArray[np.float64]
 
     def of(self, rows: NDArray[np.int64]) -> Bounds:
-        """Those of some sites."""
+        """Returns the bounds of some sites."""
         return Bounds(self.min_yield[rows], self.longest[rows])
 
 
 def first_waits(polls: NDArray[np.int32]) -> NDArray[np.float64]:
-    """The longest wait, s, after so many polls of a site, int[k]: 30 s, 1 min, 2 min, 4 min ..."""
+    """Returns the maximum wait, s, after each number of polls of a site, int[k]: 30 s, 1 min, 2 min, 4 min ..."""
     return FIRST_WAIT_SECONDS * np.exp2(np.clip(polls - 1, 0, _DOUBLINGS))
 
 
 def waits(believer: RateModel, slots: NDArray[np.int64], bounds: Bounds) -> NDArray[np.float64]:
-    """Seconds, float64[k], after the last informative poll of slots int64[k] in which they are believed unchanged.
+    """Returns the seconds, float64[k], after the last informative poll for which slots int64[k] are believed unchanged.
 
-    Until then the chance of a change is below their min_yield; 0 where nothing is believed, or no yield is wanted.
+    Until then the probability of a change is below min_yield; 0 without a belief or without a min_yield.
     """
     out = np.zeros(len(slots))
     wanted = np.flatnonzero(bounds.min_yield > 0)
@@ -69,7 +70,7 @@ def waits(believer: RateModel, slots: NDArray[np.int64], bounds: Bounds) -> NDAr
 
 
 def _log_gaps(longest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Logarithms, float64[k, POINTS], of gaps in s, evenly spread."""
+    """Returns logarithms, float64[k, POINTS], of gaps in s, evenly spaced."""
     last = np.log(longest)[:, None]
     first = np.minimum(math.log(SHORTEST_SECONDS), last)
     return np.asarray(first + (last - first) * _PARTS)
@@ -78,14 +79,14 @@ def _log_gaps(longest: NDArray[np.float64]) -> NDArray[np.float64]:
 def _change_probabilities(
     believer: RateModel, slots: NDArray[np.int64], gaps: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """float64[k, POINTS], never falling from gap to gap; nan: nothing is believed."""
+    """Returns float64[k, POINTS], nondecreasing over the gaps; nan: no belief."""
     asked = believer.change_probabilities(slots, gaps)
-    chance = np.clip(asked, 0.0, 1.0)  # summed in float32 it may be a little more
+    chance = np.clip(asked, 0.0, 1.0)  # sums in float32 may slightly exceed 1
     return np.asarray(np.maximum.accumulate(chance, axis=1))
 
 
 def _expected_changes(chance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many changes a rate that is known would bring at this chance of one or more, any shape."""
+    """Returns the expected number of changes that gives this probability of at least one at a known rate; any shape."""
     with np.errstate(divide="ignore"):
         return np.asarray(-np.log1p(-chance))
 
@@ -93,13 +94,13 @@ def _expected_changes(chance: NDArray[np.float64]) -> NDArray[np.float64]:
 def _crossing(
     log_gaps: NDArray[np.float64], expected: NDArray[np.float64], level: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Gaps float64[k] at which what is expected reaches the level; inf where it does not, 0 where nothing is."""
+    """Returns gaps float64[k] at which the expected number reaches the level; inf if never, 0 without a belief."""
     rows = np.arange(len(log_gaps))
     after = (expected < level[:, None]).sum(1)
     high = np.clip(after, 1, POINTS - 1)
     low = high - 1
     y, at = np.log(np.maximum(expected, _LEAST_EXPECTED)), np.log(level)
-    with np.errstate(divide="ignore", invalid="ignore"):  # below a second all gaps are one
+    with np.errstate(divide="ignore", invalid="ignore"):  # below a second all gaps are equal
         slope = (y[rows, high] - y[rows, low]) / (log_gaps[rows, high] - log_gaps[rows, low])
         between = log_gaps[rows, low] + (at - y[rows, low]) / slope
         below = log_gaps[:, 0] + at - y[:, 0]

@@ -1,4 +1,4 @@
-"""What other packages use of `pollerd.scheduling`; they import it from there."""
+"""Public names of `pollerd.scheduling`; other packages import them from there."""
 
 from pollerd.scheduling.capacity import AttainableRates, HostLoad, reach, totals
 from pollerd.scheduling.choice import Choice, Chooser

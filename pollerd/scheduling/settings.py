@@ -1,4 +1,4 @@
-"""What the user may set about when a poll may happen."""
+"""User settings of intervals and politeness."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from pollerd.errors import InvalidValueError
 
 LONGEST_TTL_SECONDS = 86_400.0
-"""A page that asks to be left alone for longer is taken by this: a year is what pages with versioned names say."""
+"""Maximum TTL that is honoured: versioned pages commonly announce a year."""
 
 
 @dataclass(frozen=True)
 class SchedulingSettings:
     """Intervals and politeness, all in seconds.
 
-    min_interval_seconds: shortest time between two polls of a site that sets none of its own, >= 0.
-    max_interval_seconds: longest, > 0, inf: none.
-    min_yield: a site is left alone while the chance that it has changed is believed to be less, from 0 (no matter) to
-    below 1. max_silence_seconds: after so long it may be polled whatever is believed, > 0, inf: never for that reason.
-    respect_ttl: whether a site is also left alone for as long as it says (max-age, a feed's ttl), at most
-    LONGEST_TTL_SECONDS and its max_interval.
-    host_interval_seconds: between two starts at one host, >= 0; a longer Crawl-delay wins.
-    backoff_base_seconds, backoff_cap_seconds: first and longest wait after failures.
-    crawl_delay_cap_seconds: a Crawl-delay above this is taken as this.
+    min_interval_seconds: minimum time between two polls of a site without its own, >= 0. max_interval_seconds: maximum,
+    > 0, inf: none. min_yield: a site is not polled while the believed probability of a change is lower, from 0 (off) to
+    below 1. max_silence_seconds: maximum wait because of min_yield, > 0, inf: none. respect_ttl: whether a site is also
+    not polled for the TTL that it announces (max-age, a feed's ttl), at most LONGEST_TTL_SECONDS and its max_interval.
+    host_interval_seconds: between two requests to one host, >= 0; a longer Crawl-delay wins. backoff_base_seconds,
+    backoff_cap_seconds: first and maximum wait after failures. crawl_delay_cap_seconds: upper limit of a Crawl-delay.
     """
 
     min_interval_seconds: float = 30.0

@@ -1,4 +1,4 @@
-"""One numpy row per site: when it was polled, when it may be, and how it stands."""
+"""Site table: one numpy row per site, with poll times, settings and state."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _TRUSTED_POLLS = 64
 
 
 class SiteTable(Columns):
-    """Sites by slot. A slot is a row index; slots of removed sites are used again.
+    """Sites by slot. A slot is a row index; slots of removed sites are reused.
 
     Columns, each [capacity], meaningful up to `size`:
         site_id int64 (-1: empty) · host int32 (host slot) · weight, cost float64 · min_interval, max_interval float64
-        (s, nan: the default) · min_yield float64 (chance, nan: the default) ·
+        (s, nan: the default) · min_yield float64 (probability, nan: the default) ·
         respect_ttl float64 (1: yes, 0: no, nan: the default) · half_life float64 (s, nan) · last_poll
         float64 (epoch s, -inf: never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
-        float32 (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32 (in a
-        row) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
-        twin_at float64 (when it was last chosen to be asked twice in a row, epoch s, -inf) · history uint16,
-        history_length uint8 (was a change found, newest bit lowest, over the last informative polls) · trusted uint8
-        (informative polls for which its changes are believed, because a repeat fetch held still) · value float64
-        (of a site on trial: what its first answer is expected to bring; nan: it is not on trial) · private bool (its
+        float32 (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32
+        (consecutive) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
+        repeat_at float64 (when it was last chosen for a repeat fetch, epoch s, -inf) · history uint16,
+        history_length uint8 (whether the last informative polls found a change, newest in the lowest bit) ·
+        trusted uint8 (informative polls for which its changes are trusted, after a repeat fetch without a difference) ·
+        value float64 (of a site on trial: expected value of its first answer; nan: not on trial) · private bool (its
         last poll was refused because its address is private) · quiet_until float64 (believed unchanged until then, or
-        said to be, epoch s; -inf: neither) · announced_ttl float64 (for how long the page last said that it need not be
-        asked again, s; 0: it does not, or is not heard)
+        within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer, s; 0: none, or not
+        respected)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -121,17 +121,17 @@ class SiteTable(Columns):
         self._free: list[int] = []
         self._slot_by_id = np.full(64, -1, np.int32)
         self.eligibility = EligibilityIndex(self)
-        """How each row stands, where they are many."""
+        """Index of eligible rows, for long lists."""
 
     def __len__(self) -> int:
         return self.size - len(self._free)
 
     def touch(self, slots: NDArray[np.int64] | list[int]) -> None:
-        """To be called by whoever writes into columns of the slots int64[k], `private` and `announced_ttl` aside."""
+        """Must be called after each write to columns of slots int64[k], except `private` and `announced_ttl`."""
         self.eligibility.touch(slots)
 
     def add(self, site_ids: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Takes a slot for each new site id; returns the slots, int64[k], in order."""
+        """Assigns a slot to each new site id; returns the slots, int64[k], in order."""
         ids = np.asarray(site_ids, np.int64)
         reused = [self._free.pop() for _ in range(min(len(self._free), len(ids)))]
         fresh = np.arange(self.size, self.size + len(ids) - len(reused))
@@ -144,32 +144,32 @@ class SiteTable(Columns):
         return slots
 
     def remove(self, slot: int) -> None:
-        """Empties the slot for reuse."""
+        """Clears the slot for reuse."""
         self._slot_by_id[self.site_id[slot]] = -1
         self.clear(slot)
         self._free.append(slot)
         self.touch([slot])
 
     def slot_of(self, site_id: int) -> int | None:
-        """The site's slot, or None where the site is not known."""
+        """Returns the site's slot, or None if the site is unknown."""
         if not 0 <= site_id < len(self._slot_by_id):
             return None
         slot = int(self._slot_by_id[site_id])
         return None if slot < 0 else slot
 
     def slots_of(self, site_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """int64[k]: the slots of the sites, -1 where a site is not known."""
+        """Returns int64[k]: the slots of the sites, -1 if unknown."""
         slots = np.full(len(site_ids), -1, np.int64)
         inside = (site_ids >= 0) & (site_ids < len(self._slot_by_id))
         slots[inside] = self._slot_by_id[site_ids[inside]]
         return slots
 
     def occupied(self) -> NDArray[np.bool_]:
-        """bool[size]: slots that hold a site."""
+        """Returns bool[size]: slots that hold a site."""
         return self.site_id[: self.size] >= 0
 
     def counts(self) -> list[int]:
-        """How many sites stand where, in the order of `STATES`, and last, how many of all are paused."""
+        """Returns the number of unpaused sites by state, in the order of `STATES`, then the number of paused sites."""
         if self.eligibility.is_kept:
             return [int(number) for number in self.eligibility.counts()[: len(STATES) + 1]]
         counts, paused = np.zeros(len(STATES), np.int64), 0
@@ -181,11 +181,11 @@ class SiteTable(Columns):
         return [*counts.tolist(), paused]
 
     def on_trial(self) -> NDArray[np.bool_] | None:
-        """bool[size]: sites that the focused crawler has on trial; None where there never was any."""
+        """Returns bool[size]: sites on trial by the focused crawler; None if there never was one."""
         return None if self.is_as_ever("value") else ~np.isnan(self.value[: self.size])
 
     def elapsed(self, now: float) -> NDArray[np.float64]:
-        """float64[size]: seconds since the last informative poll, inf where there was none; never below 0."""
+        """Returns float64[size]: seconds since the last informative poll, inf without one; never below 0."""
         out = np.empty(self.size)
         for part in stretches(self.size):
             since = np.subtract(now, self.last_seen[part], out=out[part])
@@ -193,14 +193,14 @@ class SiteTable(Columns):
         return out
 
     def elapsed_of(self, slots: NDArray[np.int64] | slice, now: float) -> NDArray[np.float64]:
-        """float64[k]: `elapsed` of these slots."""
+        """Returns float64[k]: `elapsed` of these slots."""
         since = now - self.last_seen[slots]
         return np.maximum(since, 0.0, out=since)
 
     def next_allowed(
         self, default_min_interval: float, part: NDArray[np.int64] | slice | None = None
     ) -> NDArray[np.float64]:
-        """float64[k]: the earliest moment of the next poll as far as the sites themselves are concerned, epoch s.
+        """Returns float64[k]: the earliest next poll by the sites' own limits, epoch s.
 
         part: rows below `size`; None: all.
         """
@@ -213,24 +213,23 @@ class SiteTable(Columns):
     def interval(
         self, default_min_interval: float, part: NDArray[np.int64] | slice | None = None
     ) -> NDArray[np.float64] | float:
-        """float64[k] of those rows (None: of all), or one for all: the shortest time between two polls of a site, s."""
+        """Returns float64[k] of those rows (None: all), or one value for all: minimum s between polls of a site."""
         if self.is_as_ever("min_interval"):
             return default_min_interval
         own = self.min_interval[slice(0, self.size) if part is None else part]
         return np.where(np.isnan(own), default_min_interval, own)
 
     def in_force(self, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
-        """bool[k]: which of `slots` (None: all) are sites that are polled at all: neither gone nor paused."""
+        """Returns bool[k]: which of `slots` (None: all) hold sites that are neither gone nor paused."""
         part = slice(0, self.size) if slots is None else slots
         there: NDArray[np.bool_] = (self.state[part] != _GONE) & (self.site_id[part] >= 0)
         there &= ~self.paused[part]
         return there
 
     def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
-        """bool[size]: sites that may be polled now as far as they themselves are concerned.
+        """Returns bool[size]: sites that may be polled now by their own limits.
 
-        A site asked for by hand (`asap`) waits neither for its min_interval nor until a change is likely enough, only
-        for its Retry-After and backoff.
+        A site requested by hand (`asap`) ignores min_interval and `quiet_until`, but not Retry-After and backoff.
         """
         out = np.empty(self.size, np.bool_)
         for part in stretches(self.size):
@@ -240,19 +239,19 @@ class SiteTable(Columns):
         return out
 
     def earliest(self, default_min_interval: float, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """float64[k]: from when those rows are `pollable`, epoch s, if they are in force and not in flight."""
+        """Returns float64[k]: when those rows become `pollable`, epoch s, if they are in force and not in flight."""
         return np.where(self.asap[part], self.not_before[part], self.next_allowed(default_min_interval, part))
 
     def quiet_waits(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
-        """float64[k]: seconds after their last informative polls in which those slots are believed unchanged.
+        """Returns float64[k]: seconds after their last informative polls for which those slots are believed unchanged.
 
-        0 where nothing of the kind is believed.
+        0 without such a belief.
         """
         until, seen = self.quiet_until[part], self.last_seen[part]
         return np.subtract(until, seen, out=np.zeros(len(until)), where=np.isfinite(until) & np.isfinite(seen))
 
     def askable(self, now: float, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
-        """bool[k]: which of `slots` (None: all) may be polled now but for their min_interval and min_yield."""
+        """Returns bool[k]: which of `slots` (None: all) may be polled now, ignoring min_interval and min_yield."""
         part = slice(0, self.size) if slots is None else slots
         free = self.not_before[part] <= now
         free &= self.in_force(slots)
@@ -262,9 +261,9 @@ class SiteTable(Columns):
     def lateness(
         self, now: float, default_max_interval: float, slots: NDArray[np.int64] | slice | None = None
     ) -> NDArray[np.float64]:
-        """float64[k]: seconds that each of `slots` (None: all) is past its max_interval.
+        """Returns float64[k]: seconds by which each of `slots` (None: all) exceeds its max_interval.
 
-        Negative where it is not over, or never began.
+        Negative if it is not exceeded, or the site was never polled.
         """
         part = slice(0, self.size) if slots is None else slots
         maximum = self.max_interval[part]
@@ -273,8 +272,8 @@ class SiteTable(Columns):
         return now - np.where(np.isfinite(last), last, now) - limit
 
     def overdue(self, mask: NDArray[np.bool_], now: float, default_max_interval: float) -> NDArray[np.int64]:
-        """Slots in `mask` bool[size] past their max_interval, the latest first."""
-        if default_max_interval == math.inf:  # then most sites have none
+        """Returns the slots in `mask` bool[size] past their max_interval, latest first."""
+        if default_max_interval == math.inf:  # most sites have no max_interval then
             if self.is_as_ever("max_interval"):
                 return np.empty(0, np.int64)
             mask = mask & ~np.isnan(self.max_interval[: self.size])
@@ -284,10 +283,10 @@ class SiteTable(Columns):
         return slots[np.argsort(-late, kind="stable")]
 
     def note_history(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
-        """Keeps whether the latest informative poll of each slot, int64[k], found a change, bool[k].
+        """Records whether the latest informative poll of each slot, int64[k], found a change, bool[k].
 
-        No slot twice; to be called before `last_poll` moves. A page that a repeat fetch finds unchanged is
-        no noise: its history begins anew, and its changes are believed for a while.
+        The slots must be distinct; must be called before `last_poll` is updated. If a repeat fetch finds the page
+        unchanged, it is not noise: its history is cleared, and its changes are trusted for a while.
         """
         still = ~changed & (self.repeat_at[slots] > self.last_poll[slots])
         kept = self.history[slots]
@@ -299,12 +298,12 @@ class SiteTable(Columns):
         self.touch(slots)
 
     def forget_history(self, slots: NDArray[np.int64]) -> None:
-        """What the polls of the slots int64[k] found was noise, known from now on: it says nothing of what comes."""
+        """Clears the history of slots int64[k]: their changes were noise that is now known, and predict nothing."""
         self.history[slots] = self.history_length[slots] = self.trusted[slots] = 0
         self.touch(slots)
 
     def suspect(self, slot: int) -> None:
-        """The slot counts as one that changes always, and its next repeat fetch is due, until that says otherwise."""
+        """Treats the slot as always changing, with a repeat fetch due, until a repeat fetch says otherwise."""
         self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0
         self.repeat_at[slot] = -math.inf
         self.touch([slot])
@@ -312,10 +311,10 @@ class SiteTable(Columns):
     def changes_always(
         self, slots: NDArray[np.int64] | slice | None = None, after: int = _HISTORY_KNOWN
     ) -> NDArray[np.bool_]:
-        """bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
+        """Returns bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
 
-        At most one in 16 did not. after: so many informative polls at least there must have been; after fewer than 4
-        it is a suspicion.
+        At most one in 16 found no change. after: minimum number of informative polls; below 4 the result is a
+        suspicion.
         """
         part = slice(0, self.size) if slots is None else slots
         length = self.history_length[part]
@@ -323,7 +322,7 @@ class SiteTable(Columns):
         if 8 * np.count_nonzero(always) > len(always):
             always &= np.bitwise_count(self.history[part]) + (length >= HISTORY_POLLS) >= length
             return always
-        known = np.flatnonzero(always)  # few of many, as long as many were polled seldom
+        known = np.flatnonzero(always)  # few of many, as long as many were seldom polled
         length = length[known]
         always[known] = np.bitwise_count(self.history[part][known]) + (length >= HISTORY_POLLS) >= length
         return always

@@ -1,4 +1,4 @@
-"""Sites that the focused crawler has on trial: their values, and what waits until a better one can be asked."""
+"""Compares sites on trial by the focused crawler with the allocator's sites."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.sites import SiteTable
 
 BAR_SHARE, PATIENCE_SECONDS = 0.5, 1.0
-"""While a site on trial waits for its host, for at most so long, nothing is polled whose value is less than a share of
-its own: where the budget exceeds what the best hosts permit, the rest of it would go to the least valuable pages."""
+"""While a site on trial waits for its host, for at most this time, sites with less than this share of its value are not
+polled: where the budget exceeds what the best hosts permit, the rest would go to the least valuable pages."""
 
 
 @dataclass(frozen=True)
 class TrialCandidates:
-    """The sites on trial beside the allocator's, on one scale.
+    """The sites on trial and the allocator's sites on one scale.
 
-    on_trial : bool[size]; `value` float64[size], the urgency of those; `bar` and `bar_of_others`: urgencies below
-    which no site on trial, and none of the others, is polled now; `again_in`: seconds until a site that is waited for
-    may be polled, inf where there is none.
+    on_trial : bool[size]; `value` float64[size], their urgencies; `bar` and `bar_of_others`: urgencies below which no
+    site on trial, and no other site, is polled now; `again_in`: seconds until an awaited site on trial may be polled,
+    inf without one.
     """
 
     on_trial: NDArray[np.bool_]
@@ -33,20 +33,20 @@ class TrialCandidates:
 
 
 class Trials:
-    """Weighs the sites on trial against the allocator's."""
+    """Compares the sites on trial with the allocator's sites."""
 
     def __init__(self, sites: SiteTable, hosts: HostTable) -> None:
         self._sites, self._hosts = sites, hosts
         self.value_unit = math.nan
-        """Urgency of a site on trial whose value is 1; nan where the allocator's urgency is on no such scale: then they
-        are new sites like others."""
+        """Urgency of a site on trial with value 1; nan if the allocator's urgency has no such scale: then sites on
+        trial are treated as new sites."""
 
     def rivals(self, now: float) -> TrialCandidates | None:
-        """Those there are, where they are weighed against the others.
+        """Returns the candidates, or None if there are none or they are not comparable with the other sites.
 
-        Both bars are `BAR_SHARE` of the best on trial that can be asked soon; for the others what is being asked
-        counts, too: what it leads to is about to come. A site of infinite value comes first, but sets no bar
-        for the others.
+        Both bars are `BAR_SHARE` of the best value on trial that can be requested soon; the bar of other sites also
+        counts requests under way, since their links are about to arrive. A site of infinite value comes first, but sets
+        no bar.
         """
         sites, hosts = self._sites, self._hosts
         on_trial = None if math.isnan(self.value_unit) else sites.on_trial()

@@ -1,4 +1,4 @@
-"""What keeps sites from being polled more often: how many wait for what, and what binds."""
+"""Explains why sites are not polled more often: how many wait for what, and which limit binds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 
 _USED_WELL = 0.9
-"""Share of the budget from which on the budget itself is what binds."""
+"""Share of the budget from which the budget itself is the binding limit."""
 
 
 class PollLimit(StrEnum):
-    """What keeps sites from being polled more often."""
+    """Limits that keep sites from being polled more often."""
 
     BUDGET = "budget"
     NO_SITES = "no_sites"
@@ -37,49 +37,49 @@ class PollLimit(StrEnum):
 
 
 _SPENT = frozenset({PollLimit.HOST_INTERVAL, PollLimit.MIN_YIELD, PollLimit.TTL, PollLimit.MIN_INTERVAL})
-"""What leaves something to be spent, perhaps more than the budget."""
+"""Limits under which sites can still be polled, possibly at more than the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Sites by what holds them back; each is counted once, at the first of these that holds, in this order."""
+    """Number of sites by what limits them; each site counts once, at the first limit that applies, in this order."""
 
     paused: int = 0
     gone: int = 0
     private: int = 0
-    """Their addresses are private, and the daemon runs without allow_private."""
+    """At private addresses, while the daemon runs without allow_private."""
     blocked: int = 0
-    """robots.txt forbids them, or their addresses are never polled."""
+    """Forbidden by robots.txt, or at addresses that are never polled."""
     backing_off: int = 0
     unreachable: int = 0
-    """The robots.txt of their host was never had, and failed lately."""
+    """Robots.txt of the host was never obtained, and failed recently."""
     unanswered: int = 0
     """Never polled yet."""
     host: int = 0
-    """Their host's interval binds: its sites could be polled more often, one after the other it cannot be."""
+    """Limited by the interval of the host, which the site shares."""
     belief: int = 0
-    """Their min_yield binds: they are believed unchanged for longer than their min_interval."""
+    """Limited by min_yield: believed unchanged for longer than min_interval."""
     ttl: int = 0
-    """What they say themselves binds: that they need not be asked again for so long."""
+    """Limited by the announced TTL."""
     interval: int = 0
-    """Their min_interval binds."""
+    """Limited by min_interval."""
     hosts: int = 0
-    """How many hosts those counted under `host` stand on."""
+    """Number of hosts of the sites counted under `host`."""
     crawl_delay: bool = False
     """Whether most of those hosts ask for a longer interval than ours."""
     own_interval: bool = False
-    """Whether most of those counted under `interval` have a min_interval of their own."""
+    """Whether most of the sites counted under `interval` have their own min_interval."""
     spendable: float = field(default=0.0, compare=False)
-    """Cost per second that the sites from `unanswered` on leave to be spent, whatever the budget."""
+    """Attainable cost per second of the sites from `unanswered` on, under an unlimited budget."""
 
     @property
     def sites(self) -> int:
-        """All of them."""
+        """Number of all sites."""
         held = (self.paused, self.gone, self.private, self.blocked, self.backing_off)
         return sum(held) + self.unreachable + self.unanswered + self.host + self.belief + self.ttl + self.interval
 
     def binding(self, used: float, budget: float) -> PollLimit:
-        """What binds: the budget (cost per second), of which so much is used, or else what most sites wait for."""
+        """Returns the binding limit: the budget (cost per second), given the used part, or what most sites wait for."""
         if not self.sites:
             return PollLimit.NO_SITES
         most = max(self._counts, key=lambda each: each[1])[0]
@@ -104,7 +104,7 @@ class Waiting:
 
 
 def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, now: float) -> Waiting:
-    """Counts the sites by what holds them back; `now` epoch s."""
+    """Counts the sites by the limit that holds them back; `now` epoch s."""
     n = sites.size
     left = sites.occupied()
     state, host, later = sites.state[:n], sites.host[:n], sites.not_before[:n] > now
@@ -122,7 +122,7 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
         held = left & holds
         counts[name] = int(np.count_nonzero(held))
         left &= ~holds
-    pollable = left | held  # those without an answer are being polled, too
+    pollable = left | held  # sites without an answer are also being polled
     allowed = reach(sites, hosts, settings)
     active = left[allowed.slots]
     by_host = active & (allowed.stretch > 1.0)
@@ -144,7 +144,7 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
 
 
 def at_private_addresses(sites: SiteTable) -> NDArray[np.bool_]:
-    """bool[size]: sites refused for a private address, and those of the same hosts that were not tried yet."""
+    """Returns bool[size]: sites refused for a private address, and sites of the same hosts not yet polled."""
     n = sites.size
     refused = sites.private[:n]
     if sites.is_as_ever("private") or not refused.any():

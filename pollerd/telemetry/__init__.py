@@ -1,4 +1,4 @@
-"""Metric instruments, on a registry handed in, and the set-up of the logs."""
+"""Metric instruments on a given registry, and configuration of the logs."""
 
 from pollerd.telemetry.instruments import DECILES, Instruments
 from pollerd.telemetry.logs import set_up_logs

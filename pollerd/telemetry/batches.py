@@ -1,4 +1,4 @@
-"""A histogram that takes many values at once: a poll's share of an `observe` call is dearer than its commit."""
+"""A histogram that accepts batches of values: an `observe` call per poll would cost more than its commit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 
 class BatchHistogram(Collector):
-    """As `prometheus_client.Histogram` without labels; `bounds`: ascending upper bounds of its buckets, inclusive."""
+    """Like `prometheus_client.Histogram` without labels; `bounds`: ascending upper bounds of its buckets, inclusive."""
 
     def __init__(self, name: str, text: str, bounds: Sequence[float], registry: CollectorRegistry) -> None:
         self._name, self._text = name, text
@@ -22,17 +22,17 @@ class BatchHistogram(Collector):
         registry.register(self)
 
     def observe_all(self, values: Sequence[float]) -> None:
-        """Counts every value once."""
+        """Adds all values."""
         given = np.asarray(values, np.float64)
         self._counts += np.bincount(np.searchsorted(self._bounds, given), minlength=len(self._bounds))
         self._sum += float(given.sum())
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
-        """What a registry knows it by."""
+        """Returns the metric family for registration."""
         return self.collect()
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
-        """What a scrape shows."""
+        """Returns the metric family for a scrape."""
         reached = np.cumsum(self._counts).tolist()
         buckets = list(zip(self._labels, reached, strict=True))
         yield HistogramMetricFamily(self._name, self._text, buckets=buckets, sum_value=self._sum)

@@ -1,4 +1,4 @@
-"""Every metric that pollerd shows, on a registry handed in. Labels never hold a URL, a host or a site id."""
+"""All metrics of pollerd, on a given registry. Labels never contain a URL, a host or a site id."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pollerd.model import OutcomeKind, PageState, SiteState
 from pollerd.telemetry.batches import BatchHistogram
 
 DECILES = 10
-"""Tenths of 0 to 1 that predicted probabilities are counted by."""
+"""Number of bins of predicted probabilities."""
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TICKS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
 
 
 class Instruments:
-    """The metric instruments of one daemon. Label children are bound once: a poll pays for no look-up."""
+    """The metric instruments of one daemon. Label children are bound once, so that polls need no look-up."""
 
     def __init__(self, registry: CollectorRegistry, version: str) -> None:
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -87,11 +87,11 @@ class Instruments:
         self.build_info.labels(version).set(1)
 
     def forget_expected(self, policy: str) -> None:
-        """The expected detections of a policy are not worked out any more."""
+        """Removes the expected detections of a policy, which are no longer computed."""
         with contextlib.suppress(KeyError):
             self.expected.remove(policy)
 
     def names(self) -> set[str]:
-        """The names of all metrics of this class, as Prometheus sees the families."""
+        """Returns the names of all metrics of this class, as Prometheus names the families."""
         shown = [m for m in vars(self).values() if isinstance(m, MetricWrapperBase | BatchHistogram)]
         return {family.name for metric in shown for family in metric.describe()}

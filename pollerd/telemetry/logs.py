@@ -1,4 +1,4 @@
-"""Structured logs on standard error: key=value or JSON, one line an event."""
+"""Structured logs on standard error: key=value or JSON, one line per event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def set_up_logs(format_name: str = "text", level: str = "info", stream: TextIO | None = None) -> None:
-    """Sends pollerd's own logs, and the warnings of the libraries below, to one stream.
+    """Sends pollerd's own logs, and the warnings of its libraries, to one stream.
 
     Raises InvalidValueError for an unknown format or level.
     """
@@ -51,7 +51,7 @@ def _shared() -> Sequence[Processor]:
 
 def _rendering(format_name: str) -> Sequence[Processor]:
     if format_name == "json":
-        # Without local variables: they hold passwords and tokens.
+        # Without local variables, which contain passwords and tokens.
         tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
     return [

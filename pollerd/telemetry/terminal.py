@@ -1,4 +1,4 @@
-"""A terminal that shows log lines and, below them, one status line that is drawn anew: they never run together."""
+"""A terminal with log lines and, below them, one status line that is redrawn: they never mix."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _BOLD_RED, _PLAIN = "\x1b[1;31m", "\x1b[0m"
 _WIDTH_WITHOUT_TERMINAL = 80
 
 Part = tuple[str, bool]
-"""A piece of the status line, and whether it tells of trouble."""
+"""A piece of the status line, and whether it reports a problem."""
 
 
 def redraws(stream: TextIO) -> bool:
-    """Whether the stream is a terminal on which a line can be drawn anew."""
+    """Returns whether the stream is a terminal whose lines can be redrawn."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 class StatusTerminal:
-    """Stands in for a terminal's stream: whole lines that are written go above the status line.
+    """Replaces a terminal's stream: complete lines are written above the status line.
 
-    A text file as far as printing and logging need one. Threads may write to it.
+    A text file as far as printing and logging need one. Thread-safe.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -35,7 +35,7 @@ class StatusTerminal:
         self.encoding, self.errors = stream.encoding, stream.errors
 
     def write(self, text: str) -> int:
-        """Writes the text; the status line makes room, and comes back once a line has ended."""
+        """Writes the text; clears the status line, and redraws it after a complete line."""
         with self._lock:
             if text:
                 cleared = _CLEAR if self._status and not self._midline else ""
@@ -46,35 +46,35 @@ class StatusTerminal:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Writes each of them."""
+        """Writes each line."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Nothing is held back but by the stream."""
+        """Flushes the stream; nothing else is buffered."""
         self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether the terminal is still there."""
+        """Returns whether the terminal is still there."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """The descriptor of the terminal."""
+        """Returns the file descriptor of the terminal."""
         return self._stream.fileno()
 
     def show(self, parts: Iterable[Part]) -> None:
-        """Draws the status line anew, cut to the terminal's width; without parts it goes away."""
+        """Redraws the status line, cut to the terminal's width; removes it if there are no parts."""
         with self._lock:
             drawn, self._status = self._status, _fitted(parts, self._width())
             if self._midline or drawn == self._status:
                 return
-            with contextlib.suppress(OSError):  # the terminal has gone: whoever hung up is told by a signal
+            with contextlib.suppress(OSError):  # the terminal is gone: a signal reports the hangup
                 self._stream.write(_CLEAR + self._status)
                 self._stream.flush()
 
     @contextlib.contextmanager
     def as_stream(self) -> Iterator[StatusTerminal]:
-        """Takes the place of `sys.stderr` for a while; in the end the status line is gone."""
+        """Replaces `sys.stderr` in the context; removes the status line at the end."""
         with contextlib.redirect_stderr(self):
             try:
                 yield self
@@ -89,7 +89,7 @@ class StatusTerminal:
 
 
 def _fitted(parts: Iterable[Part], width: int) -> str:
-    """The parts in a row, in less than `width` cells; what a stranger wrote is no command."""
+    """Concatenates the parts in less than `width` cells; replaces control characters in untrusted text."""
     room, out = width - 1, []
     for text, trouble in parts:
         shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,1 +1,1 @@
-"""Calls to a running daemon's API."""
+"""Client of a running daemon's API."""

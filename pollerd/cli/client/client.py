@@ -1,4 +1,4 @@
-"""Calls to a running daemon's API, for the commands that steer it."""
+"""Client of a running daemon's API, for the commands that control it."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ _PIECE = 64 * 1024
 
 
 Body = bytes | IO[bytes]
-"""What is sent; an open file is sent as it is read."""
+"""Request body; an open file is sent while it is read."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A token goes to the daemon it was given for, nowhere else."""
+    """Disables redirects, so that a token reaches only the daemon that it is for."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> None:
-        """Follows none: the redirect comes out as an error."""
+        """Follows no redirect: it is raised as an error."""
         return
 
 
 class ApiClient:
-    """The API at `url` (http or https, without /api/v1), called with `token`.
+    """Client of the API at `url` (http or https, without /api/v1), with `token`.
 
-    `timeout`: seconds of silence after which a call is given up; a long answer may take as long as it keeps coming.
-    Raises `InvalidValueError` for a URL that names no daemon. Every call raises `CallError` with one line for a
-    person; `UnansweredError` where trying again may help.
+    `timeout`: seconds of silence after which a call fails; a long answer may take longer while data arrives. Raises
+    `InvalidValueError` for an invalid URL. Every call raises `CallError` with one line for users; `UnansweredError` if
+    a retry may help.
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = TIMEOUT_SECONDS) -> None:
@@ -57,17 +57,17 @@ class ApiClient:
         self.url = url.rstrip("/")
         self._address, self.timeout = masked(self.url), timeout
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        # No proxy stands between a daemon and whoever steers it.
+        # The daemon is called directly, without a proxy.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Calls `path` below /api/v1 with a JSON body, and returns the JSON of the answer; None where it has none."""
+        """Calls `path` below /api/v1 with a JSON body; returns the JSON of the answer, None without one."""
         if body is None:
             return self._send(method, path, None, {})
         return self._send(method, path, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
     def ask(self, path: str) -> tuple[int, bytes]:
-        """GETs `path` below the root, as machines do: (status, body), whatever the status."""
+        """Gets `path` below the root, as monitoring does; returns (status, body), whatever the status."""
         request = urllib.request.Request(self.url + path, headers=self._headers)
         try:
             with self._opener.open(request, timeout=self.timeout) as response:
@@ -87,25 +87,25 @@ class ApiClient:
         *,
         timeout: float | None = None,
     ) -> Any:
-        """Posts `data` as it is; of an open file `headers` must tell the Content-Length.
+        """Posts `data` unchanged; for an open file `headers` must include the Content-Length.
 
-        `timeout`, in place of the client's, is for what the daemon is long about.
+        `timeout` overrides the client's, for slow operations of the daemon.
         """
         return self._send("POST", path, data, {**(headers or {}), "Content-Type": content_type}, timeout)
 
     def download(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        """The body of the answer, piece by piece. Raises `CallError` also where it breaks off."""
+        """Yields the body of the answer in pieces. Raises `CallError` also if it is interrupted."""
         with self._opened(method, path, None, headers or {}) as response:
             while piece := response.read1(_PIECE):
                 yield piece
 
     def lines(self, path: str, headers: Mapping[str, str], *, timeout: float) -> Iterator[bytes]:
-        """The lines of an answer that goes on; `timeout`: seconds of silence after which it counts as broken off."""
+        """Yields the lines of an endless answer; `timeout`: seconds of silence after which it counts as interrupted."""
         with self._opened("GET", path, None, headers, timeout) as response:
             yield from response
 
     def pages(self, path: str, query: Mapping[str, str | None], limit: int | None = None) -> Iterator[Any]:
-        """The items of a list, page by page; at most `limit`."""
+        """Yields the items of a list, page by page; at most `limit`."""
         given = {name: value for name, value in query.items() if value is not None}
         cursor: str | None = None
         while limit is None or limit > 0:
@@ -132,7 +132,7 @@ class ApiClient:
     def _opened(
         self, method: str, path: str, data: Body | None, headers: Mapping[str, str], timeout: float | None = None
     ) -> Iterator[Any]:
-        """The answer, open for reading. What fails while it is read is a `CallError`, too."""
+        """Opens the answer for reading. Errors while it is read are also `CallError`."""
         patience = timeout or self.timeout
         request = urllib.request.Request(
             f"{self.url}/api/v1{path}", data=data, method=method, headers={**self._headers, **headers}
@@ -164,7 +164,7 @@ class ApiClient:
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
-    """The detail of a problem document, or what HTTP says."""
+    """Returns the detail of a problem document, or the HTTP reason."""
     try:
         problem = json.loads(error.read())
         detail = str(problem["detail"])

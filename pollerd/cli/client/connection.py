@@ -1,7 +1,7 @@
-"""The daemon that a command speaks to, and how what goes wrong there ends the command.
+"""Connects a command to the daemon, and maps errors to exit codes.
 
-Exit codes: 1 where something is wrong (the daemon does not answer, is not ready, or a finding says so), 2 where the
-command cannot be done as it was given.
+Exit codes: 1 for a problem (the daemon does not answer, is not ready, or a finding is bad), 2 if the command cannot be
+executed as given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WRONG, REFUSED = 1, 2
 
 @contextmanager
 def daemon_at(url: str | None, token: str | None, timeout: float) -> Iterator[ApiClient]:
-    """A client of the daemon; what goes wrong ends the command with one clear line."""
+    """Yields a client of the daemon; errors end the command with one clear line."""
     try:
         yield client_of(url, token, timeout)
     except PollerdError as error:
@@ -31,24 +31,24 @@ def daemon_at(url: str | None, token: str | None, timeout: float) -> Iterator[Ap
 
 
 def client_of(url: str | None, token: str | None, timeout: float) -> ApiClient:
-    """A client of the daemon at `url`, or where the environment says. Raises `PollerdError` for bad variables."""
+    """Returns a client of the daemon at `url`, or of the environment. Raises `PollerdError` for bad variables."""
     _check_other_variables()
     default_url, default_token = client_defaults()
     return ApiClient(url or default_url, token or default_token, timeout=timeout)
 
 
 def say_wrong(error: PollerdError) -> None:
-    """One line on standard error."""
+    """Writes the error as one line on standard error."""
     typer.echo(f"pollerd: {clean(str(error))}", err=True)
 
 
 def exit_code(error: PollerdError) -> int:
-    """What a command ends with that met the error."""
+    """Returns the exit code of a command for the error."""
     return WRONG if isinstance(error, UnansweredError) else REFUSED
 
 
 def _check_other_variables() -> None:
-    """A misspelled variable is an error here as it is for the daemon. The daemon's options are loaded only for that."""
+    """Rejects misspelled variables, as the daemon does. Loads the daemon's options only if needed."""
     others = other_variables()
     if others:
         from pollerd.app.config import check_variables

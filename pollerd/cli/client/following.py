@@ -1,4 +1,4 @@
-"""Following a daemon's changes as they come, over its event stream, across its restarts."""
+"""Follows a daemon's changes over its event stream, across its restarts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pollerd.cli.client.connection import say_wrong
 from pollerd.cli.common.call_errors import UnansweredError
 
 _SILENCE_SECONDS = 45.0
-"""The daemon says every 15 s that there is nothing new: a stream that is silent for three of them is gone."""
+"""Timeout of the stream: three of the daemon's keepalive periods of 15 s."""
 _AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0)
-"""Before coming again after the first, second … breaking off in a row; then always the last."""
+"""Delays before the first, second … consecutive reconnection; then always the last."""
 
 
 def followed(daemon: ApiClient, query: Mapping[str, str | None], last: int | None) -> Iterator[dict[str, Any]]:
-    """The changes after the one with id `last` (None: from now on), each once, for ever.
+    """Yields the changes after the one with id `last` (None: from now on), each once, endlessly.
 
-    Where the stream breaks off it says so on standard error once, comes again and goes on where it was. Raises
-    `CallError` where the daemon cannot be reached at first, or refuses.
+    On interruption, reports it once on standard error, reconnects and continues. Raises `CallError` if the daemon
+    cannot be reached at first, or refuses.
     """
     given = {name: value for name, value in query.items() if value is not None}
     breaks, position = 0, None if last is None else str(last)
@@ -46,7 +46,7 @@ def followed(daemon: ApiClient, query: Mapping[str, str | None], last: int | Non
 
 class _Event(NamedTuple):
     id: str
-    """What to come again with; empty: as before."""
+    """Position for reconnection; empty: unchanged."""
     data: str
     """JSON of a change; empty: none."""
 
@@ -60,6 +60,6 @@ def _events(daemon: ApiClient, query: Mapping[str, str], position: str | None) -
         name, _, value = raw.decode("utf-8", "replace").rstrip("\r\n").partition(":")
         if name:
             fields[name] = value.removeprefix(" ")
-        elif fields:  # an empty line ends an event; what has no end is sent again
+        elif fields:  # an empty line ends an event; an incomplete event is sent again
             yield _Event(fields.get("id", ""), fields.get("data", ""))
             fields = {}

@@ -1,1 +1,1 @@
-"""What commands share: options, output, progress, lazy loading."""
+"""Shared by commands: options, output, progress, lazy loading."""

@@ -1,4 +1,4 @@
-"""How a call to a daemon fails."""
+"""Errors of calls to a daemon."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pollerd.errors import PollerdError
 
 
 class CallError(PollerdError):
-    """The daemon refuses the call, or something on this side stands in its way."""
+    """The daemon refuses the call, or an error on this side prevents it."""
 
 
 class UnansweredError(CallError):
-    """The daemon cannot be reached, is silent, or cannot do its work now."""
+    """The daemon cannot be reached, is silent, or is temporarily unable to answer."""

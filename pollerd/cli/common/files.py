@@ -1,4 +1,4 @@
-"""What a file's name says of what is in it."""
+"""Format of a file by its name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 def by_suffix(name: str | PurePath | None, known: Mapping[str, T], default: T) -> T:
-    """The format of a file by its name's suffix; `default` for no file (None, "-" or a stream) and no suffix.
+    """Returns the format of a file by its suffix; `default` without a file (None, "-" or a stream) or a suffix.
 
-    Raises `InvalidValueError` for a suffix that is not known: a list under a wrong name is worse than none.
+    Raises `InvalidValueError` for an unknown suffix: a list under a wrong name is worse than none.
     """
     suffix = "" if name is None else PurePath(name).suffix.lower()
     if suffix and suffix not in known:

@@ -1,4 +1,4 @@
-"""Groups of commands of which each is loaded when it is called, and costs nobody else anything."""
+"""Groups of commands, each of which is loaded only when it is called."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typer.core import TyperGroup
 from pollerd.cli.common.loading import loading
 
 Commands = Mapping[str, tuple[str, str]]
-"""Name -> (module below pollerd.cli and what of it, one line of help)."""
+"""Name -> (module below pollerd.cli and attribute, one line of help)."""
 
 
 def group_of(commands: Commands, *, name: str | None = None, help_: str) -> typer.Typer:
-    """A group that lists the commands by their lines of help, and loads the one that is called."""
+    """Returns a group that lists the commands by their help lines, and loads the one that is called."""
 
     class Group(TyperGroup):
         def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-            """The command that `args` begin with, and the rest of them."""
+            """Returns the command that `args` begin with, and the remaining arguments."""
             called, _, rest = super().resolve_command(ctx, args)
             return called, None if called is None else _loaded(called, commands[called][0]), rest
 
@@ -47,8 +47,8 @@ def _loaded(name: str, where: str) -> Any:
 
 
 def _listed() -> None:
-    """Stands for a command in the list, until the real one is called."""
+    """Placeholder of a command in the list, until the real one is loaded."""
 
 
 def _alone() -> None:
-    """A group is one even where it has a single command."""
+    """Callback that makes a group of a single command remain a group."""

@@ -1,4 +1,4 @@
-"""Loading what a command needs, when it is needed."""
+"""Handles Ctrl-C while the modules of a command are loaded."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import threading
 from collections.abc import Iterator
 
 INTERRUPTED = 130
-"""Exit code of what Ctrl-C ended."""
+"""Exit code after Ctrl-C."""
 
 
 @contextlib.contextmanager
 def loading() -> Iterator[None]:
-    """For the second that loading takes, in which nothing is open: Ctrl-C ends the process on the spot.
+    """Makes Ctrl-C end the process at once during the second of loading, while nothing is open.
 
-    A KeyboardInterrupt would not do: raised within an `exec`, as libraries make classes with, it makes CPython die
-    of SIGINT in the end whatever is caught meanwhile, and raised in a callback it is lost.
+    A KeyboardInterrupt would not do: raised within an `exec`, which libraries use to create classes, it makes CPython
+    die of SIGINT at the end even if it is caught, and raised in a callback it is lost.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():

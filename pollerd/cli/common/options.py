@@ -1,4 +1,4 @@
-"""Options that commands have in common, and how durations are given to them."""
+"""Options shared by commands, and parsing of durations."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import typer
 from pollerd import quantities
 
 DURATION = "DURATION"
-"""What help shows in place of a duration: 30s, 5m, 1.5h, 2d."""
+"""Placeholder of a duration in help: 30s, 5m, 1.5h, 2d."""
 
 
 def duration(text: str | float) -> float:
-    """Seconds, of what a user gave as a duration. Raises BadParameter."""
+    """Returns the seconds of a duration given by the user. Raises BadParameter."""
     if not isinstance(text, str):
         return text
     try:

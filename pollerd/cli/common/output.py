@@ -1,4 +1,4 @@
-"""What commands print: tables, JSON, files."""
+"""Output of commands: tables, JSON, files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from pollerd.cli.common.text import clean
 
 T = TypeVar("T")
 _DURATIONS = frozenset({"min_interval", "max_interval", "half_life", "elapsed", "expected_interval"})
-"""Fields of the API that are seconds: people read them as 30s, 5m, 1.5h."""
+"""Fields of the API in seconds: shown as 30s, 5m, 1.5h."""
 
 
 def write(pieces: Iterable[bytes], file: Path | None) -> None:
-    """Writes what is downloaded to the file; None: to standard output. Raises `CallError` where that cannot be."""
+    """Writes a download to the file; None: to standard output. Raises `CallError` on failure."""
     if file is None:
         _write(pieces, sys.stdout.buffer)
         return
@@ -47,7 +47,7 @@ def _write(pieces: Iterable[bytes], out: IO[bytes]) -> None:
 
 
 def show_json(value: object) -> None:
-    """One JSON document; an iterator is a list, and is written as it comes."""
+    """Writes one JSON document; an iterator is written as a list while it is read."""
     if not isinstance(value, Iterator):
         typer.echo(json.dumps(value, indent=2))
         return
@@ -57,12 +57,12 @@ def show_json(value: object) -> None:
         for item in items:
             typer.echo(before + "\n" + indent(json.dumps(item, indent=2), "  "), nl=False)
             before = ","
-    finally:  # a document, also where something goes wrong half-way
+    finally:  # a valid document even after an error
         typer.echo("[]" if before == "[" else "\n]")
 
 
 def show_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A table on a terminal, tab-separated lines with their header elsewhere."""
+    """Writes a table on a terminal, tab-separated lines with a header elsewhere."""
     found = _begun(rows)
     if sys.stdout.isatty():
         _show_table(columns, found)
@@ -73,7 +73,7 @@ def show_rows(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 
 def _begun(items: Iterable[T]) -> Iterator[T]:
-    """The items, of which the first was fetched already: what is wrong from the start comes before any output."""
+    """Fetches the first item, so that early errors come before any output."""
     rest = iter(items)
     return chain([*islice(rest, 1)], rest)
 
@@ -87,23 +87,23 @@ def _show_table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
     try:
         for row in rows:
             table.add_row(*(Text(_cell(value)) for value in row))
-    finally:  # what was done before something went wrong is shown
+    finally:  # shows what was done before an error
         Console().print(table)
 
 
 def show_items(names: Iterable[str], items: Iterable[Mapping[str, Any]]) -> None:
-    """A table of what a list of the API holds: a column for each of its fields that is named."""
+    """Writes a table of a list of the API, with a column for each named field."""
     wanted = tuple(names)
     show_rows(wanted, ([in_words(name, item[name]) for name in wanted] for item in items))
 
 
 def show_fields(item: Mapping[str, Any]) -> None:
-    """One thing, a line a field."""
+    """Writes one object, a line per field."""
     show_rows(("field", "value"), ((name, in_words(name, value)) for name, value in item.items()))
 
 
 def in_words(name: str, value: Any) -> Any:
-    """The value of a field of the API as people read it."""
+    """Returns the value of an API field in readable form."""
     return quantities.duration(value) if name in _DURATIONS and value is not None else value
 
 

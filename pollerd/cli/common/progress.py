@@ -1,4 +1,4 @@
-"""Shows the progress of long work on standard error: a bar on a terminal, now and then a plain line elsewhere."""
+"""Shows progress of long work on standard error: a bar on a terminal, occasional plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 _LINE_SECONDS = 10.0
 
 ReportProgress = Callable[[int, int], None]
-"""Called with how much is done, and how much there is in all."""
+"""Called with the work done, and the total."""
 
 
 @contextlib.contextmanager

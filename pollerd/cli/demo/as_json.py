@@ -1,4 +1,4 @@
-"""What a demo came to, as JSON."""
+"""Formats the result of a demo as JSON."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pollerd.cli.demo.view import delay
 
 
 def in_json(reading: Sample) -> dict[str, Any]:
-    """Polls and changes of the whole, then each site: rates in changes per minute, times in seconds; null: unknown.
+    """Returns polls and changes in total, then per site: rates in changes per minute, times in seconds; null: unknown.
 
-    A site that is another at every request has no true rate.
+    A site that differs at every request has no true rate.
     """
     status, score = reading.status, reading.score
     return {

@@ -35,10 +35,10 @@ _LINE_SECONDS = 5.0
 _PLAIN_WIDTH = 120
 _LONGEST_SECONDS = 86_400.0
 _SPACING_SECONDS = 0.5
-"""Between two requests to a host, and two polls of a site: the web is ours, and a demo is short."""
+"""Minimum time between two requests to a host, and two polls of a site: the web is ours, and a demo is short."""
 _BACKOFF_SECONDS = 4.0
 _MARGIN_SECONDS = 60.0
-"""For so long the web goes on changing after the end, which may come late on a busy machine."""
+"""Time for which the web goes on changing after the end, which may be late on a busy machine."""
 
 Show = Callable[[Sample], None]
 
@@ -71,7 +71,7 @@ def demo(
 
 
 def _config(folder: Path, budget: str) -> Config:
-    """The daemon's settings; the environment's are none of the demo's business."""
+    """Returns the daemon's settings; ignores the environment."""
     config = load(
         {
             "urls": folder / "urls.txt",
@@ -95,7 +95,7 @@ def _free_port() -> int:
 
 
 async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Sample | None:
-    """Runs the web and the daemon in one loop, for so long or until SIGINT; returns the last look."""
+    """Runs the web and the daemon in one loop, for `seconds` or until SIGINT; returns the last sample."""
     clock = SteadyClock()
     last: Sample | None = None
 
@@ -123,7 +123,7 @@ async def _poll(config: Config, web: DemoWeb, seconds: float, show: Show) -> Sam
 
 @contextlib.contextmanager
 def _showing(console: Console | None, seconds: float) -> Iterator[Show]:
-    """Live on a terminal, a line every few seconds elsewhere; None: on stderr. Only warnings are logged."""
+    """Shows samples live on a terminal, as lines every few seconds elsewhere; None: on stderr. Logs only warnings."""
     aside = console is None
     if console is not None and console.is_terminal:
         with Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop") as live:

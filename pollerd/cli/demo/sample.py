@@ -1,4 +1,4 @@
-"""One look at the demo: what the daemon says over its API, beside what truly happened."""
+"""Samples of the demo: the daemon's view through its API, and the true changes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from pollerd.daemon import Control, Status
 
 _PAGE = 1_000
 _OVERLAP_SECONDS = 30.0
-"""Changes are committed a little after they are dated, so each look asks again for the last ones."""
+"""Changes are committed some time after their date, so each sample requests the latest ones again."""
 _TIMEOUT_SECONDS = 5.0
 _DAY_MINUTES = 1_440.0
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """One site: what it is, what is believed of it, what came of polling it. Rates are changes per minute."""
+    """One site: its properties, the belief about it, the results of its polls. Rates are changes per minute."""
 
     site: DemoSite
     state: str
@@ -41,13 +41,13 @@ class SampleRow:
 
     @property
     def true(self) -> float:
-        """The site's true rate, inf: another at every request."""
+        """The site's true rate, inf: it differs at every request."""
         return self.site.true_rate_per_second * 60
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The whole demo at one moment; `elapsed` seconds after its start."""
+    """The whole demo at one time; `elapsed` seconds after its start."""
 
     elapsed: float
     status: Status
@@ -56,11 +56,11 @@ class Sample:
 
 
 class SampleReader:
-    """Reads the daemon through its REST API, as anybody could, and the truth from the web."""
+    """Reads the daemon through its REST API, like any client, and the true changes from the web."""
 
     def __init__(self, web: DemoWeb, control: Control, api_url: str, clock: Callable[[], float]) -> None:
         self._web, self._control, self._api, self._clock = web, control, api_url, clock
-        # Straight to loopback, whatever proxy the environment names.
+        # Direct to loopback, regardless of a proxy in the environment.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._began = clock()
         self._found: dict[str, list[float]] = {}
@@ -68,7 +68,7 @@ class SampleReader:
         self._last_found = 0.0
 
     async def read(self) -> Sample | None:
-        """One look; None where the API does not answer: it is starting, stopping or without database."""
+        """Takes a sample; None if the API does not answer: it is starting, stopping or without database."""
         try:
             listed, changes = await asyncio.to_thread(self._ask)
         except urllib.error.HTTPError as error:

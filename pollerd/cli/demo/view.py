@@ -1,4 +1,4 @@
-"""How the demo looks: numbers, and each site's learned rate beside its true one."""
+"""Display of the demo: figures, and each site's learned and true rate."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pollerd.wording import counted
 
 _TRACK_CELLS, _TRACK_CELLS_NARROW = 26, 20
 _TRACK_LOW, _TRACK_HIGH = 0.01, 60.0
-"""Changes per minute at the ends of the track."""
+"""Changes per minute at the ends of the scale."""
 _WIDE, _MIDDLE = 112, 98
-"""Columns of a terminal that shows everything, and of one that shows all but the interval in numbers; a narrower one
-goes without the site's address too."""
+"""Minimum terminal widths for all columns, and for all but the numeric interval; narrower ones also omit the site's
+address."""
 _CHROME_LINES = 12
-"""Lines of the live view that are not rows of the table."""
+"""Lines of the live view that are not table rows."""
 _LEGEND = Text.assemble(
     ("◆", "cyan"), " true  ", ("●", "yellow"), " learned  ", ("◈", "green"), " both  ", ("─", "dim"), " 90 % interval"
 )
 
 
 def live_view(reading: Sample, seconds: float, console: Console) -> RenderableType:
-    """The view while it runs, cut to the terminal's size."""
+    """Returns the view of a running demo, cut to the terminal's size."""
     shown = pick(reading.rows, max(console.height - _CHROME_LINES, 5))
     parts: list[RenderableType] = [_header(reading, seconds), _tiles(reading), rates_table(shown, console.width)]
     left_out = len(reading.rows) - len(shown)
@@ -40,7 +40,7 @@ def live_view(reading: Sample, seconds: float, console: Console) -> RenderableTy
 
 
 def plain_line(reading: Sample) -> str:
-    """One line for where there is no terminal."""
+    """Returns one line for output without a terminal."""
     score, status = reading.score, reading.status
     return (
         f"{reading.elapsed:5.0f} s  {counted(status.polls, 'poll')} ({status.rate:.1f}/s)  "
@@ -50,7 +50,7 @@ def plain_line(reading: Sample) -> str:
 
 
 def summary(reading: Sample) -> RenderableType:
-    """What came of it, at the end."""
+    """Returns the summary at the end."""
     score, status = reading.score, reading.status
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
@@ -75,19 +75,19 @@ def summary(reading: Sample) -> RenderableType:
 
 
 def print_final(reading: Sample, console: Console) -> None:
-    """The full table and the summary."""
+    """Prints the full table and the summary."""
     console.print(rates_table(reading.rows, console.width))
     console.print(summary(reading))
 
 
 def delay(reading: Sample) -> float:
-    """Median seconds from a change to the poll that found it; nan before the first."""
+    """Returns the median seconds from a change to the poll that found it; nan before the first."""
     delays = reading.score.delays
     return float(np.median(delays)) if len(delays) else math.nan
 
 
 def pick(rows: Sequence[SampleRow], room: int) -> list[SampleRow]:
-    """At most `room` rows, fastest first: those with a peculiarity, then ordinary ones from fast to slow evenly."""
+    """Returns at most `room` rows, fastest first: special sites, then ordinary ones evenly from fast to slow."""
     by_rate = sorted(rows, key=lambda row: -row.true)
     if len(by_rate) <= room:
         return by_rate
@@ -99,7 +99,7 @@ def pick(rows: Sequence[SampleRow], room: int) -> list[SampleRow]:
 
 
 def rates_table(rows: Sequence[SampleRow], width: int) -> Table:
-    """Learned against true, a row a site, fastest first, for a terminal of `width` columns."""
+    """Returns learned and true rates, a row per site, fastest first, for a terminal of `width` columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), header_style="bold", caption=_LEGEND, caption_justify="left")
     length = _TRACK_CELLS if width >= _MIDDLE else _TRACK_CELLS_NARROW
     if width >= _MIDDLE:
@@ -118,7 +118,7 @@ def rates_table(rows: Sequence[SampleRow], width: int) -> Table:
 
 
 def track(row: SampleRow, length: int) -> Text:
-    """Interval, learned and true rate on a logarithmic scale of `length` cells."""
+    """Returns interval, learned and true rate on a logarithmic scale of `length` cells."""
     cells, styles = ["·"] * length, ["dim"] * length
     if not _known(row):
         return Text("·" * length, style="dim")
@@ -134,7 +134,7 @@ def track(row: SampleRow, length: int) -> Text:
 
 
 def _known(row: SampleRow) -> bool:
-    """Whether anything was learned of the site itself."""
+    """Returns whether anything was learned of the site itself."""
     return row.learned is not None and row.polls > 1 and row.state != "blocked"
 
 
@@ -156,7 +156,7 @@ def _cells(row: SampleRow, length: int, with_interval: bool) -> list[RenderableT
 
 
 def _place(rate: float, length: int) -> int:
-    """The cell of a rate on the track."""
+    """Returns the cell of a rate on the scale."""
     if rate <= _TRACK_LOW:
         return 0
     part = math.log(min(rate, _TRACK_HIGH) / _TRACK_LOW) / math.log(_TRACK_HIGH / _TRACK_LOW)

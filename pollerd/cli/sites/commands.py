@@ -1,4 +1,4 @@
-"""`pollerd sites`: its commands by name."""
+"""Commands of `pollerd sites` by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pollerd sites diff`: what a list would change, asked of a running daemon."""
+"""`pollerd sites diff`: compares a list with the sites of a running daemon."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def diff(
     try:
         with daemon_at(url, token, timeout) as daemon:
             found = _asked(daemon, file, sync)
-    except typer.Exit as ended:  # what went wrong was said
+    except typer.Exit as ended:  # the error was already reported
         raise typer.Exit(_ERROR) from ended
     show_json(found) if as_json else _show(found, file)
     raise typer.Exit(_code(found))

@@ -1,4 +1,4 @@
-"""`pollerd sites edit`: new settings for sites that there are."""
+"""`pollerd sites edit`: changes settings of existing sites."""
 
 from __future__ import annotations
 

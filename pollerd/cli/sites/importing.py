@@ -1,4 +1,4 @@
-"""Sending a list of sites, or what a document says of them: in blocks, so that the daemon is never silent for long."""
+"""Sends a list of sites or a document to the daemon: in blocks, so that it is never silent for long."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from pollerd.wording import counted
 
 REJECTED_ENOUGH = 1_000
 _MOST_REJECTED = 100_000
-"""More the daemon does not tell of in one answer."""
+"""Maximum number of rejected lines that the daemon reports in one answer."""
 BLOCK_LINES = 5_000
-"""As many as the daemon takes in one transaction: a fraction of a second."""
+"""Lines that the daemon stores in one transaction: a fraction of a second."""
 _BYTES_A_SECOND = 100_000
-"""At least so much of a document that cannot be divided is taken in on a slow machine."""
+"""Minimum processing speed of an indivisible document on a slow machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentList:
-    """A list as it goes to the daemon.
+    """A list in the form that is sent to the daemon.
 
-    Documents go as JSON lines: they name secret files that only this machine has, and that no daemon should read for
-    a caller.
+    Documents are sent as JSON lines: they name secret files that exist only on this machine, and that no daemon should
+    read for a caller.
     """
 
     form: Format
     data: bytes
     numbers: Sequence[int] | None = None
-    """Of a document: the number of the site that each line is."""
+    """Of a document: the number of the site in each line."""
     refused: Sequence[dict[str, Any]] = ()
-    """Of a document: sites that cannot be sent, as the daemon would reject them."""
+    """Of a document: sites that cannot be sent, in the form of the daemon's rejections."""
 
     @property
     def place(self) -> str:
-        """What its numbers count."""
+        """The unit of its numbers."""
         return "line" if self.numbers is None else "entry"
 
     def number(self, line: int) -> int:
-        """The number in the list of a line that was sent, from 1; 0 stays 0."""
+        """Returns the number in the list of a sent line, from 1; 0 stays 0."""
         return line if self.numbers is None or not 0 < line <= len(self.numbers) else self.numbers[line - 1]
 
 
 def list_of(data: bytes, form: str, folder: Path) -> SentList:
-    """The list in `data`, written as `form` says; names of secret files are relative to `folder`.
+    """Converts the list in `data`, in format `form`; names of secret files are relative to `folder`.
 
-    Raises `CallError` for a document that cannot be read as a whole.
+    Raises `CallError` for a document that cannot be parsed as a whole.
     """
     if form not in DOCUMENTS:
         return SentList(Format(form), data)
@@ -74,22 +74,22 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
 
 
 def _line(entry: dict[str, Any] | InvalidValueError) -> str:
-    """A site of a document as a JSON line. Raises `InvalidValueError` for what cannot be one."""
+    """Returns a site of a document as a JSON line. Raises `InvalidValueError` if that is impossible."""
     if isinstance(entry, InvalidValueError):
         raise entry
     try:
         return json.dumps(entry, default=str, allow_nan=False)
-    except (TypeError, ValueError) as error:  # dates may name fields, and YAML knows .nan
+    except (TypeError, ValueError) as error:  # dates may be field names, and YAML has .nan
         raise InvalidValueError("site", "texts, numbers and tables with names that are texts", NOT_SHOWN) from error
 
 
 def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_ENOUGH) -> dict[str, Any]:
-    """Imports the list; what became of it as `POST /sites/import` answers, with the line numbers of the whole list.
+    """Imports the list; returns the answer of `POST /sites/import`, with the line numbers of the whole list.
 
-    After `max_rejected` bad lines the rest is not sent. Raises `CallError`; what was sent before that is in, and
-    sending the list again adds nothing twice.
+    Stops sending after `max_rejected` bad lines. Raises `CallError`; what was sent before stays, and sending the list
+    again adds nothing twice.
     """
-    if sent.form is Format.OPML:  # a tree, of which no part stands alone
+    if sent.form is Format.OPML:  # a tree, which cannot be divided
         return _sent(daemon, sent.data, sent.form, max_rejected, patience_for(daemon, len(sent.data)))
     lines = sent.data.splitlines(keepends=True)
     total: dict[str, Any] = {"added": 0, "existing": 0, "rejected": list(sent.refused)}
@@ -109,7 +109,7 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
 
 
 def _add(total: dict[str, Any], found: dict[str, Any], before: int, sent: SentList) -> None:
-    """What became of one block, whose first line is `before` lines further on in what is sent."""
+    """Adds the result of one block that begins after `before` further lines of what is sent."""
     for rejected in found["rejected"]:
         rejected["line"] = sent.number(before + rejected["line"])
     for name in ("added", "existing", "rejected", "rejected_count"):
@@ -123,12 +123,12 @@ def _stopped(total: dict[str, Any], place: str) -> str:
 
 
 def patience_for(daemon: ApiClient, size: int) -> float:
-    """Seconds that the daemon may be silent over a document of `size` bytes that is sent whole."""
+    """Returns the seconds that the daemon may be silent after a document of `size` bytes sent whole."""
     return daemon.timeout + size / _BYTES_A_SECOND
 
 
 def _blocks(lines: list[bytes], *, with_header: bool) -> Iterator[tuple[int, list[bytes]]]:
-    """(what to add to its line numbers, lines) of each block; with the header before each. At least one block."""
+    """Yields (offset of its line numbers, lines) of each block, with the header before each. At least one block."""
     head = lines[: _header_length(lines)] if with_header else []
     rest = lines[len(head) :]
     for start in range(0, max(len(rest), 1), BLOCK_LINES):
@@ -136,7 +136,7 @@ def _blocks(lines: list[bytes], *, with_header: bool) -> Iterator[tuple[int, lis
 
 
 def _header_length(lines: list[bytes]) -> int:
-    """How many lines there are up to the first that says something: the header."""
+    """Returns the number of lines up to the first that is not blank: the header."""
     return next((n for n, line in enumerate(lines, 1) if line.removeprefix(b"\xef\xbb\xbf").strip()), 0)
 
 

@@ -1,4 +1,4 @@
-"""`pollerd sites import` and `export`: lists of sites in and out of a running daemon."""
+"""`pollerd sites import` and `export`: lists of sites to and from a running daemon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FormatOption = Annotated[Format | None, typer.Option("--format", help=_HELP)]
 
 
 class ListForm(StrEnum):
-    """How a list that is read may be written."""
+    """Formats of a list that is read."""
 
     TEXT = "text"
     CSV = "csv"
@@ -80,7 +80,7 @@ def export(
 
 
 def _name(file: typer.FileBinaryRead) -> str | None:
-    """The file's name; None for standard input, which has none."""
+    """Returns the file's name; None for standard input, which has none."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) and not name.startswith("<") else None
 

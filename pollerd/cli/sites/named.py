@@ -1,4 +1,4 @@
-"""Sites as they are named on the command line: by id or URL, several at once."""
+"""Sites named on the command line by id or URL, several at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Name = Annotated[str, typer.Argument(metavar="SITE", help="Id or URL.")]
 
 
 def id_of(daemon: ApiClient, site: str) -> int:
-    """The id of a site named by id or URL. Raises `CallError` where there is none."""
+    """Returns the id of a site named by id or URL. Raises `CallError` if it does not exist."""
     if site.isdecimal():
         return int(site)
     url = normalise_url(site)
@@ -29,9 +29,9 @@ def id_of(daemon: ApiClient, site: str) -> int:
 
 
 def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
-    """Does `act` to each of the sites: (id, what came of it). One that is refused is named, and stops no other.
+    """Applies `act` to each site: yields (id, result). Reports a refused one and continues.
 
-    Ends the command with exit code 2 after the last one where any was refused.
+    Ends the command with exit code 2 after the last one if any was refused.
     """
     refused = False
     for site in sites:

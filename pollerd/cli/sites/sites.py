@@ -121,7 +121,7 @@ def poll(
 
 
 def _posted(daemon: ApiClient, sites: Sequence[str], what: str) -> Iterator[dict[str, Any]]:
-    """The sites, each after `what` was done to it."""
+    """Yields the sites after posting `what` for each."""
     done = for_each(daemon, sites, lambda site_id: daemon.call("POST", f"/sites/{site_id}/{what}"))
     return (site for _, site in done)
 

@@ -1,1 +1,1 @@
-"""What the crawler asks for next: values of pages, trials, concurrency."""
+"""Request control of the crawler: values of pages, the request controllers of [C], concurrency."""

@@ -1,21 +1,21 @@
-"""How many requests at once: the fetcher controller of [C], a single-server queue to keep neither idle nor long.
+"""Number of concurrent requests: the fetcher controller of [C], for a single-server queue with little idle time.
 
-Responses wait in a queue for the one processor that parses and scores them. At every arrival and departure there the
-controller decides whether to start one more request. What it wants is little idle time and a short queue:
+Responses wait in a queue for the single processor that parses and scores them. At every arrival and departure the
+controller decides whether to start one more request. It minimises
 
     cost = idle seconds + QUEUE_COST x (seconds that responses wait in the queue)
 
-[C] leaves the learning to future work and asks for an average-reward algorithm. Here it is Q-learning for semi-Markov
-decisions: with cost c and time τ from one decision to the next, and ρ the mean cost per second,
+[C] leaves the learning to future work and suggests an average-reward algorithm. Here it is Q-learning for semi-Markov
+decision processes: with cost c and time τ from one decision to the next, and ρ the mean cost per second,
 
     Q(s, a) <- Q(s, a) + α (c - ρ τ + min Q(s', ·) - Q(s, a))
 
-The state is the length of the queue and the number in service, the latter in units of what would just keep the
-processor busy (mean latency over mean processing time): so what is learned at one latency holds at another. It starts
-from a policy that a person would write, requests below nine tenths of that and a short queue, and improves on it.
+The state is the length of the queue and the number in service, the latter in units of what just keeps the processor
+busy (mean latency over mean processing time): thus what is learned at one latency holds at another. The initial policy
+is hand-written (start requests while below nine tenths of that and the queue is short); learning improves on it.
 
-None of the controllers sees servers. That a slow one is not pressed is seen to below them: one request at a time for
-each server, and `pause_s` between.
+The controllers know nothing of servers. A lower layer keeps slow servers from overload: one request at a time per
+server, with `pause_s` between.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ import numpy as np
 from pollerd.errors import InvalidValueError
 
 QUEUE_COST = 0.05
-"""Cost of a second in the queue, where a second of idleness is 1."""
+"""Cost of a second in the queue, relative to a second of idleness."""
 MOST_IN_SERVICE = 512
 _QUEUE_EDGES = np.array([1, 2, 3, 5, 9, 17])
 _LOAD_EDGES = np.array([0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 2.0])
 _SHORT_QUEUE, _NEARLY_ENOUGH, _PREFERENCE = 3, 6, 0.02
 FULL_QUEUE = 32
-"""Responses in the queue from which on the learner starts nothing: beyond it there is nothing to be learned."""
+"""Length of the queue from which the learner starts no requests: beyond it there is nothing to learn."""
 _FADE = 0.02
 _RHO_FADE = 0.002
 
 
 def pause_s(interval: float, latency: float, share: float = 1.0) -> float:
-    """Seconds from a response to the next request of the same server, all in s, >= 0.
+    """Returns the seconds from a response to the next request to the same server, all in s, >= 0.
 
-    At least `interval`, and `share` times as long as the response took: a server that slows down is asked less often.
+    At least `interval`, and `share` times the latency of the response: a server that slows down gets fewer requests.
     """
     return max(interval, share * latency)
 
 
 class FetcherController(ABC):
-    """Decides about one more request, at each arrival of a response at the processor's queue and each departure."""
+    """Decides on one more request, at each arrival of a response at the processor's queue and each departure."""
 
     @abstractmethod
     def admits(self, in_service: int, queued: int) -> bool:
-        """True where one more request is to be started. Called once per decision.
+        """Returns True if one more request is to be started. Must be called once per decision.
 
-        in_service: requests under way; queued: responses that wait or are being processed.
+        in_service: requests under way; queued: responses waiting or being processed.
         """
 
     def responded(self, latency: float) -> None:
-        """A response arrived after so many seconds."""
+        """Records the latency of a response, s."""
         return
 
     def processed(self, duration: float) -> None:
-        """The processor was busy with a response for so many seconds."""
+        """Records the processing time of a response, s."""
         return
 
     def passed(self, elapsed: float, idle: float, waited: float) -> None:
-        """Seconds since the last decision, how many of them the processor was idle, and queue length times seconds."""
+        """Records the seconds since the last decision, the processor's idle seconds, and queue length times seconds."""
         return
 
 
 class Fixed(FetcherController):
-    """So many requests at once, >= 1."""
+    """A constant number of concurrent requests, >= 1."""
 
     def __init__(self, requests: int) -> None:
         if requests < 1:
@@ -84,7 +84,7 @@ class Fixed(FetcherController):
 class Aimd(FetcherController):
     """Additive increase, multiplicative decrease: a window that grows, and halves when the queue is long.
 
-    longest: responses in the queue that make the window halve, at most once in a window of responses.
+    longest: length of the queue beyond which the window halves, at most once per window of responses.
     """
 
     def __init__(self, longest: int = 8) -> None:
@@ -104,10 +104,9 @@ class Aimd(FetcherController):
 
 
 class Learned(FetcherController):
-    """Average-reward Q-learning; see above.
+    """Average-reward Q-learning, as described in the module.
 
-    step α, 0 to 1; at 0 nothing is learned and the starting policy stays. exploration, 0 to 1: share of decisions at
-    random.
+    step α, 0 to 1; at 0 the initial policy never changes. exploration, 0 to 1: share of random decisions.
     """
 
     def __init__(self, rng: np.random.Generator, *, step: float = 0.1, exploration: float = 0.02) -> None:

@@ -1,6 +1,6 @@
-"""The request controller with function approximation: it knows documents by features, and so webs it never saw.
+"""Request controller with function approximation: features describe documents, so that it generalises to other webs.
 
-[C] calls for it and does not build it. Fringe and collection compete by one index, for one budget of requests.
+[C] proposes it without building it. Frontier and collection compete by one index for one budget of requests.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Functions = tuple[Approximation, Approximation]
 
 
 class LearnedQ:
-    """What was learned of Q(x, u), for documents on the frontier and in the collection; outlives any web.
+    """Approximations of Q(x, u) for documents on the frontier and in the collection; shared between webs.
 
-    memory > 0: after so many samples an old one counts 1/e.
+    memory > 0: number of samples after which an old one counts 1/e.
     """
 
     def __init__(self, memory: float = 20_000.0) -> None:
@@ -38,7 +38,7 @@ class LearnedQ:
 
 @dataclass
 class _FeatureUpdate:
-    """A request whose worth is known once the next control is."""
+    """A request whose target value is known once the next control is."""
 
     on_frontier: bool
     state: NDArray[np.float64]
@@ -48,11 +48,11 @@ class _FeatureUpdate:
 
 
 class FeaturedController:
-    """Explores one web with what was learned in others, and learns on.
+    """Explores one web with what was learned in others, and continues to learn.
 
-    documents: how many there are at most, numbered from 0. refresh: documents that were retrieved are asked for again;
-    a step is a request. What a request can bring is bounded by one relevance of at most 1 per step, so that no value
-    exceeds 1 / (1 - γ): samples are kept within it.
+    documents: their maximum number; they are numbered from 0. refresh: retrieved documents are requested again; a step
+    is a request. The reward of a request is a relevance of at most 1, so that no value exceeds 1 / (1 - γ): samples are
+    clipped to it.
     """
 
     def __init__(
@@ -77,19 +77,19 @@ class FeaturedController:
         self._step = 0
 
     def start(self, document: int) -> None:
-        """A document to begin with."""
+        """Adds a start document."""
         self._states.start(document)
         self._admit(np.array([document]))
 
     @property
     def highest(self) -> float:
-        """Index of the document that waits with the highest, -inf where none waits."""
+        """The highest index of the waiting documents, -inf without any."""
         return float(self._index.max())
 
     def choose(self) -> int | None:
-        """The document to ask for now, None where none waits."""
+        """Returns the document to request now, None if none waits."""
         if self._refresh and self._step % _HELD_RANKED_EVERY == 0:
-            # Their states move by themselves: time goes on.
+            # Their states change with time alone.
             self._rank(np.flatnonzero(self._waiting & self._states.retrieved))
         document = self._chosen()
         for update in self._updates:
@@ -106,7 +106,7 @@ class FeaturedController:
         return document
 
     def retrieved(self, document: int, page: RetrievedPage, finding: RequestOutcome) -> None:
-        """What a document named by `choose` brought. Raises KeyError where it was not."""
+        """Records the result of requesting a document returned by `choose`. Raises KeyError for others."""
         update = self._asked.pop(document)
         update.reward = reward(finding, float(self._states.relevance[document]), page.relevance)
         update.discovered = self._states.take_in(document, page, self._step, changed=finding is not RequestOutcome.SAME)
@@ -118,7 +118,7 @@ class FeaturedController:
             self._admit(np.array([document]))
 
     def gone(self, document: int) -> None:
-        """A document named by `choose` is no longer there."""
+        """Records that a document returned by `choose` no longer exists."""
         update = self._asked.pop(document)
         update.reward = reward(RequestOutcome.DELETED, float(self._states.relevance[document]), 0.0)
         self._states.forget(document, self._step)
@@ -132,13 +132,13 @@ class FeaturedController:
         self._rank(documents)
 
     def _state_of(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """States of documents that are all on the frontier, or all not, float64[k, F]."""
+        """Returns states of documents that are all on the frontier, or all not, float64[k, F]."""
         if len(documents) and self._states.retrieved[documents[0]]:
             return self._states.held(documents, self._step)
         return self._states.frontier(documents)
 
     def _kinds(self, documents: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Functions]]:
-        """Those on the frontier and those retrieved, each with the functions that judge them."""
+        """Yields the documents on the frontier and the retrieved ones, each with their functions."""
         held = self._states.retrieved[documents]
         yield documents[~held], self._learned_q.frontier
         yield documents[held], self._learned_q.held
@@ -154,7 +154,7 @@ class FeaturedController:
             self._index[group] = value - by_leaving
 
     def _total_value(self, control: int, documents: NDArray[np.int64]) -> float:
-        """Σ Q(x, control) over documents, each at least 0, as rewards are; control 0 asks, 1 leaves."""
+        """Returns Σ Q(x, control) over documents, each at least 0, as rewards are; control 0 requests, 1 leaves."""
         return sum(
             float(np.maximum(functions[control](self._state_of(group)), 0.0).sum())
             for group, functions in self._kinds(documents)
@@ -166,11 +166,11 @@ class FeaturedController:
             return int(self._rng.choice(waiting))
         if (highest := self.highest) == -np.inf:
             return None
-        # Before anything is learned all are alike.
+        # Before the first fit all are equal.
         return int(self._rng.choice(np.flatnonzero(self._index == highest)))
 
     def _learn(self, update: _FeatureUpdate, following: int | None) -> None:
-        """Equation (10), now that the next control is known: `following` is asked for, all else is left."""
+        """Applies equation (10), now that the next control is known: `following` is requested, all else is left."""
         successors = update.discovered
         if self._refresh and self._waiting[update.document]:
             successors = np.append(successors, update.document)
@@ -183,7 +183,7 @@ class FeaturedController:
             self._rank(np.flatnonzero(self._waiting))
 
     def _learn_waiting(self, document: int, state: NDArray[np.float64], on_frontier: bool) -> None:
-        """Equation (10) over the steps in which the chosen document was passed over."""
+        """Applies equation (10) over the steps in which the chosen document was passed over."""
         then, passed = self._then.pop(document), int(self._step - self._since[document])
         if passed:
             ask, leave = self._learned_q.frontier if on_frontier else self._learned_q.held

@@ -1,7 +1,7 @@
-"""The value of asking for a page of the frontier: Q(x, 1) of its features, learned while the crawler runs.
+"""Value of requesting a page of the frontier: Q(x, 1) of its features, learned while the crawler runs.
 
-As `featured`, for a web that does not fit into memory: what is known around a page comes as columns, from wherever they
-are kept, and what was learned can be kept as bytes.
+Like `feature_controller`, for a web that does not fit into memory: the surroundings of a page come as columns, from any
+store, and the learned state can be serialised.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = b"appraiser 3\n"
 _MEMORY = 20_000.0
 _FITTED_EVERY = 8
 _LEAST_SHARE = 0.1
-"""A page is never taken for less relevant than this share of what it was believed to be: there is always an order."""
+"""Lower limit of a page's estimated relevance, as a share of the initial estimate: keeps pages comparable."""
 _TELLING = tuple(
     FRONTIER.index(name)
     for name in ("siblings' mean relevance when first retrieved", "anchor score", "anchor says something")
@@ -36,12 +36,12 @@ _HUB = re.compile(
 
 @dataclass(frozen=True)
 class FrontierRows:
-    """What is known around k pages of the frontier; all columns are [k].
+    """Known surroundings of k pages of the frontier; all columns are [k].
 
-    parents, parents_sum, parents_best: number of known pages that link to it, sum and largest of their relevance.
-    anchors, anchor_sum: those of these links whose text says something, and the sum of their scores. same_host: as its
-    discoverer. brood, brood_asked, brood_sum: pages that its discoverer discovered, how many of them were retrieved,
-    and the sum of their relevance then.
+    parents, parents_sum, parents_best: number of known pages that link to it, sum and maximum of their relevance.
+    anchors, anchor_sum: number of these links with a text that scores, and the sum of their scores. same_host: whether
+    it has the host of its discoverer. child_count, children_retrieved, children_relevance: number of pages that its
+    discoverer discovered, number of these that were retrieved, and the sum of their relevance then.
     """
 
     urls: Sequence[str]
@@ -56,7 +56,7 @@ class FrontierRows:
     children_relevance: NDArray[np.float64]
 
     def states(self) -> NDArray[np.float64]:
-        """Their features, float64[k, 10], named by `local_states.FRONTIER`; all between 0 and about 1."""
+        """Returns their features, float64[k, 10], named by `link_features.FRONTIER`; all between 0 and about 1."""
         parents = np.maximum(self.parents, 1.0)
         mean = self.parents_sum / parents
         return np.column_stack(
@@ -64,7 +64,7 @@ class FrontierRows:
                 mean,
                 self.parents_best,
                 self.children_retrieved / np.maximum(self.child_count, 1.0),
-                # The parents stand for a sibling, as long as few are known.
+                # The mean of the parents counts as one sibling, which matters while few are known.
                 (self.children_relevance + mean) / (self.children_retrieved + 1.0),
                 self.anchor_sum / np.maximum(self.anchors, 1.0),
                 self.anchors > 0,
@@ -84,9 +84,9 @@ def discovered(
     *,
     known: bool = True,
 ) -> FrontierRows:
-    """k pages in the moment of their discovery on a page of this relevance, by links of these scores, [k] each.
+    """Returns k pages just discovered on a page of this relevance, by links of these scores, [k] each.
 
-    known: False for seeds, which were discovered on none.
+    known: False for seeds, which have no discoverer.
     """
     nothing = np.zeros(len(urls))
     parents, by = nothing + known, nothing + known * relevance
@@ -95,21 +95,21 @@ def discovered(
 
 
 def like_hub(url: str) -> bool:
-    """True where a normalised URL looks like that of a list of links: a directory, an index, a category."""
+    """Returns True if a normalised URL looks like a list of links: a directory, an index, a category."""
     return _HUB.search(url.partition("?")[0].partition("://")[2]) is not None
 
 
 def path_depth(url: str) -> int:
-    """Segments of a normalised URL's path."""
+    """Returns the number of segments of a normalised URL's path."""
     return sum(1 for segment in url.partition("?")[0].split("/")[3:] if segment)
 
 
 class FrontierValue:
-    """Values pages of the frontier and learns from what requests of them brought, by equation (10) of [C].
+    """Values pages of the frontier and learns from the results of requests, by equation (10) of [C].
 
-    Q(x, 1) is the sum of two: the relevance of the page itself, believed to be that of its siblings and of the texts of
-    links to it until samples tell how far that is off, and what it leads to, believed to be nothing. Learned apart, the
-    first is no worse for the second, which is known much less surely: of it only what is linear is learned.
+    Q(x, 1) is a sum of two parts: the relevance of the page itself, initially estimated from its siblings and the texts
+    of links to it and corrected by samples; and the value of what it leads to, initially 0. They are learned
+    separately, so that the second, which is far less certain, does not impair the first; it is only a linear function.
     """
 
     def __init__(self, settings: RequestSettings) -> None:
@@ -121,16 +121,16 @@ class FrontierValue:
         self._learned = (self._off, self._ahead, self._leave)
 
     def value(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Q(x, 1) of states float64[k, 10], float64[k], from 0 to 1 / (1 - γ)."""
+        """Returns Q(x, 1) of states float64[k, 10], float64[k], from 0 to 1 / (1 - γ)."""
         believed = _believed(states)
         relevance = np.clip(believed + self._off(states), _LEAST_SHARE * believed, 1.0)
         return np.clip(relevance + np.maximum(self._ahead(states), 0.0), 0.0, self._most)
 
     def learn(self, state: NDArray[np.float64], reward: float, successors: NDArray[np.float64], price: float) -> None:
-        """A request of a page in `state` float64[10] brought `reward` >= 0 and discovered pages float64[k, 10].
+        """Learns that a request in `state` float64[10] had `reward` >= 0 and discovered pages float64[k, 10].
 
-        price: worth of what was asked for last. The best of the heirs is taken to be asked for next where it is worth
-        more, all others to be left.
+        price: value of the page requested last. The best successor is assumed to be requested next if its value is
+        higher, all others to be left.
         """
         ahead = 0.0
         if len(successors):
@@ -141,18 +141,18 @@ class FrontierValue:
         self._ahead.learn(state, min(ahead, self._most))
 
     def learn_waiting(self, then: NDArray[np.float64], now: NDArray[np.float64], passed: int) -> None:
-        """A page was discovered in the state `then`, passed over `passed` times, and asked for in the state `now`."""
+        """Learns from a page discovered in state `then`, passed over `passed` times, and requested in state `now`."""
         if passed > 0:
             self._leave.learn(then, self._discount**passed * float(self.value(now[None, :])[0]))
 
     def pack(self) -> bytes:
-        """All that was learned, versioned."""
+        """Serialises the learned state, versioned."""
         return _VERSION + b"".join(each.pack() for each in self._learned)
 
     def restore(self, packed: bytes) -> None:
-        """Puts back what `pack` gave.
+        """Restores the result of `pack`.
 
-        Raises InvalidValueError, and changes nothing, where the bytes are another version's, or damaged.
+        Raises InvalidValueError, and changes nothing, if the bytes are of another version or damaged.
         """
         rest = packed.removeprefix(_VERSION)
         if rest == packed:
@@ -173,6 +173,6 @@ class FrontierValue:
 
 
 def _believed(states: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Relevance before any sample, float64[k]: half its siblings', half the links' texts' where these tell."""
+    """Returns the initial estimate of relevance, float64[k]: mean of siblings and of link texts with a score."""
     siblings, anchor, has_text = (states[:, column] for column in _TELLING)
     return np.asarray((siblings + has_text * anchor) / (1.0 + has_text))

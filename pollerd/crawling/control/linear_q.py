@@ -1,4 +1,4 @@
-"""Q(x, u) as a function of features: least squares over them or their products, with a fading memory."""
+"""Q(x, u) as a function of features: least squares over them or their products, with exponential forgetting."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _REFITTED_SHARE = 0.02
 
 
 class Approximation:
-    """A quadratic or linear function of F features, fitted to the samples so far; 0 before the first.
+    """A quadratic or linear function of F features, fitted to the samples so far; 0 before the first fit.
 
-    With ten features it has 66 weights, 11 where it is linear. It is fitted anew after `every` samples, later after
-    each 2 % more. memory > 0: after so many samples an old one counts 1/e. ridge > 0: so many samples count as much as
-    the belief that a weight is 0. every: samples between two fits at first. linear: without products of features.
+    With ten features it has 66 weights, 11 if linear. It is refitted after `every` samples, later after each 2 % more.
+    memory > 0: number of samples after which an old one counts 1/e. ridge > 0: weight of the prior that weights are 0,
+    in samples. every: samples between the first fits. linear: without products of features.
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class Approximation:
 
     @property
     def samples(self) -> int:
-        """How many there were."""
+        """Number of samples so far."""
         return self._samples
 
     def __call__(self, states: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of states float64[k, F], float64[k]."""
+        """Returns values of states float64[k, F], float64[k]."""
         return self._expanded(states) @ self._weights
 
     def learn(self, state: NDArray[np.float64], value: float) -> bool:
-        """A sample: a state float64[F] was found to be worth `value`; True where the function was fitted anew."""
+        """Adds a sample: state float64[F] has the value `value`; returns True if the function was refitted."""
         row = self._expanded(state[None, :])[0]
         self._moments *= self._fade
         self._moments += row[:, None] * row
@@ -54,19 +54,19 @@ class Approximation:
         return True
 
     def pack(self) -> bytes:
-        """All that was learned."""
+        """Serialises the learned state."""
         upper = np.triu_indices(len(self._weights))
         counts = np.array([self._samples, self._next_fit], np.float64)
         return np.concatenate([counts, self._weights, self._products, self._moments[upper]]).astype("<f8").tobytes()
 
     @property
     def packed_bytes(self) -> int:
-        """Length of what `pack` gives."""
+        """Length of the result of `pack`."""
         size = len(self._weights)
         return 8 * (2 + 2 * size + size * (size + 1) // 2)
 
     def check(self, packed: bytes) -> NDArray[np.float64]:
-        """The numbers of what `pack` gave; raises InvalidValueError where it does not fit."""
+        """Returns the numbers in the result of `pack`; raises InvalidValueError if it does not fit."""
         if len(packed) != self.packed_bytes:
             raise InvalidValueError("learned", f"{self.packed_bytes} bytes of an approximation", f"{len(packed)} bytes")
         values = np.frombuffer(packed, "<f8")
@@ -75,7 +75,7 @@ class Approximation:
         return values
 
     def restore(self, packed: bytes) -> None:
-        """Puts back what `pack` gave; raises InvalidValueError, and changes nothing, where it does not fit."""
+        """Restores the result of `pack`; raises InvalidValueError, and changes nothing, if it does not fit."""
         values, size = self.check(packed), len(self._weights)
         upper = np.triu_indices(size)
         self._samples, self._next_fit = int(values[0]), int(values[1])

@@ -1,7 +1,7 @@
-"""The local states of documents in numbers: what is known around each of them ([C], section "Request Controller").
+"""Features of documents: their local states, from what is known around them ([C], section "Request Controller").
 
-A document on the frontier is judged by its known parents, its siblings (those that the same page discovered), the texts
-of the links to it and its URL; a retrieved one by itself and its known children.
+A document on the frontier is described by its known parents, its siblings (discovered by the same page), the texts of
+the links to it and its URL; a retrieved one by itself and its known children.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ RETRIEVED = (
     "share of requests that found a change",
 )
 DEEP, MANY = 10.0, 3.0
-"""Depth of a path, and logarithm of a number of parents, that count as 1."""
+"""Depth of a path, and logarithm of a number of parents, that scale to 1."""
 
 
 class RetrievedPage(Struct, frozen=True, gc=False):
-    """What a retrieved page showed. links: int64[k], documents, each once; the rest describes them, each [k].
+    """Content of a retrieved page. links: int64[k], distinct documents; the rest describes them, each [k].
 
-    anchor: score of the link's text in [0, 1], 0 where it tells nothing. like_hub: its URL looks like that of a list of
-    links. same_host: as this page. depth: segments of its path.
+    anchor: score of the link's text in [0, 1], 0 without one. like_hub: its URL looks like a list of links. same_host:
+    it has the host of this page. depth: number of segments of its path.
     """
 
     relevance: float
@@ -51,8 +51,8 @@ class RetrievedPage(Struct, frozen=True, gc=False):
 class LinkFeatures:
     """The known part of a link graph, and the features of its documents.
 
-    documents: how many there are at most, numbered from 0. patience > 0: requests after which most of a retrieved
-    document's time since its last request is counted.
+    documents: their maximum number; they are numbered from 0. patience > 0: time constant, in requests, of the feature
+    for the time since a document's last request.
     """
 
     def __init__(self, documents: int, patience: float) -> None:
@@ -72,13 +72,13 @@ class LinkFeatures:
         self._linked_by: dict[int, list[int]] = {}
 
     def start(self, document: int) -> None:
-        """A document to begin with, which nobody links to."""
+        """Adds a start document, without known links to it."""
         self.known[document] = True
 
     def take_in(self, document: int, page: RetrievedPage, step: int, *, changed: bool) -> NDArray[np.int64]:
-        """Takes in what a request of a known document brought; returns the documents that it discovered, int64[k].
+        """Adds the result of requesting a known document; returns the documents that it discovered, int64[k].
 
-        step: number of the request; changed: something was found, on the first request as on later ones.
+        step: number of the request; changed: whether the content is new, True for a first request.
         """
         first = not self.retrieved[document]
         self._judge(document, page.relevance, step, first=first, changed=changed)
@@ -93,7 +93,7 @@ class LinkFeatures:
         return discovered
 
     def forget(self, document: int, step: int) -> None:
-        """A document that is gone: its links are no longer there, and it is asked for no more."""
+        """Removes a document that is gone: drops its links and marks it as not retrieved."""
         if self.retrieved[document]:
             self._judge(document, 0.0, step, first=False, changed=True)
             self._children[self._linked_by.get(document, [])] -= 1
@@ -101,13 +101,13 @@ class LinkFeatures:
         self.retrieved[document] = False
 
     def affected(self, document: int) -> NDArray[np.int64]:
-        """Documents whose state changed when `document` was taken in: those that it links to, and its siblings."""
+        """Returns the documents whose state changed when `document` was added: those it links to, and its siblings."""
         links = self._links.get(document, np.empty(0, np.int64))
         parent_document = int(self._first_parent[document])
         return np.concatenate([links, self._links[parent_document]]) if parent_document in self._links else links
 
     def frontier(self, documents: NDArray[np.int64]) -> NDArray[np.float64]:
-        """States of documents on the frontier, float64[k, 10], named by `FRONTIER`; all between 0 and about 1."""
+        """Returns states of frontier documents, float64[k, 10], named by `FRONTIER`; all between 0 and about 1."""
         parents = np.maximum(self._parents[documents], 1.0)
         mean = self._parents_sum[documents] / parents
         by = self._first_parent[documents]
@@ -117,7 +117,7 @@ class LinkFeatures:
                 mean,
                 self._parents_best[documents],
                 siblings / np.maximum(self._child_count[by], 1.0),
-                # The parents stand for a sibling, as long as few are known.
+                # The mean of the parents counts as one sibling, which matters while few are known.
                 (self._children_relevance[by] + mean) / (siblings + 1.0),
                 self._anchor_sum[documents] / np.maximum(anchors, 1.0),
                 anchors > 0,
@@ -129,7 +129,7 @@ class LinkFeatures:
         )
 
     def held(self, documents: NDArray[np.int64], step: int) -> NDArray[np.float64]:
-        """States of retrieved documents, float64[k, 5], named by `RETRIEVED`; all between 0 and about 1."""
+        """Returns states of retrieved documents, float64[k, 5], named by `RETRIEVED`; all between 0 and about 1."""
         children = np.maximum(self._children[documents], 1.0)
         waited = step - self._last[documents]
         return np.column_stack(
@@ -143,7 +143,7 @@ class LinkFeatures:
         )
 
     def _judge(self, document: int, relevance: float, step: int, *, first: bool, changed: bool) -> None:
-        """What a request told of the document itself, and so of its parents' children and its siblings."""
+        """Updates the document, its parents' children and its siblings by the result of a request."""
         parents = self._linked_by.get(document, [])
         if first:
             self._children[parents] += 1
@@ -181,7 +181,7 @@ class LinkFeatures:
         self._children_sum[document] = self.relevance[held].sum()
 
     def _unlink(self, document: int) -> None:
-        """Takes back the links of an earlier version; what their anchors said stays said."""
+        """Removes the links of an earlier version, but keeps the scores of their anchors."""
         old = self._links.pop(document, None)
         if old is None:
             return

@@ -1,7 +1,7 @@
-"""How good a collection is: recall, freshness and the lesser of the two, equations (1) to (3) of [C].
+"""Quality of a collection: recall, freshness and the lesser of the two, equations (1) to (3) of [C].
 
-A document that was modified counts as one deleted and one added: its old copy is no longer on the web. So the
-documents that are both in the collection and on the web are those whose copy is current.
+A modified document counts as one deleted and one added: its old copy is no longer on the web. So the documents both in
+the collection and on the web are those whose copy is current.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pollerd.errors import InvalidValueError
 
 
 def recall(held: NDArray[np.float64], current: NDArray[np.bool_], on_web: float) -> float:
-    """Relevance held and current as a share of all on the web, from 0 to 1; 1 where the web holds none.
+    """Returns the relevance held and current as a share of all on the web, from 0 to 1; 1 if the web has none.
 
     Equation (1): held float64[k] >= 0, relevance of each copy; current bool[k]; on_web: Σ r(i) over the web now.
     """
@@ -21,7 +21,7 @@ def recall(held: NDArray[np.float64], current: NDArray[np.bool_], on_web: float)
 
 
 def freshness(held: NDArray[np.float64], current: NDArray[np.bool_]) -> float:
-    """Relevance held and current as a share of all that is held, from 0 to 1; 1 for an empty collection.
+    """Returns the relevance held and current as a share of all held, from 0 to 1; 1 for an empty collection.
 
     Equation (1): held float64[k] >= 0, relevance of each copy; current bool[k].
     """
@@ -30,14 +30,14 @@ def freshness(held: NDArray[np.float64], current: NDArray[np.bool_]) -> float:
 
 
 def quality(held: NDArray[np.float64], current: NDArray[np.bool_], on_web: float) -> float:
-    """The lesser of recall and freshness, equation (2)."""
+    """Returns the lesser of recall and freshness, equation (2)."""
     return min(recall(held, current, on_web), freshness(held, current))
 
 
 def performance(quality_over_time: NDArray[np.float64]) -> float:
-    """Mean quality over a schedule, equation (3) divided by its duration T.
+    """Returns the mean quality over a schedule, equation (3) divided by its duration T.
 
-    quality_over_time float64[T]: after each request. Raises InvalidValueError where there is none.
+    quality_over_time float64[T]: after each request. Raises InvalidValueError if it is empty.
     """
     if not len(quality_over_time):
         raise InvalidValueError("quality_over_time", "at least one value", quality_over_time)
@@ -45,9 +45,9 @@ def performance(quality_over_time: NDArray[np.float64]) -> float:
 
 
 def recall_by_request(relevance: NDArray[np.float64], order: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Recall after each request of a web that stands still, which is its quality too: F = 1.
+    """Returns the recall after each request of a static web, which is also its quality: F = 1.
 
-    relevance float64[n] of all its documents, order int64[T] those requested, each once. Returns float64[T].
+    relevance float64[n] of all its documents, order int64[T] of the requested ones, each once. Returns float64[T].
     """
     total = float(relevance.sum())
     return np.cumsum(relevance[order]) / total if total > 0 else np.ones(len(order))

@@ -1,4 +1,4 @@
-"""What a request brings: equation (11) of [C]."""
+"""Reward of a request: equation (11) of [C]."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class RequestOutcome(Enum):
-    """What a request of a document came to."""
+    """Result of requesting a document."""
 
     FIRST = "first"
     """Retrieved for the first time."""
@@ -16,10 +16,10 @@ class RequestOutcome(Enum):
 
 
 def reward(finding: RequestOutcome, before: float, after: float) -> float:
-    """The reward g of a request, equation (11): >= 0.
+    """Returns the reward g of a request, equation (11): >= 0.
 
     before: the document's last relevance score r_k, after: that of this request, r_{k+1}; both >= 0. A document that is
-    left alone brings 0.
+    left has reward 0.
     """
     if finding is RequestOutcome.FIRST:
         return after

@@ -1,4 +1,4 @@
-"""The request controller of [C]'s experiment: a document's state is the identity of the one that discovered it."""
+"""Request controller of [C]'s experiment: a document's state is the identity of its discoverer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class _TabularUpdate:
-    """A request whose worth is known once the next control is: who was asked for, and what it brought."""
+    """A request whose target value is known once the next control is: the document, its state, and the result."""
 
     state: int
     reward: float
@@ -24,15 +24,13 @@ class _TabularUpdate:
 
 
 class TabularController:
-    """Learns over many traversals of one web, which does not change while it is traversed (F = 1).
+    """Learns over many traversals of one web, which does not change meanwhile (F = 1).
 
-    All documents that one page discovered share a state, an index and a queue; within it the first found is asked for
-    first. A request costs O(log n): only the two states that it touches get a new place in the heap.
+    All documents that one page discovered share a state, an index and a queue, first in first out. A request costs
+    O(log n): only the two affected states are placed in the heap again.
 
-    Parameters
-    ----------
-    documents : how many there are at most; they are numbered from 0, and 0 is the start document.
-    rng : for exploration, and among equals.
+    Parameters ---------- documents : their maximum number; they are numbered from 0, and 0 is the start document. rng :
+    for exploration, and to break ties.
     """
 
     def __init__(self, documents: int, settings: RequestSettings, rng: np.random.Generator) -> None:
@@ -45,7 +43,7 @@ class TabularController:
         self.begin()
 
     def begin(self) -> None:
-        """A new traversal: nothing is discovered, what was learned stays."""
+        """Starts a new traversal: no document is discovered; learned values are kept."""
         self._traversals += 1
         self._waiting: dict[int, deque[int]] = {}
         self._since: dict[int, int] = {}
@@ -56,18 +54,18 @@ class TabularController:
         self._updates: list[_TabularUpdate] = []
 
     def values(self, state: int) -> tuple[float, float]:
-        """Q(x, 1) and Q(x, 2) of the documents that `state` discovers."""
+        """Returns Q(x, 1) and Q(x, 2) of the documents that `state` discovered."""
         return self._ask[state], self._leave[state]
 
     def arrive(self, parent_document: int, documents: Sequence[int]) -> None:
-        """New projects, never seen in this traversal, in the order in which they are to be asked for."""
+        """Adds new projects, unseen in this traversal, in the order in which to request them."""
         if documents:
             self._waiting[parent_document] = deque(documents)
             self._since[parent_document] = self._step
             self._place(parent_document)
 
     def choose(self) -> int | None:
-        """The document to ask for now, None where none waits. Completes what `retrieved` left open."""
+        """Returns the document to request now, None if none waits. Completes the updates that `retrieved` began."""
         state = self._chosen_state()
         for update in self._updates:
             self._learn(update, state)
@@ -86,9 +84,9 @@ class TabularController:
         return document
 
     def retrieved(self, document: int, reward: float, discovered: Sequence[int]) -> None:
-        """What a document named by `choose` brought: its reward, and the documents that it discovered.
+        """Records the result of requesting a document returned by `choose`: its reward, and the documents discovered.
 
-        Raises KeyError where it was not named.
+        Raises KeyError for other documents.
         """
         self._updates.append(_TabularUpdate(self._asked_in.pop(document), reward, document, len(discovered)))
         self.arrive(document, discovered)
@@ -119,7 +117,7 @@ class TabularController:
                 return state
 
     def _learn(self, update: _TabularUpdate, next_state: int | None) -> None:
-        """Equation (10) for a request, now that the next control is known."""
+        """Applies equation (10) to a request, now that the next control is known."""
         asked = int(next_state == update.document)
         children = asked * self._ask[update.document] + (update.discovered - asked) * self._leave[update.document]
         target = update.reward + self._settings.discount * children
@@ -128,7 +126,7 @@ class TabularController:
             self._place(update.state)
 
     def _learn_waiting(self, state: int) -> None:
-        """Equation (10) over the steps in which the chosen document was passed over."""
+        """Applies equation (10) over the steps in which the chosen document was passed over."""
         if passed := self._step - self._since[state]:
             target = self._settings.discount**passed * self._ask[state]
             _move(self._leave, self._left, state, target, self._settings.step)

@@ -1,1 +1,1 @@
-"""What a page says to a crawler: links, feeds, directives, relevance."""
+"""Extraction from pages: links, feeds, directives, relevance."""

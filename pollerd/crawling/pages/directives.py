@@ -1,6 +1,6 @@
-"""What a page asks of robots: `X-Robots-Tag` headers and meta robots, for all of them or for one by its name.
+"""Robots directives of a page: `X-Robots-Tag` headers and meta robots, for all crawlers or one by name.
 
-Read as search engines document it: where several speak, the strictest holds.
+Interpreted as search engines document it: of several directives, the strictest applies.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-# Rules that have a value behind a colon, where else the name of a crawler stands.
+# Rules with a value after the colon; before other colons there is the name of a crawler.
 _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
@@ -24,17 +24,17 @@ class Directives(Struct, frozen=True, gc=False):
 
 
 def of_words(text: str) -> Directives:
-    """What a list of rules parted by commas asks for, as a meta element has it (`NoIndex, max-snippet: 5`)."""
+    """Parses a comma-separated list of rules, as in a meta element (`NoIndex, max-snippet: 5`)."""
     words = {word.strip().lower() for word in text.split(",")}
     none = "none" in words
     return Directives(none or "noindex" in words, none or "nofollow" in words)
 
 
 def of_headers(tags: Iterable[str], agent: str) -> Directives:
-    """What `X-Robots-Tag` headers ask of the crawler named `agent`, in lower case.
+    """Parses `X-Robots-Tag` headers for the crawler named `agent`, in lower case.
 
-    A name and a colon before a rule (`otherbot: noindex, nofollow`) make this rule, and those behind it in the same
-    header, that crawler's alone.
+    A name and a colon before a rule (`otherbot: noindex, nofollow`) restrict this rule, and those after it in the same
+    header, to that crawler.
     """
     asked = Directives()
     for tag in tags:

@@ -1,4 +1,4 @@
-"""Feeds as lists of pages: where their entries lead."""
+"""Feeds as lists of pages: the links of their entries."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pollerd.detection.feed import json_entries, xml_entries
 
 
 def read_feed(body: bytes) -> tuple[Listed, ...] | None:
-    """The entries that lead somewhere, each with its newest date; None where `body`, UTF-8, is no feed.
+    """Returns the entries that have a link, each with its newest date; None if `body`, UTF-8, is not a feed.
 
-    RSS, Atom, RDF and JSON Feed. What is hostile in them is refused as in detection. Raises nothing.
+    RSS, Atom, RDF and JSON Feed. Hostile content is rejected as in detection. Raises nothing.
     """
     entries = json_entries(body)
     if entries is None:

@@ -1,4 +1,4 @@
-"""What a page links to: anchors with their texts, and what its head says of it."""
+"""Extracts the links of a page with their texts, and the declarations of its head."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.urls import join_url
 
 MOST_LINKS = 2_000
-"""A page's further links are not read."""
+"""Maximum number of anchors read per page."""
 LONGEST_ANCHOR = 200
 _FEEDS = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
 _UNFOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})
@@ -24,7 +24,7 @@ _OTHER_SCHEMES = ("mailto:", "javascript:", "tel:", "data:", "ftp:", "about:", "
 
 
 class Link(Struct, frozen=True, gc=False):
-    """A link of a page. `nofollow`: its author does not vouch for it."""
+    """A link of a page. `nofollow`: its author does not endorse it."""
 
     url: str
     anchor: str
@@ -32,10 +32,10 @@ class Link(Struct, frozen=True, gc=False):
 
 
 class PageLinks(Struct, frozen=True, gc=False):
-    """All that a page says of where to go on, URLs normalised.
+    """Links and crawler directives of a page, URLs normalised.
 
-    links: each URL once, in the order of the page, without the page itself. canonical: the URL that it names as its
-    own, None where it names none. noindex, nofollow: what it asks of robots. feeds: those that it announces.
+    links: distinct URLs in the order of the page, without the page itself. canonical: its declared canonical URL, or
+    None. noindex, nofollow: its robots directives. feeds: the feeds that it declares.
     """
 
     links: tuple[Link, ...] = ()
@@ -46,13 +46,12 @@ class PageLinks(Struct, frozen=True, gc=False):
 
 
 def page_links(html: bytes, url: str, agent: str = "", tags: Sequence[str] = ()) -> PageLinks:
-    """The links of a page at the normalised URL `url`; html is UTF-8.
+    """Returns the links of a page at the normalised URL `url`; html is UTF-8.
 
-    agent: our name as a crawler, in lower case, for what is asked of us alone. tags: the `X-Robots-Tag` headers.
-    A refresh that leads to another page is a link without a text.
-    What is no http or https URL is left out. An anchor's text is its own, else that of its first picture, else its
-    title: at most 200 characters, its white space folded. Markup so tangled that a parser would choke on it has no
-    links. Raises nothing.
+    agent: our name as a crawler, in lower case, for directives by name. tags: the `X-Robots-Tag` headers. A refresh to
+    another page is a link without a text. URLs other than http and https are omitted. The text of an anchor is its own,
+    else that of its first picture, else its title: at most 200 characters, white space collapsed. Markup that would
+    overload a parser has no links. Raises nothing.
     """
     asked = of_headers(tags, agent)
     if is_tag_bomb(html):
@@ -71,7 +70,7 @@ def _base(tree: LexborHTMLParser, url: str) -> str:
 
 
 def _asked(tree: LexborHTMLParser, agent: str) -> Directives:
-    """What all meta robots, and those for our name, ask for."""
+    """Returns the directives of all meta robots elements, for all crawlers and for our name."""
     asked = Directives()
     for node in tree.css("meta[name][content]"):
         if (node.attributes["name"] or "").strip().lower() in ("robots", agent or "robots"):
@@ -88,7 +87,7 @@ def _refreshes(tree: LexborHTMLParser, base: str) -> Iterator[Link]:
 
 
 def _announced(tree: LexborHTMLParser, base: str) -> tuple[str | None, tuple[str, ...]]:
-    """Canonical URL and feeds, from the page's `link` elements."""
+    """Returns the canonical URL and the feeds in the page's `link` elements."""
     canonical, feeds = None, list[str]()
     for node in tree.css("link[rel][href]"):
         relations = _words(node, "rel")
@@ -110,7 +109,7 @@ def _anchors(tree: LexborHTMLParser, base: str) -> Iterator[Link]:
 
 
 def _merged(links: Iterator[Link], url: str) -> tuple[Link, ...]:
-    """Each URL once: with the first anchor that says something, and followed where one of its links is."""
+    """Removes duplicate URLs: keeps the first non-empty text; nofollow only if all links of the URL have it."""
     found: dict[str, Link] = {}
     for link in links:
         if link.url == url:

@@ -1,4 +1,4 @@
-"""What a function gives for words, kept for those met lately."""
+"""A bounded cache of a function of words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST = 1 << 16
 
 
 class BoundedMemo(dict[str, V]):
-    """`work(word)` by word, at most 65,536 of them kept. A look-up costs a quarter of what it does with `lru_cache`."""
+    """Caches `work(word)` by word, at most 65,536 words. A look-up costs a quarter of that of `lru_cache`."""
 
     def __init__(self, work: Callable[[str], V]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A page as the crawler reads it: how near it is to the topic, and where it leads."""
+"""Reads a page for the crawler: its relevance to the topic, and its links."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pollerd.urls import join_url
 AGENT = "pollerd"
 """Our name as a crawler."""
 MOST_LISTED = 5_000
-"""Further entries of a sitemap or feed are not read: a sitemap may hold fifty thousand, all of one site."""
+"""Maximum number of entries read of a sitemap or feed: a sitemap may hold fifty thousand, all of one site."""
 
 
 class OutLink(Struct, frozen=True, gc=False):
-    """Where a page leads: a normalised URL, the score of the link's text, and when it changed last, if that is told."""
+    """Target of a link: a normalised URL, the score of the link's text, and its date of last change, if known."""
 
     url: str
     anchor: float = 0.0
@@ -37,10 +37,10 @@ class OutLink(Struct, frozen=True, gc=False):
 
 
 class PageReading(Struct, frozen=True, gc=False):
-    """What a page showed.
+    """Result of reading a page.
 
-    relevance: 0 to 1. leads: each URL once, those of links that may be followed. canonical: the URL that it names as
-    its own, where that is another. noindex: it asks not to be collected. listing: it is a sitemap, no page.
+    relevance: 0 to 1. out_links: distinct URLs of links that may be followed. canonical: its declared canonical URL, if
+    that is another. noindex: it must not be collected. listing: it is a sitemap, not a page.
     """
 
     relevance: float
@@ -51,7 +51,7 @@ class PageReading(Struct, frozen=True, gc=False):
 
 
 class Recipe(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a `Topic` is made from; its bytes leave out a language that is not set."""
+    """The definition of a `Topic`; its bytes omit a language that is not set."""
 
     examples: tuple[str, ...]
     keywords: tuple[str, ...]
@@ -60,18 +60,18 @@ class Recipe(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def recipe_of(settings: TopicSettings) -> bytes:
-    """The topic as bytes, which go to other processes."""
+    """Serialises the topic, for other processes."""
     return msgspec.msgpack.encode(Recipe(settings.examples, settings.keywords, settings.background, settings.language))
 
 
 def words_of(settings: TopicSettings) -> str:
-    """Tells apart what pages are scored by, and from which score on they are kept."""
+    """Returns a hash of the topic's texts and its minimum relevance: it identifies the scoring of pages."""
     return xxhash.xxh3_128_hexdigest(recipe_of(settings) + repr(settings.relevance_min).encode())
 
 
 @lru_cache(maxsize=2)
 def topic_of(recipe: bytes) -> Topic:
-    """The topic made by a recipe. Raises InvalidValueError where no text of it holds a word."""
+    """Returns the topic of a recipe. Raises InvalidValueError if its texts contain no word."""
     made_of = msgspec.msgpack.decode(recipe, type=Recipe)
     vocabulary = Vocabulary(made_of.language)
     for text in (*made_of.examples, *made_of.background):
@@ -80,9 +80,9 @@ def topic_of(recipe: bytes) -> Topic:
 
 
 def read(recipe: bytes, url: str, outcome: Outcome, media: Media | None, text: bytes | None) -> PageReading:
-    """What a body at the normalised URL, where redirects led, shows of the topic. Raises nothing.
+    """Reads a body at the normalised URL, after redirects, with respect to the topic. Raises nothing.
 
-    outcome: of kind BODY. text: what a reader sees of it, UTF-8; None: it is to be found out.
+    outcome: of kind BODY. text: its visible text, UTF-8; None: it is extracted here.
     """
     topic, body = topic_of(recipe), outcome.body or b""
     if text is None:

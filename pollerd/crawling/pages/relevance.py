@@ -1,4 +1,4 @@
-"""How near a text is to a topic: the vector space model, cosine of TF-IDF vectors ([C] takes its relevance from it)."""
+"""Relevance of a text to a topic: the vector space model, cosine of TF-IDF vectors (the relevance used by [C])."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from pollerd.crawling.pages.stems import stems_of
 from pollerd.errors import InvalidValueError
 
 TERMS = 1 << 18
-"""Terms are told apart by their hash: of the 2,000 of a long page about 15 share a place with another."""
+"""Number of hash buckets of terms: of the 2,000 terms of a long page about 15 share a bucket with another."""
 _LETTERS = re.compile(r"[^\W\d_]+")
 _TO_SPACES = str.maketrans(dict.fromkeys((chr(code) for code in range(128) if not chr(code).isalpha()), " "))
 _SHORTEST, _LONGEST = 2, 30
-# Scripts that are written without spaces: there, terms are pairs of signs.
+# Scripts written without spaces: their terms are pairs of signs.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 
 
 def terms(text: str, stems: Mapping[str, str] | None = None) -> Counter[str]:
-    """The terms of a text and how often each occurs: words in lower case, pairs of signs where there are no spaces.
+    """Returns the terms of a text with their counts: words in lower case, pairs of signs in scripts without spaces.
 
-    A word has 2 to 30 letters. stems: what to take words for, all of them; None: as they are.
+    A word has 2 to 30 letters. stems: maps every word to its stem; None: words as they are.
     """
     text = text.lower()
     if text.isascii():
-        # Half the time that a pattern takes.
+        # Takes half the time of the pattern.
         return _stemmed(_words(text.translate(_TO_SPACES).split()), stems)
     found = _stemmed(_words(_LETTERS.findall(_UNSPACED.sub(" ", text))), stems)
     found.update(run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(max(len(run) - 1, 1)))
@@ -39,7 +39,7 @@ def terms(text: str, stems: Mapping[str, str] | None = None) -> Counter[str]:
 
 
 def _words(runs: list[str]) -> Counter[str]:
-    """Runs of letters that are words, counted."""
+    """Counts the runs of letters that are words."""
     counted = Counter(runs)
     lengths = set(map(len, counted))
     if lengths and not _SHORTEST <= min(lengths) <= max(lengths) <= _LONGEST:
@@ -58,11 +58,11 @@ def _stemmed(words: Counter[str], stems: Mapping[str, str] | None) -> Counter[st
 
 
 class Vocabulary:
-    """In how many of the texts seen so far each term occurs: what is common says little.
+    """Document frequency of terms over the texts added so far.
 
-    Takes 1 MiB, whatever it has seen. A topic is told apart from a background, so a few hundred pages of any kind
-    (the seeds, and what they link to) should be in it. language: one of `stems.LANGUAGES`, whose words count by their
-    stems, also those of topics made with it; "": as they are written.
+    Takes 1 MiB, regardless of its contents. A topic is distinguished from a background, so a few hundred pages of any
+    kind (the seeds, and pages that they link to) should be added. language: one of `stems.LANGUAGES`, to reduce words
+    to their stems, also in topics made with it; "": words as they are.
     """
 
     def __init__(self, language: str = "") -> None:
@@ -71,20 +71,20 @@ class Vocabulary:
         self._holding = np.zeros(TERMS, np.int32)
 
     def add(self, text: str) -> None:
-        """Counts the terms of one more text."""
+        """Adds the terms of a text."""
         self._texts += 1
         self._holding[np.unique(_places(terms(text, self.stems)))] += 1
 
     def weights(self) -> NDArray[np.float64]:
-        """Inverse document frequency of all terms, `1 + ln((1 + N) / (1 + N_t))`, float64[2^18]."""
+        """Returns the inverse document frequency of all terms, `1 + ln((1 + N) / (1 + N_t))`, float64[2^18]."""
         return np.asarray(1.0 + np.log((1.0 + self._texts) / (1.0 + self._holding)), np.float64)
 
 
 class Topic:
-    """A topic, from example texts and keywords; scores of one Topic compare, those of two do not.
+    """A topic, from example texts and keywords; only scores of the same Topic are comparable.
 
-    Each example counts the same, and all keywords together as much as all examples. What the vocabulary learns later
-    is not heard: make a Topic anew for that. Raises InvalidValueError where no text holds a term.
+    All examples have equal weight, and all keywords together as much as all examples. Texts added to the vocabulary
+    later have no effect: create a new Topic for them. Raises InvalidValueError if no text contains a term.
     """
 
     def __init__(self, examples: Sequence[str], keywords: Iterable[str], vocabulary: Vocabulary) -> None:
@@ -98,19 +98,19 @@ class Topic:
         self._axis /= length
 
     def score(self, text: str) -> float:
-        """Cosine between a text and the topic, 0 to 1; 0 for a text without terms."""
+        """Returns the cosine between a text and the topic, 0 to 1; 0 for a text without terms."""
         return float(self.scores([text])[0])
 
     def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """The same for k texts at once, float64[k]: many short ones, such as anchors, cost little more than one."""
+        """Returns the scores of k texts, float64[k]: many short ones, such as anchors, cost little more than one."""
         rows, places, weights = self._vectors(texts)
         along = np.bincount(rows, weights * self._axis[places], len(texts))
         length = np.sqrt(np.bincount(rows, weights * weights, len(texts)))
-        # A cosine that rounding puts above 1 is 1.
+        # Rounding may give a cosine above 1.
         return np.minimum(np.divide(along, length, out=np.zeros(len(texts)), where=length > 0), 1.0)
 
     def _add_direction(self, texts: Sequence[str]) -> None:
-        """Adds the mean direction of texts to the axis."""
+        """Adds the mean direction of the texts to the axis."""
         rows, places, weights = self._vectors(texts)
         length = np.sqrt(np.bincount(rows, weights * weights, len(texts)))
         mean = np.bincount(places, weights / length[rows], TERMS)
@@ -118,7 +118,7 @@ class Topic:
             self._axis += mean / np.linalg.norm(mean)
 
     def _vectors(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Row, term and TF-IDF weight `(1 + ln n) idf` of each term of each text."""
+        """Returns row, term and TF-IDF weight `(1 + ln n) idf` of each term of each text."""
         counted = [terms(text, self._stems) for text in texts]
         rows = np.repeat(np.arange(len(texts)), [len(each) for each in counted])
         places = _places(chain.from_iterable(counted))

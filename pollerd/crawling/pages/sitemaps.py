@@ -1,4 +1,4 @@
-"""Sitemaps: the pages that a site lists of itself, and when it says that they last changed."""
+"""Parses sitemaps: the pages that a site lists, with their dates of last change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pollerd.urls import join_url
 
 MOST_ENTRIES = 50_000
 MOST_BYTES = 50 * 1024 * 1024
-"""Both as in the protocol of sitemaps.org; what is more is not read."""
+"""Both as in the protocol of sitemaps.org; the rest is not read."""
 MOST_NAMED = 50
-"""Sitemaps that one robots.txt names; what is more is not read."""
+"""Maximum number of sitemaps read from one robots.txt."""
 _NAMED = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*([^\s#]\S{0,2047})", re.IGNORECASE | re.MULTILINE)
 _DATE = re.compile(r"\d{4}(?:-\d{2}(?:-\d{2})?)?\Z")
 _HOSTILE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -29,25 +29,25 @@ _DEEPEST = 16
 
 
 class Listed(Struct, frozen=True, gc=False):
-    """An entry: the URL as it is written, and when its page last changed (UTC epoch s), None where that is not told."""
+    """An entry: the URL as written, and the date of its page's last change (UTC epoch s), None if unknown."""
 
     url: str
     modified: float | None = None
 
 
 class Sitemap(Struct, frozen=True, gc=False):
-    """What a sitemap lists: pages, and further sitemaps."""
+    """Entries of a sitemap: pages, and further sitemaps."""
 
     pages: tuple[Listed, ...] = ()
     sitemaps: tuple[Listed, ...] = ()
 
 
 def read_sitemap(body: bytes) -> Sitemap | None:
-    """A sitemap in any of its forms (XML, an index of others, lines of URLs; gzipped or not); None where it is none.
+    """Parses a sitemap in any form (XML, an index of others, lines of URLs; gzipped or not); None if it is none.
 
-    At most 50,000 entries of 50 MiB. A document with a DTD is refused: sitemaps need none, and entities could make
-    much more of it. Where all entries give one and the same date it is that of the sitemap, not of the pages, and is
-    left out. A page's date is evidence of its age at that moment as far as the site is believed. Raises nothing.
+    At most 50,000 entries of 50 MiB. Documents with a DTD are rejected: sitemaps need none, and entities could expand
+    them greatly. If all entries have the same date it is that of the sitemap, not of the pages, and is omitted. A
+    page's date is evidence of its age at that time, as far as the site is trusted. Raises nothing.
     """
     plain = _unpacked(body)
     if plain is None or _HOSTILE.search(plain):
@@ -62,16 +62,15 @@ def read_sitemap(body: bytes) -> Sitemap | None:
             if len(pages) + len(sitemaps) >= MOST_ENTRIES:
                 break
     except ParseError:
-        # A sitemap that breaks off still lists what comes before.
+        # Entries before the error still count.
         pass
     return Sitemap(_dated(pages), _dated(sitemaps)) if pages or sitemaps else None
 
 
 def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
-    """The sitemaps that the robots.txt at the normalised `url` names, normalised, each once, at most 50.
+    """Returns the sitemaps in the robots.txt at the normalised `url`, normalised, distinct, at most 50.
 
-    They hold for all robots, in whatever group the line stands (RFC 9309, section 2.2.4). Takes linear time, unlike
-    reading the rules.
+    They apply to all robots, in any group (RFC 9309, section 2.2.4). Takes linear time, unlike parsing the rules.
     """
     found = dict[str, None]()
     for named in islice(_NAMED.finditer(robots), MOST_NAMED):
@@ -97,7 +96,7 @@ def _lines(text: str) -> Sitemap | None:
 
 
 def _entries(text: str) -> Iterator[tuple[str, Listed]]:
-    """("url" or "sitemap", entry) one by one; nothing that was read stays in memory."""
+    """Yields ("url" or "sitemap", entry); frees each element after it."""
     depth = 0
     for event, element in iterparse(StringIO(text), ("start", "end")):
         depth += 1 if event == "start" else -1
@@ -128,9 +127,9 @@ def _dated(entries: list[Listed]) -> tuple[Listed, ...]:
 
 
 def moment(text: str) -> float | None:
-    """UTC epoch seconds of a W3C date (`2026-11-22T01:02:03Z`, `2026-11-22`, `2026-11`, `2026`), None where it is none.
+    """Parses a W3C date (`2026-11-22T01:02:03Z`, `2026-11-22`, `2026-11`, `2026`) to UTC epoch seconds, or None.
 
-    The beginning of the day, month or year where only that is given; UTC where there is no zone.
+    Missing parts mean the beginning of the day, month or year; a missing zone means UTC.
     """
     if _DATE.match(text):
         text += "-01" * (2 - text.count("-"))

@@ -1,4 +1,4 @@
-"""Words by their stems, "mills" and "milling" as "mill": Snowball's algorithms, by the language of a topic."""
+"""Reduces words to stems, "mills" and "milling" to "mill": Snowball's algorithms, by the language of a topic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import Stemmer
 from pollerd.crawling.pages.memo import BoundedMemo
 
 _NOT_CUT = {"hindi", "nepali", "tamil", "yiddish"}
-"""Written with signs that stand apart from letters: `relevance.terms` would cut words at them."""
+"""Languages whose signs are not all letters: `relevance.terms` would split words at them."""
 _OLDER = {"porter", "dutch_porter"}
 LANGUAGES = tuple(sorted({*Stemmer.algorithms()} - _NOT_CUT - _OLDER))
-"""Those with an algorithm, whose words are told apart."""
+"""Languages with an algorithm whose words `relevance.terms` recognises."""
 
 
 @lru_cache(maxsize=4)
 def stems_of(language: str) -> BoundedMemo[str] | None:
-    """Stems of words in lower case, by word, of one of `LANGUAGES`; None for "": words count as they are written."""
-    # The stemmer would keep words of its own, more slowly.
+    """Returns a cache of stems of lower-case words for one of `LANGUAGES`; None for "": words are not stemmed."""
+    # 0 disables the stemmer's own cache, which is slower.
     return BoundedMemo(Stemmer.Stemmer(language, 0).stemWord) if language else None

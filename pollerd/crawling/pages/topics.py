@@ -1,4 +1,4 @@
-"""What a collection is to be about, and how far the crawler may go for it."""
+"""Settings of a topic, and limits of its crawl."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pollerd.errors import InvalidValueError
 from pollerd.urls import host_of
 
 KEEP_SHARE = 0.75
-"""A page is dropped below this share of the relevance that it takes to get in: scores waver."""
+"""Share of the minimum relevance below which a collected page is dropped: scores fluctuate."""
 
 
 @dataclass(frozen=True)
 class TopicSettings:
     """A topic and its limits.
 
-    name: of the collection. examples, keywords: texts and words on the topic, at least one of either. background:
-    texts on other things, to tell common words from telling ones. language: of those in `stems.LANGUAGES`, whose words
-    count by their stems; "": words count as they are written. allow_domains: only these and their subdomains (all
-    where empty), deny_domains: never these. max_depth: links from the nearest seed, >= 0. pages_per_host: pages of
-    one host asked for at most, >= 1. collection_size: pages kept at most, >= 1. relevance_min, above 0, at most 1:
-    pages at least so relevant are collected.
+    name: of the collection. examples, keywords: texts and words on the topic, at least one of either. background: texts
+    on other subjects, to recognise common words. language: one of `stems.LANGUAGES`, to reduce words to their stems;
+    "": words as they are. allow_domains: only these and their subdomains (all if empty), deny_domains: never these.
+    max_depth: maximum number of links from the nearest seed, >= 0. pages_per_host: maximum number of pages of one host
+    that are requested, >= 1. collection_size: maximum number of pages kept, >= 1. relevance_min, above 0, at most 1:
+    minimum relevance of collected pages.
     """
 
     name: str
@@ -51,11 +51,11 @@ class TopicSettings:
 
     @property
     def relevance_kept(self) -> float:
-        """Pages that are in the collection stay as long as they are at least so relevant."""
+        """Minimum relevance at which a collected page stays."""
         return KEEP_SHARE * self.relevance_min
 
     def permits(self, url: str) -> bool:
-        """Whether a normalised URL is in a domain that is allowed and not denied."""
+        """Returns whether a normalised URL is in a domain that is allowed and not denied."""
         host = host_of(url).rpartition(":")[0]
         if any(_within(host, domain) for domain in self.deny_domains):
             return False

@@ -1,7 +1,7 @@
-"""Traps: parts of a site that go on for ever, as calendars, paths that repeat themselves, and mazes of parameters.
+"""Crawler traps: endless parts of a site, such as calendars, repeating paths, and combinations of parameters.
 
-Some are recognised by a single URL. All are bounded by their shape: URLs that differ in numbers only are of one shape,
-and a host gets so many of each.
+Some are recognised by a single URL. All are limited by shape: URLs that differ only in numbers have one shape, and the
+number of URLs per shape of a host is bounded.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ENDINGS = """
     ogg pdf png ppt pptx rar rpm svg tar tgz tif tiff ttf wav webm webp wmv woff woff2 xls xlsx xz zip
 """
 _NO_PAGES = frozenset(_ENDINGS.split())
-"""Endings of paths that lead to no text."""
+"""File extensions of paths without text."""
 
 
 def trap(url: str) -> str | None:
-    """Why a normalised URL should not be asked for, in a word or two; None where nothing speaks against it."""
+    """Returns why a normalised URL should not be requested, in a word or two; None if it may be."""
     if len(url) > LONGEST_URL:
         return "too long"
     path, _, query = url.partition("?")
@@ -48,7 +48,7 @@ def trap(url: str) -> str | None:
 
 
 def _repeats(segments: list[str]) -> bool:
-    """True where a segment stands three times, or a run of two or more follows on itself (`/a/b/a/b`)."""
+    """Returns True if a segment occurs three times, or a run of two or more repeats at once (`/a/b/a/b`)."""
     if any(segments.count(segment) >= 3 for segment in set(segments)):
         return True
     return any(
@@ -59,12 +59,12 @@ def _repeats(segments: list[str]) -> bool:
 
 
 def is_calendar(url: str) -> bool:
-    """True where a normalised URL is that of a day, a month or a year."""
+    """Returns True if a normalised URL is that of a day, a month or a year."""
     return _CALENDAR.search(url) is not None
 
 
 def shape(url: str) -> str:
-    """A normalised URL with 0 for each number in its path, and without the values of its parameters."""
+    """Returns a normalised URL with 0 for each number in its path, and without the values of its parameters."""
     path, question, query = url.partition("?")
     scheme, _, rest = path.partition("://")
     host, slash, rest = rest.partition("/")
@@ -72,12 +72,10 @@ def shape(url: str) -> str:
 
 
 class ShapeLimits:
-    """Counts the URLs that were let in by shape, and lets in no more than a host's share of each.
+    """Counts admitted URLs by shape, and limits their number.
 
-    Parameters
-    ----------
-    pages, days : most URLs of one shape, and of one shape that is a calendar's; at least 1.
-    remembered : most shapes that are counted; the one not met for longest is forgotten. About 100 bytes each.
+    Parameters ---------- pages, days : maximum number of URLs of one shape, and of one calendar shape; at least 1.
+    remembered : maximum number of shapes counted; the least recently used is dropped. About 100 bytes each.
     """
 
     def __init__(self, pages: int = 5_000, days: int = 100, remembered: int = 200_000) -> None:
@@ -88,7 +86,7 @@ class ShapeLimits:
         self._count: OrderedDict[int, int] = OrderedDict()
 
     def admit(self, url: str) -> bool:
-        """Counts a normalised URL that was never met before; False where its shape is used up."""
+        """Counts a new normalised URL; returns False if the limit of its shape is reached."""
         key = xxhash.xxh3_64_intdigest(shape(url).encode("utf-8", "replace"))
         count = self._count.pop(key, 0) + 1
         if count > (self._days if is_calendar(url) else self._pages):

@@ -1,6 +1,6 @@
-"""URLs without what says who came from where: session ids, and parameters that only count visitors.
+"""Removes session ids and tracking parameters from URLs.
 
-They make many URLs of one page, and a crawler that follows them never ends.
+They give one page many URLs, and a crawler that follows them never ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ _TRACKING = re.compile(
 _SESSION = re.compile(
     "aspsessionid.*|phpsessid|jsessionid|session_?id|sess_id|cfid|cftoken|zenid|oscsid", re.IGNORECASE
 )
-# Names that mean a session only where the value looks like one.
+# Names of a session only if the value looks like an id.
 _PERHAPS_SESSION = frozenset({"sid", "s", "session", "osessid", "sess"})
 _TOKEN = re.compile(r"(?=[0-9a-z]*[0-9])(?=[0-9a-z]*[a-z])[0-9a-z]{16,}|[0-9a-f-]{32,36}", re.IGNORECASE)
 _IN_PATH = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECASE)
 
 
 def strip_session_params(url: str) -> str:
-    """A normalised URL without session ids and tracking parameters; all else stays, in its order."""
+    """Returns a normalised URL without session ids and tracking parameters; the rest is unchanged."""
     if "?" not in url and ";" not in url:
         return url
     path, question, query = url.partition("?")

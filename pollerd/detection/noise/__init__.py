@@ -1,4 +1,4 @@
-"""Masks: what differs at every fetch of a page, learned from repeat fetches, removed before contents are compared."""
+"""Masks: the parts of a page that differ at every fetch, learned from repeat fetches, removed before comparison."""
 
 from pollerd.detection.noise.applying import Masked, apply
 from pollerd.detection.noise.learning import learn

@@ -1,7 +1,7 @@
-"""Aligns two contents: the units that both have in the same order, and the gaps between them.
+"""Aligns two contents: finds the units that both have in the same order, and the gaps between them.
 
-A unit that stands equally often in both is paired, its first with its first. Where pairs cross (units in another
-order), the smallest stretch that keeps its units to itself is found by running maxima. Linear but for a sort.
+Units that occur equally often in both are paired in order of occurrence. Where pairs cross (units in another order),
+running maxima find the smallest stretch that is closed under the pairing. Linear but for a sort.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SMALL_STRETCH = 8
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Units `a[a_start:a_end]` of one content, in whose place the other has `b[b_start:b_end]`. Either may be none."""
+    """Units `a[a_start:a_end]` of one content, replaced in the other by `b[b_start:b_end]`. Either may be empty."""
 
     a_start: int
     a_end: int
@@ -25,7 +25,7 @@ class Gap:
 
 
 def gaps(a: Sequence[int], b: Sequence[int]) -> list[Gap]:
-    """Where the units of `a` and `b`, given by their keys, differ, in order."""
+    """Returns the gaps between the units of `a` and `b`, given by their keys, in order."""
     whole = _trimmed(Gap(0, len(a), 0, len(b)), a, b)
     if whole is None:
         return []
@@ -42,7 +42,7 @@ def gaps(a: Sequence[int], b: Sequence[int]) -> list[Gap]:
 
 
 def crossings(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """The stretches of `a`, from first place to behind the last, whose units stand in another order in `b`."""
+    """Returns the stretches of `a` (first, last + 1) whose units are in another order in `b`."""
     whole = _trimmed(Gap(0, len(a), 0, len(b)), a, b)
     if whole is None:
         return []
@@ -62,7 +62,7 @@ def _trimmed(gap: Gap, a: Sequence[int], b: Sequence[int]) -> Gap | None:
 
 
 def _anchors(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Pairs of equal units, ascending in both."""
+    """Yields pairs of equal units, ascending in both."""
     pairs = _pairs(a, b)
     for start, end in _stretches([j for _, j in pairs]):
         stretch = pairs[start:end]
@@ -70,13 +70,13 @@ def _anchors(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[int, int]]:
             yield stretch[0]
             continue
         kept = _rising(stretch)
-        # Most keep their order: the others went elsewhere. Else all of them are in no order.
+        # If most keep their order, the others were moved; otherwise the stretch has no order.
         if len(stretch) > _SMALL_STRETCH and 2 * len(kept) >= len(stretch) and not _same_units(stretch, a, b):
             yield from kept
 
 
 def _pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """Units that stand equally often in both, by their place in `a`."""
+    """Returns pairs of units that occur equally often in both, ordered by position in `a`."""
     counts, other_counts = Counter(a), Counter(b)
     places: dict[int, list[int]] = {}
     for j, key in enumerate(b):
@@ -87,7 +87,7 @@ def _pairs(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _stretches(order: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """The smallest runs of places that hold the same ranks as places: one long where nothing crosses."""
+    """Yields the smallest runs of positions that are closed under the ranking: of length 1 where nothing crosses."""
     rank_of = {j: rank for rank, j in enumerate(sorted(order))}
     start = highest = 0
     for at, j in enumerate(order):
@@ -98,14 +98,14 @@ def _stretches(order: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _same_units(stretch: Sequence[tuple[int, int]], a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether nothing but the order differs."""
+    """Returns whether only the order differs."""
     places, other_places = [i for i, _ in stretch], [j for _, j in stretch]
     ours, theirs = a[min(places) : max(places) + 1], b[min(other_places) : max(other_places) + 1]
     return Counter(ours) == Counter(theirs)
 
 
 def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest choice of pairs that rises in both (patience sorting)."""
+    """Returns the longest subsequence of pairs that ascends in both (patience sorting)."""
     tops: list[int] = []
     holders: list[int] = []
     before = [-1] * len(pairs)

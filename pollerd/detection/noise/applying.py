@@ -1,4 +1,4 @@
-"""A content under a mask: what is noise is replaced by its name, all else stays byte for byte."""
+"""Applies a mask to a content: replaces noise by its name, and leaves all else byte for byte."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _ALL_NOISE_SHARE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A content as its mask leaves it."""
+    """Result of applying a mask to a content."""
 
     content: bytes
-    """What is noise stands as its name between `MARK` and `MARK_END`."""
+    """The content with each noisy part replaced by its name between `MARK` and `MARK_END`."""
     size: int
-    """Bytes that the content had."""
+    """Size of the original content in bytes."""
     hidden: int
-    """Bytes of it that are noise; lines that only change places are not."""
+    """Bytes of it that are noise; reordered lines do not count."""
     missing: int
-    """Rules whose place is gone: the page's structure has changed, and a repeat fetch would show what it is now."""
+    """Number of rules whose place was not found: the page's structure has changed, and a repeat fetch is useful."""
 
     @property
     def all_noise(self) -> bool:
-        """True where less than a twentieth of the content is anything but noise."""
+        """True if less than a twentieth of the content is not noise."""
         return self.size > 0 and self.hidden >= _ALL_NOISE_SHARE * self.size
 
 
 def apply(content: bytes, mask: Mask) -> Masked:
-    """`content` (any bytes) without its noise; the same again when applied to its own result.
+    """Returns `content` (any bytes) without its noise; idempotent.
 
-    Two contents without `MARK` that become the same are the same but for what their masked spans hold. A content that
-    has a `MARK` of its own is left as it is. Time: linear in the content for each rule at most; raises nothing.
+    Two contents without `MARK` with equal results differ only within their masked spans. A content that contains `MARK`
+    is returned unchanged. Time: at most linear in the content for each rule; raises nothing.
     """
     if not mask or MARK in content:
         return Masked(content, len(content), 0, 0)
@@ -43,17 +43,17 @@ def apply(content: bytes, mask: Mask) -> Masked:
 
 
 class MaskApplication:
-    """One content under one mask, step by step; what it found is of use to learning as well."""
+    """Application of a mask to a content, step by step; learning uses its findings as well."""
 
     def __init__(self, content: bytes, mask: Mask) -> None:
         self.content, self.mask = content, mask
         self._ended = content.endswith(b"\n")
-        # With every line ended, it makes no difference whether the last is there.
+        # With every line terminated, a missing final line end makes no difference.
         self.page = UnitIndex(content if self._ended else content + b"\n")
         self.blocks: dict[BlockRule, list[Place]] = {}
         self.lines: dict[int, bytes] = {}
         self.found: dict[LineRule, set[int]] = {}
-        """Units of each rule, among them those of which another rule before it has taken care."""
+        """Units that match each rule, including those already masked by an earlier rule."""
         self._line_hides: dict[int, int] = {}
         self._starts: dict[int, tuple[Place, BlockRule]] = {}
         self.covered = bytearray(len(self.page.units))
@@ -63,7 +63,7 @@ class MaskApplication:
             self._take_lines(line)
 
     def result(self) -> Masked:
-        """What is left."""
+        """Returns the masked content."""
         pieces, at, count = [], 0, len(self.page.units)
         while at <= count:
             place, rule = self._starts.get(at, (None, None))
@@ -80,11 +80,11 @@ class MaskApplication:
         return Masked(written if self._ended else written[:-1], len(self.content), self._hidden(), missing)
 
     def begins_block(self, at: int) -> bool:
-        """Whether a block begins at the unit."""
+        """Returns whether a block begins at the unit."""
         return at in self._starts
 
     def block_text(self, place: Place, rule: BlockRule) -> bytes:
-        """What stands for a block."""
+        """Returns the replacement of a block."""
         if not rule.any_order:
             return MARK + b"any lines" + MARK_END + b"\n"
         lines = sorted(text for text, _ in self._block_lines(place, rule))
@@ -119,7 +119,7 @@ class MaskApplication:
         return min(hidden, len(self.content))
 
     def _block_lines(self, place: Place, rule: BlockRule) -> Iterator[tuple[bytes, int]]:
-        """The lines of a block in any order, and how much of each is hidden."""
+        """Yields the lines of a block in any order, and the hidden bytes of each."""
         for unit in self.page.units[place.start : place.end]:
             line = body(unit)
             fits = (template.masked(line) for template in rule.templates)

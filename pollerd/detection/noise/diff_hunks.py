@@ -1,4 +1,4 @@
-"""What a gap between two fetches is: lines with noise in them, a block of any lines, or lines in another order."""
+"""Classifies a gap between two fetches: lines with noise, a block of any lines, or reordered lines."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pollerd.detection.noise.template import Span, Template, differing_spans, te
 from pollerd.detection.noise.tokens import LONGEST_LINE, Token, TokenKind, tokens
 
 _TAKEN_APART_UNITS = 1_000
-"""A gap of more units is a block as a whole."""
+"""A gap of more units is treated as one block."""
 _NOISY = frozenset({TokenKind.MOMENT, TokenKind.AGO, TokenKind.NUMBER, TokenKind.CODE})
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyLine:
-    """Unit `at` of one content, unit `other_at` of the other, and what differs in it."""
+    """Unit `at` of one content, unit `other_at` of the other, and their differing spans."""
 
     at: int
     other_at: int
@@ -28,13 +28,13 @@ class NoisyLine:
 
     @property
     def template(self) -> Template:
-        """What it must look like."""
+        """The template of the line."""
         return template_of(self.line, self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyBlock:
-    """Units of one content and of the other: in another order where `any_order`, else other units."""
+    """Corresponding units of both contents: reordered if `any_order`, else different."""
 
     place: Place
     other_place: Place
@@ -43,7 +43,7 @@ class NoisyBlock:
 
 
 def noise_of(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
-    """What is noise in a gap, in order."""
+    """Returns the noise in a gap, in order."""
     ours, theirs = one.keys[gap.a_start : gap.a_end], other.keys[gap.b_start : gap.b_end]
     if max(len(ours), len(theirs)) > _TAKEN_APART_UNITS:
         return [_block(gap, any_order=Counter(ours) == Counter(theirs))]
@@ -61,7 +61,7 @@ def _block(gap: Gap, *, any_order: bool, templates: tuple[Template, ...] = ()) -
 
 
 def _without(keys: Sequence[int], common: Counter[int], start: int) -> list[int]:
-    """The places of the units that are not paired, one for one, with the common ones."""
+    """Returns the positions of the units that are not paired, one to one, with the common ones."""
     spare = Counter(common)
     left = []
     for at, key in enumerate(keys, start):
@@ -75,7 +75,7 @@ def _without(keys: Sequence[int], common: Counter[int], start: int) -> list[int]
 def _templates(
     left: Sequence[int], other_left: Sequence[int], one: UnitIndex, other: UnitIndex
 ) -> tuple[Template, ...] | None:
-    """Templates of the lines that differ in lines whose order differs, too; None where not all can be paired."""
+    """Returns templates of the lines that differ beyond their order; None if some cannot be paired."""
     outlines, other_outlines = _outlines(left, one), _outlines(other_left, other)
     if Counter(outlines) != Counter(other_outlines):
         return None
@@ -91,7 +91,7 @@ def _templates(
 
 
 def _outlines(places: Sequence[int], page: UnitIndex) -> list[bytes]:
-    """The lines without what is often noise."""
+    """Returns the lines without tokens that are often noise."""
     return [_outline(body(page.units[at])) for at in places]
 
 
@@ -102,7 +102,7 @@ def _outline(line: bytes) -> bytes:
 
 
 def _in_place(gap: Gap, one: UnitIndex, other: UnitIndex) -> list[NoisyLine | NoisyBlock]:
-    """The lines paired from the top and from the bottom; what fits no template is a block of any lines."""
+    """Pairs lines from the top and from the bottom; lines that fit no template form a block of any lines."""
     size, other_size = gap.a_end - gap.a_start, gap.b_end - gap.b_start
     if size == other_size:
         return _paired(gap, one, other)

@@ -1,4 +1,4 @@
-"""Learns a mask from two fetches, one right after the other: what differs between them is noise."""
+"""Learns a mask from a repeat fetch: the differences between the two fetches are noise."""
 
 from __future__ import annotations
 
@@ -27,29 +27,28 @@ from pollerd.detection.noise.template import Template, shown, united
 from pollerd.detection.noise.tokens import TokenKind
 
 GAPS_MAX = 2_000
-"""More of them are not looked at: what they are shows in these."""
+"""Maximum number of gaps examined: they are representative of the others."""
 TEMPLATES_TRIED = 4 * RULES_MAX
 _EVERYWHERE_MIN = 3
 _PREFIX_BYTES = 32
 _PREFIX_LETTERS = 2
 _PATIENCE = 3
-"""Pairs of fetches in a row without a rule's place, after which the rule is forgotten."""
+"""Consecutive pairs of fetches without a rule's place after which the rule is dropped."""
 _SPREAD = 2
-"""The size of a block may differ so many times more than it did."""
+"""A block's range of sizes is extended at both ends by this multiple of the observed difference."""
 _SHOWN = 60
 _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
 
 def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None) -> Mask:
-    """The mask under which the contents `a` and `b` of two fetches (as `normalise` gives them, unmasked) are the same.
+    """Returns the mask under which contents `a` and `b` of two fetches (as `normalise` gives them, unmasked) are equal.
 
-    `known` is the mask so far: what it hides stays hidden, wider where the two fetches say so; rules whose place
-    was in neither content of three pairs in a row are forgotten. `before` is the content of the poll before both: what
-    it shares with `a` held still until then and is no noise, but a change between the two; it is not masked.
+    `known` is the mask so far: it is kept, widened where the two fetches require it; rules whose place was in neither
+    content of three consecutive pairs are dropped. `before` is the content of the poll before both: a part that it
+    shares with `a` was stable until then and is no noise, but a change between the two; it is not masked.
 
-    What can be tied to no place of its own (more than `RULES_MAX` rules, neighbours that differ too, or that stand
-    elsewhere as well next to what is no noise) is left out: then the two differ under the mask as well.
-    Deterministic; raises nothing.
+    Noise without a unique place (more than `RULES_MAX` rules, neighbours that differ too, or that also occur next to
+    stable lines) is left out: then the two differ under the mask as well. Deterministic; raises nothing.
     """
     if a == b or MARK in a or MARK in b:
         return known
@@ -78,7 +77,7 @@ class _FetchPair:
         }
 
     def mask(self) -> Mask:
-        """The rules so far that still hold, and those of this pair of fetches."""
+        """Returns the known rules that still hold, and those learned from this pair of fetches."""
         lines = [each for each in self._noise if isinstance(each, NoisyLine)]
         blocks = [each for each in self._noise if isinstance(each, NoisyBlock)]
         fresh_blocks = [self._resized(rule) for rule in map(self._block_rule, blocks) if rule is not None]
@@ -94,7 +93,7 @@ class _FetchPair:
         return Mask(tuple(all_blocks), tuple(all_lines[: RULES_MAX - len(all_blocks)]))
 
     def _without_chance(self, found: list[Gap]) -> list[Gap]:
-        """Merges gaps that only units which the poll before did not have keep apart: both share those by chance."""
+        """Merges gaps separated only by units that the poll before did not have: both share those by chance."""
         merged: list[Gap] = []
         for gap in found:
             last = merged[-1] if merged else None
@@ -108,7 +107,7 @@ class _FetchPair:
         return self._before is None or key == EDGE or key in self._before
 
     def _outside_known_blocks(self, found: list[Gap]) -> list[Gap]:
-        """The gaps that no known block explains. One that a block explains in part is joined with it, anew."""
+        """Returns the gaps that no known block explains. A partly explained gap is merged with the block."""
         for rule in self._known.blocks:
             places, other_places = self._a.blocks[rule], self._b.blocks[rule]
             if not places or not other_places:
@@ -137,7 +136,7 @@ class _FetchPair:
         return [self._extended(self._widened(each)) for each in noise_of(gap, self._one, self._other)]
 
     def _extended(self, noise: NoisyLine | NoisyBlock) -> NoisyLine | NoisyBlock:
-        """Lines in any order, with those beside them that only the poll before had at another place."""
+        """Extends a reordered block by adjacent lines that were at another place only in the poll before."""
         if isinstance(noise, NoisyLine) or not noise.any_order:
             return noise
         place, other = noise.place, noise.other_place
@@ -154,12 +153,12 @@ class _FetchPair:
         return replace(noise, place=place, other_place=other)
 
     def _same_units(self, at: int, other_at: int, count: int) -> bool:
-        """Whether `count` units from the places on (before them, where negative) are the same in both."""
+        """Returns whether `count` units from the positions on (before them, if negative) are equal in both."""
         ours, theirs = sorted((at, at + count)), sorted((other_at, other_at + count))
         return self._one.keys[slice(*ours)] == self._other.keys[slice(*theirs)]
 
     def _widened(self, noisy: NoisyLine | NoisyBlock) -> NoisyLine | NoisyBlock:
-        """With what is known of the same line."""
+        """Widens the spans by the known rules of the same line."""
         if isinstance(noisy, NoisyBlock):
             return noisy
         spans = noisy.spans
@@ -170,7 +169,7 @@ class _FetchPair:
         return replace(noisy, spans=spans)
 
     def _confirmed(self, noise: NoisyLine | NoisyBlock) -> bool:
-        """Whether the same place differed from the poll before as well."""
+        """Returns whether the same place differed from the poll before as well."""
         if self._before is None:
             return True
         if isinstance(noise, NoisyLine):
@@ -182,16 +181,16 @@ class _FetchPair:
         return 2 * sum(map(self._held_still, range(noise.place.start, noise.place.end))) < len(keys)
 
     def _held_still(self, at: int) -> bool:
-        """Whether the unit stood behind the same one in the poll before."""
+        """Returns whether the unit followed the same unit in the poll before."""
         return (self._one.key(at - 1), self._one.key(at)) in self._followed
 
     def _hidden(self, side: MaskApplication) -> Iterator[int]:
-        """Units that the known mask hides."""
+        """Yields the units that the known mask hides."""
         yield from side.lines
         yield from (at for at, covered in enumerate(side.covered) if covered)
 
     def _holds(self, anchor: Anchor) -> bool:
-        """Whether an anchor is not noise itself, as it turns out."""
+        """Returns whether an anchor did not turn out to be noise itself."""
         return anchor.keys[0] not in self._noisy_keys
 
     def _kept_lines(self, relearned: set[int]) -> Iterator[LineRule]:
@@ -223,7 +222,7 @@ class _FetchPair:
                 yield LineRule(template, some, b"", self._shown_line(group, label))
 
     def _all_noisy(self, template: Template, prefix: bytes) -> bool:
-        """Whether no line that holds still looks like it."""
+        """Returns whether no stable line matches."""
         return not any(
             at not in noisy and unit.startswith(prefix) and template.masked(body(unit)) is not None
             for page, noisy in ((self._one, self._noisy), (self._other, self._other_noisy))
@@ -238,7 +237,7 @@ class _FetchPair:
                     break
 
     def _candidates(self, at: int, other_at: int, step: int) -> Iterator[Anchor]:
-        """Anchors of a place on one side (1: before it, -1: after it): ever deeper, none where nothing is stable."""
+        """Yields anchors on one side of a position (1: before it, -1: after it), ever deeper; only of stable units."""
         for distance in range(1, OFFSET_MAX + 1):
             nearest, other_nearest = at - step * distance, other_at - step * distance
             if not self._stable(nearest, other_nearest):
@@ -260,7 +259,7 @@ class _FetchPair:
         return not noisy and key == self._other.key(other_at) and self._witnessed(key)
 
     def _only_noise(self, anchor: Anchor, template: Template) -> bool:
-        """Whether the rule would hit nothing that holds still."""
+        """Returns whether the rule would match no stable line."""
         for page, noisy in ((self._one, self._noisy), (self._other, self._other_noisy)):
             hits = [at for at in page.targets(anchor) if 0 <= at < len(page.units)]
             if not hits or any(at not in noisy and template.masked(body(page.units[at])) is not None for at in hits):
@@ -282,7 +281,7 @@ class _FetchPair:
         return None
 
     def _resized(self, rule: BlockRule) -> BlockRule:
-        """With the sizes that the block was known to have."""
+        """Extends the rule's sizes by those of the known block."""
         for known in self._known.blocks:
             if (known.before, known.after) == (rule.before, rule.after):
                 sizes = (known.shortest, known.longest, rule.shortest, rule.longest)
@@ -340,12 +339,12 @@ def _units(noise: Iterable[NoisyLine | NoisyBlock], *, other: bool) -> Iterator[
 
 
 def _prefix(noisy: NoisyLine) -> bytes:
-    """How the line begins, where it begins with a word."""
+    """Returns the beginning of the line, if it begins with a word."""
     start = noisy.line[: noisy.spans[0].start]
     letters = sum(len(token.text) for token in start if token.kind in _SPEAKING)
     return b"".join(token.text for token in start)[:_PREFIX_BYTES] if letters >= _PREFIX_LETTERS else b""
 
 
 def _distinct(rules: Iterable[LineRule]) -> list[LineRule]:
-    """Each rule once, whatever it is called."""
+    """Removes duplicate rules, regardless of their labels."""
     return list({(rule.template, rule.anchors, rule.prefix): rule for rule in rules}.values())

@@ -1,4 +1,4 @@
-"""Where in a content the places of a mask are."""
+"""Finds the places of a mask's rules in a content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pollerd.detection.noise.mask import EDGE, Anchor, BlockRule, LineRule
 from pollerd.detection.noise.units import keys, units
 
 PLACES_MAX = 1_000
-"""An anchor whose nearest unit stands more often than this is none: the work on any content is bounded by it."""
+"""Anchors whose nearest unit occurs more often are ignored, which bounds the work on any content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Place:
 
 
 class UnitIndex:
-    """A content in units, with the places of each key."""
+    """The units of a content, with the positions of each key."""
 
     def __init__(self, content: bytes) -> None:
         self.units = units(content)
@@ -35,11 +35,11 @@ class UnitIndex:
         return key in self._at
 
     def key(self, at: int) -> int:
-        """The key at a place; `EDGE` beyond either end."""
+        """Returns the key at a position; `EDGE` beyond either end."""
         return self.keys[at] if 0 <= at < len(self.keys) else EDGE
 
     def targets(self, anchor: Anchor) -> list[int]:
-        """The places that the anchor points to, rising."""
+        """Returns the positions that the anchor points to, ascending."""
         step = 1 if anchor.offset > 0 else -1
         nearest = anchor.keys[0]
         found = self._at.get(nearest, []) if nearest != EDGE else [-1 if step > 0 else len(self.keys)]
@@ -49,14 +49,14 @@ class UnitIndex:
         return [at + anchor.offset for at in found if all(self.key(at - step * n) == key for n, key in deeper)]
 
     def lines(self, rule: LineRule) -> Iterator[int]:
-        """The units that the rule may be about: whether they fit is to be seen."""
+        """Yields the candidate units of the rule; they need not fit its template."""
         if rule.prefix:
             yield from (at for at, unit in enumerate(self.units) if unit.startswith(rule.prefix))
         for anchor in rule.anchors:
             yield from (at for at in self.targets(anchor) if 0 <= at < len(self.units))
 
     def blocks(self, rule: BlockRule) -> Iterator[Place]:
-        """The blocks between the rule's anchors; each start with the nearest end."""
+        """Yields the blocks between the rule's anchors; each start with the nearest end."""
         lasts = self.targets(rule.after)
         for start in self.targets(rule.before):
             at = bisect_left(lasts, start + rule.shortest - 1)
@@ -65,5 +65,5 @@ class UnitIndex:
 
 
 def body(unit: bytes) -> bytes:
-    """A unit without its line end, nor the comma that parts it from the next."""
+    """Returns a unit without its line end and trailing comma."""
     return unit.rstrip(b",\n")

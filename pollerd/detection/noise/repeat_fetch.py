@@ -1,6 +1,6 @@
 """Compares contents under a site's mask, and learns the mask from a repeat fetch.
 
-A repeat fetch comes right after another of the same page: what differs between the two is no change of the page.
+A repeat fetch comes right after another fetch of the page: differences between the two are no change of the page.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ _read = lru_cache(maxsize=1024)(from_bytes)
 
 
 def without_noise(content: bytes, mask: bytes) -> bytes:
-    """The content with its noise replaced by the name of what it is; as it is, where `mask` is empty.
+    """Returns the content with each noisy part replaced by its name; unchanged if `mask` is empty.
 
-    Raises InvalidValueError where `mask` is none that `learn_from_pair` gave.
+    Raises InvalidValueError for a mask that is not from `learn_from_pair`.
     """
     return apply(content, _read(mask)).content if mask else content
 
 
 def fingerprint_of(content: bytes, mask: bytes) -> bytes:
-    """16 bytes that stand for what of the content is no noise."""
+    """Returns the 16-byte fingerprint of the content without its noise."""
     return xxhash.xxh3_128_digest(without_noise(content, mask))
 
 
 def noise_of(mask: bytes) -> tuple[str, ...]:
-    """What the mask hides and where, a line each, for a person."""
+    """Returns what the mask hides and where, a line each, for users."""
     return tuple(_read(mask).describe()) if mask else ()
 
 
 def mask_is_stale(content: bytes, mask: bytes) -> bool:
-    """Whether the page's structure has changed, so that the mask has lost places where it knew noise."""
+    """Returns whether the page's structure has changed, so that places of the mask are missing."""
     return apply(content, _read(mask)).missing > 0
 
 
 def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Sequence[bytes]) -> Baseline | None:
-    """What is remembered of the second content where the two differ in nothing but noise that other pages have, too.
+    """Returns the baseline of the second content if both differ only in noise that is known from other pages.
 
-    Tries the masks in their order; None where none of them makes the two the same.
+    Tries the masks in order; None if no mask makes the two equal.
     """
     for mask in masks:
         rest = apply(second, _read(mask))
@@ -56,11 +56,11 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
 
 
 def learn_from_pair(first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None) -> tuple[Baseline, bool]:
-    """What is remembered after a repeat fetch, and whether both fetches are the same but for noise.
+    """Returns the baseline after a repeat fetch, and whether both fetches are equal but for noise.
 
-    `baseline` is what `detect` made of the second; its mask is widened by what differs between the two. `earlier`, the
-    content of the poll before them, tells a change that fell between the two fetches from noise, where it is known. Of
-    a page that is nothing but noise nothing would be left to compare: it is given no mask.
+    `baseline` is the result of `detect` for the second; its mask is widened by the differences between the two.
+    `earlier`, the content of the poll before them, if known, distinguishes a change between the two fetches from noise.
+    A page that is nothing but noise gets no mask, because nothing would be left to compare.
     """
     known = _read(baseline.mask)
     widened = learn(first, second, known, earlier)

@@ -1,4 +1,4 @@
-"""What may stand where two fetches differ: the narrowest class that covers what was seen."""
+"""Slots for the differing parts of lines: the narrowest class that covers the observed values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 from pollerd.detection.noise.tokens import Token, TokenKind, shape
 
 MARK, MARK_END = "\ufdd0".encode(), "\ufdd1".encode()
-"""Around what stands for a masked span. Noncharacters, kept by Unicode for use inside programs: no page has them."""
+"""Delimiters of masked spans. Noncharacters, reserved by Unicode for internal use: no page has them."""
 _SHAPES_MAX = 8
 _TEXT_SPARE_BYTES = 32
 _HEX = re.compile(rb"[0-9a-fA-F]+\Z")
@@ -19,17 +19,17 @@ _ALNUM = frozenset({TokenKind.NUMBER, TokenKind.CODE, TokenKind.WORD})
 
 
 class SlotKind(StrEnum):
-    """What a slot takes."""
+    """What a slot accepts."""
 
     MOMENT = "moment"
-    """A date, a time or both, in one of the shapes seen."""
+    """A date, a time or both, in one of the observed shapes."""
     AGO = "relative time"
     NUMBER = "number"
     HEX = "hexadecimal"
     CODE = "code"
     """Letters and digits, with the signs of base64."""
     ORDER = "any order"
-    """The same tokens in whatever order."""
+    """The same tokens in any order."""
     TEXT = "any text"
 
 
@@ -38,10 +38,10 @@ _WIDTH = {SlotKind.NUMBER: 0, SlotKind.HEX: 1, SlotKind.CODE: 2}
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place in a line that differs between two fetches.
+    """A part of a line that differs between two fetches.
 
-    `size`: HEX and CODE: the bytes that it has, 0 where that varies; TEXT and ORDER: the bytes that it may have.
-    `shapes`: MOMENT: those seen, sorted.
+    `size`: HEX and CODE: its length in bytes, 0 if that varies; TEXT and ORDER: its maximum length in bytes. `shapes`:
+    MOMENT: the observed shapes, sorted.
     """
 
     kind: SlotKind
@@ -50,11 +50,11 @@ class Slot:
 
     @property
     def wide(self) -> bool:
-        """True where it takes more than one token."""
+        """True if it accepts more than one token."""
         return self.kind in (SlotKind.TEXT, SlotKind.ORDER)
 
     def takes(self, found: Sequence[Token]) -> bool:
-        """Whether these tokens may stand here: any number of them where the slot is wide, else one."""
+        """Returns whether the slot accepts these tokens: any number if the slot is wide, else one."""
         if self.wide:
             return sum(len(token.text) for token in found) <= self.size
         token = found[0]
@@ -70,13 +70,13 @@ class Slot:
                 return self.size in (0, len(token.text)) and signs.match(token.text) is not None
 
     def masked(self, found: Sequence[Token]) -> bytes:
-        """What stands for these tokens in the masked content."""
+        """Returns the replacement of these tokens in the masked content."""
         if self.kind is not SlotKind.ORDER:
             return MARK + self.kind.encode() + MARK_END
         return MARK + b"".join(sorted(token.text for token in found)) + MARK_END
 
     def joined(self, other: Slot) -> Slot:
-        """The slot that takes what either takes."""
+        """Returns the slot that accepts what either accepts."""
         if self == other:
             return self
         if self.kind is SlotKind.MOMENT is other.kind:
@@ -90,12 +90,12 @@ class Slot:
         return max(text_slot(0), self, other, key=lambda slot: slot.size if slot.wide else 0).as_text()
 
     def as_text(self) -> Slot:
-        """Any text of the size that it has."""
+        """Returns the slot for any text of the same maximum size."""
         return Slot(SlotKind.TEXT, self.size)
 
 
 def slot_for(one: Token, other: Token) -> Slot | None:
-    """The narrowest slot that takes both tokens; None where only any text would do."""
+    """Returns the narrowest slot that accepts both tokens; None if only any text would do."""
     kinds = {one.kind, other.kind}
     if kinds == {TokenKind.MOMENT}:
         return Slot(SlotKind.MOMENT, 0, tuple(sorted({shape(one.text), shape(other.text)})))
@@ -109,7 +109,7 @@ def slot_for(one: Token, other: Token) -> Slot | None:
 
 
 def text_slot(size: int) -> Slot:
-    """Takes any text up to twice `size` bytes and some."""
+    """Returns a slot for any text up to twice `size` bytes and some."""
     return Slot(SlotKind.TEXT, 2 * size + _TEXT_SPARE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""A mask as versioned bytes, for storage: JSON, at most `BYTES_MAX` long."""
+"""Serialises a mask as versioned bytes: JSON, at most `BYTES_MAX` long."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pollerd.errors import InvalidValueError
 
 VERSION = 1
 BYTES_MAX = 64 * 1024
-"""Rules that would make a mask larger are left out, the last first."""
+"""Rules beyond this size are dropped, the last first."""
 
 
 def to_bytes(mask: Mask) -> bytes:
-    """The mask as `from_bytes` reads it; empty for the mask that hides nothing."""
+    """Serialises the mask for `from_bytes`; empty for the empty mask."""
     if not mask:
         return b""
     written = _written(mask)
@@ -30,7 +30,7 @@ def to_bytes(mask: Mask) -> bytes:
 
 
 def from_bytes(data: bytes) -> Mask:
-    """The mask; InvalidValueError where the bytes are not one of this version, or damaged."""
+    """Parses a mask; raises InvalidValueError for bytes of another version, or damaged ones."""
     if not data:
         return NO_MASK
     try:

@@ -1,4 +1,4 @@
-"""A line in which some spans are noise: what it must say between them, and what may stand in them."""
+"""Templates of lines with noise: the constant text, and the slots between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pollerd.detection.noise.tokens import LONGEST_LINE, Token, TokenKind, token
 
 SLOTS_MAX = 12
 _LETTERS_FOR_TEXT = 3
-"""A line of which any text is masked must keep so many letters to be known by."""
+"""Minimum number of constant letters of a line with a slot for any text, so that the line can be recognised."""
 _TOKENS_FOR_TEXT = 8
 _REORDERED_MIN = 2
 _SHOWN_BYTES = 40
@@ -22,7 +22,7 @@ _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Tokens that stay: how many, and the 64-bit hash of their bytes."""
+    """Constant tokens: their number, and the 64-bit hash of their bytes."""
 
     count: int
     digest: int
@@ -39,12 +39,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Literals and slots in turn; at most one slot is wide, so that there is one way to fit a line, found directly."""
+    """Alternating literals and slots; at most one slot is wide, so that a line fits in one way only, found directly."""
 
     parts: tuple[Literal | Slot, ...]
 
     def spans(self, line: Sequence[Token]) -> list[Span] | None:
-        """The noise of a line, or None where the line does not fit."""
+        """Returns the noise of a line, or None if the line does not fit."""
         spare = len(line) - sum(_width(part) for part in self.parts)
         wide = any(isinstance(part, Slot) and part.wide for part in self.parts)
         if spare < 0 or (spare and not wide):
@@ -62,7 +62,7 @@ class Template:
         return found
 
     def masked(self, line: bytes) -> tuple[bytes, int] | None:
-        """The line with what stands for its noise, and how many bytes that hides; None where it does not fit."""
+        """Returns the line with its noise replaced, and the number of bytes hidden; None if it does not fit."""
         if len(line) > LONGEST_LINE:
             return None
         read = tokens(line)
@@ -74,7 +74,7 @@ class Template:
 
 
 def template_of(line: Sequence[Token], spans: Sequence[Span]) -> Template:
-    """The template of a line whose noise is `spans`, in order and apart."""
+    """Returns the template of a line whose noise is `spans`, in order and disjoint."""
     parts: list[Literal | Slot] = []
     at = 0
     for span in spans:
@@ -88,10 +88,10 @@ def template_of(line: Sequence[Token], spans: Sequence[Span]) -> Template:
 
 
 def differing_spans(one: Sequence[Token], other: Sequence[Token]) -> list[Span] | None:
-    """The noise of `one`, going by the other line; None where too little stays to know the line by.
+    """Returns the noise of `one`, compared with the other line; None if too little of the line is constant.
 
-    The same tokens in another order are that. Else, from either end, tokens that are alike or of one kind are paired,
-    and what is left between is any text.
+    The same tokens in another order are one span. Otherwise equal tokens and tokens of one kind are paired from either
+    end, and the rest between them is any text.
     """
     reordered = _reordered(one, other)
     if reordered is not None:
@@ -110,7 +110,7 @@ def differing_spans(one: Sequence[Token], other: Sequence[Token]) -> list[Span] 
 
 
 def united(line: Sequence[Token], some: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """The noise that is in either; where spans overlap or two are wide, one takes all between."""
+    """Returns the noise in either; overlapping spans, and everything between wide ones, are merged."""
     result: list[Span] = []
     for span in sorted([*some, *others], key=lambda span: (span.start, span.end)):
         last = result[-1] if result else None
@@ -127,13 +127,13 @@ def united(line: Sequence[Token], some: Sequence[Span], others: Sequence[Span]) 
 
 
 def covering(line: Sequence[Token], spans: Sequence[Span]) -> Span:
-    """One span of any text, from where the first begins to where the last ends."""
+    """Returns one span of any text, from the start of the first to the end of the last."""
     start, end = min(span.start for span in spans), max(span.end for span in spans)
     return Span(start, end, text_slot(_size(line[start:end])))
 
 
 def shown(line: Sequence[Token], spans: Sequence[Span]) -> str:
-    """The line for a person: its noise named, what lies between shortened."""
+    """Returns the line for users: noise by its name, the text between shortened."""
     words, at = [], 0
     for span in spans:
         words += [_excerpt(line[at : span.start]), f"‹{span.slot.kind}›"]
@@ -142,7 +142,7 @@ def shown(line: Sequence[Token], spans: Sequence[Span]) -> str:
 
 
 def _paired(one: Sequence[Token], other: Sequence[Token]) -> tuple[list[Span], int]:
-    """The noise at the beginning, as far as tokens can be paired one by one, and how far that is."""
+    """Returns the noise at the beginning, as far as tokens can be paired one by one, and the length of that part."""
     spans: list[Span] = []
     for at, (token, theirs) in enumerate(zip(one, other, strict=False)):
         if token == theirs:
@@ -160,13 +160,16 @@ def _reordered(one: Sequence[Token], other: Sequence[Token]) -> Span | None:
         return None
     if sum(one[at].kind is not TokenKind.SIGN for at in differing) < _REORDERED_MIN:
         return None
-    # The whole line, because the first and the last of a list stay where they are now and then.
+    # The whole line, because the first and the last of a list sometimes stay in place.
     same = sorted(token.text for token in one) == sorted(token.text for token in other)
     return Span(0, len(one), Slot(SlotKind.ORDER, 2 * _size(one))) if same else None
 
 
 def _known_by(line: Sequence[Token], spans: Sequence[Span]) -> bool:
-    """Whether any text stands beside a label (`Sponsored: …`) or within more than it: by chance one word is shared."""
+    """Returns whether a slot for any text is next to a label (`Sponsored: …`) or within a larger constant part.
+
+    A single shared word may be chance.
+    """
     text = next((span for span in spans if span.slot.kind is SlotKind.TEXT), None)
     if text is None:
         return True
@@ -179,7 +182,7 @@ def _known_by(line: Sequence[Token], spans: Sequence[Span]) -> bool:
 
 
 def _sets_off(beside: Sequence[Token]) -> bool:
-    """Whether a sign other than a space comes first."""
+    """Returns whether a label sign comes first, spaces aside."""
     return next((token.text in _LABEL_SIGNS for token in beside if token.text != b" "), False)
 
 

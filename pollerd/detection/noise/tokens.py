@@ -1,7 +1,7 @@
-"""A line to tokens: moments, relative times, numbers, codes, words, and single signs between them.
+"""Splits a line into tokens: moments, relative times, numbers, codes, words, and single signs between them.
 
-The grammar is loose on purpose: what a token is matters only where it differs between two fetches, and there a span
-that reads like a date is one.
+The grammar is loose on purpose: the kind of a token matters only where it differs between two fetches, and a span that
+looks like a date there is one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 LONGEST_LINE = 16 * 1024
-"""Bytes: longer lines are not taken apart."""
+"""Maximum length in bytes of a line that is split."""
 
 
 class TokenKind(StrEnum):
-    """What a token reads like."""
+    """What a token looks like."""
 
     MOMENT = "moment"
     AGO = "ago"
@@ -27,7 +27,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Some bytes of a line; a line's tokens together are the line."""
+    """Some bytes of a line; the concatenated tokens are the line."""
 
     kind: TokenKind
     text: bytes
@@ -75,7 +75,7 @@ _AGO = (
     rb"(?:(?:about\ |over\ |almost\ |less\ than\ )?(?:\d{1,4}|an?|one|a\ few|few)\ ?" + _UNIT + rb"\ ago"
     rb"|just\ now|moments\ ago|yesterday|today|(?:vor|hace|il\ y\ a)\ \d{1,4}\ [a-z\x80-\xff]{1,10})"
 )
-# A long run of capitals, small letters and digits is one code, whatever signs base64 puts between. The looks ahead are
+# A long run of capitals, small letters and digits is one code, including the signs of base64. The lookaheads are
 # bounded, so that the time is linear in the line.
 _LONG = (
     rb"(?=[a-zA-Z+/_-]{0,40}[0-9])(?=[a-z0-9+/_-]{0,40}[A-Z])(?=[A-Z0-9+/_-]{0,40}[a-z])"
@@ -93,12 +93,12 @@ _DIGITS = re.compile(rb"\d++")
 
 
 def tokens(line: bytes) -> list[Token]:
-    """The tokens of `line`, any bytes; together they are the line. Time is linear; for lines up to `LONGEST_LINE`."""
+    """Splits `line`, any bytes, into tokens; concatenated they are the line. Linear; for up to `LONGEST_LINE`."""
     return [Token(_kind(match), match[0]) for match in _TOKEN.finditer(line)]
 
 
 def shape(moment: bytes) -> bytes:
-    """A moment with every number as 0 and every word as a: `Sat, 21 Nov 2026 9:31` is `a, 0 a 0 0:0`."""
+    """Returns a moment with every number as 0 and every word as a: `Sat, 21 Nov 2026 9:31` is `a, 0 a 0 0:0`."""
     return _DIGITS.sub(b"0", _LETTERS.sub(b"a", moment))
 
 

@@ -1,1 +1,1 @@
-"""What hosts are owed: spacing, robots.txt, backoff, and no blame for an outage of our own link."""
+"""Politeness to hosts: spacing, robots.txt, backoff, and outage detection of our own link."""

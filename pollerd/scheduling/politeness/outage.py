@@ -1,4 +1,4 @@
-"""Telling our own outage from a site's: while every host fails at once, no site is to blame."""
+"""Distinguishes an outage of our own link from failures of sites: while all hosts fail, no site is blamed."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 PROBE_SECONDS = 1.0
-"""While the link seems down: seconds between two probes. Polling is to go on within two of the link's return."""
+"""Seconds between two probes while the link seems down. Polling must resume within twice this after it returns."""
 
 
 class LinkState(Enum):
-    """Whether we believe that our own link works."""
+    """Whether our own link is believed to work."""
 
     ONLINE = "online"
     OFFLINE = "offline"
 
 
 def hosts_that_must_fail(hosts: int) -> int:
-    """How many different hosts must fail in a row, with no answer from any, before the link is blamed.
+    """Returns how many different hosts must fail in a row, without any answer, before the link is blamed.
 
-    With one host there is no telling, so its failures count at once. A few dead sites in a long list must not stop
-    the daemon, hence the root.
+    With one host both cases look alike, so its failures count at once. A few dead sites in a long list must not stop
+    the daemon, hence the square root.
     """
     return min(hosts, max(3, min(10, math.isqrt(hosts))))
 
 
 @dataclass
 class OutageDetector(Generic[T]):
-    """Holds suspect failures back until something tells whose fault they are.
+    """Holds back suspect failures until it is clear whether the sites or the link caused them.
 
-    `T` is whatever the caller wants back: `failed` and `answered` return the held failures that are now known to be
-    the sites' own; while offline, failures are dropped, for they say nothing of a site.
+    `T` is the caller's item: `failed` and `answered` return the held failures that are attributed to the sites.
+    Failures while offline are dropped, because they say nothing about a site.
     """
 
     state: LinkState = LinkState.ONLINE
     _held: list[tuple[int, T]] = field(default_factory=list)
 
     def answered(self) -> list[T]:
-        """Some host answered (whatever it said): the link works. Returns the failures that count after all."""
+        """Records an answer of any kind: the link works. Returns the held failures, which now count."""
         self.state = LinkState.ONLINE
         released = [item for _, item in self._held]
         self._held.clear()
         return released
 
     def failed(self, host: int, item: T, hosts: int) -> tuple[list[T], list[T]]:
-        """A host could not be reached; `hosts` is how many hosts there are to poll.
+        """Records that a host could not be reached; `hosts` is the number of hosts to poll.
 
-        Returns (failures that count, failures that are dropped). Both empty: it is held back.
+        Returns (failures that count, failures that are dropped). Both empty: the failure is held back.
         """
         if self.state is LinkState.OFFLINE:
             return [], [item]
@@ -67,20 +67,20 @@ class OutageDetector(Generic[T]):
 
     @property
     def troubled(self) -> bool:
-        """Whether anything is held back, or the link seems down: else an answer says nothing new."""
+        """Whether a failure is held back or the link seems down; otherwise an answer changes nothing."""
         return self.holding or self.state is LinkState.OFFLINE
 
     @property
     def holding(self) -> bool:
-        """Whether anything is held back."""
+        """Whether a failure is held back."""
         return bool(self._held)
 
     def drop(self, unwanted: Callable[[T], bool]) -> None:
-        """Forgets what is held back and no longer wanted."""
+        """Drops held failures that `unwanted` selects."""
         self._held = [(host, item) for host, item in self._held if not unwanted(item)]
 
     def held(self) -> list[T]:
-        """Takes out what is held back, unjudged."""
+        """Removes and returns the held failures without a decision."""
         items = [item for _, item in self._held]
         self._held.clear()
         return items

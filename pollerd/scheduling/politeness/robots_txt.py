@@ -1,4 +1,4 @@
-"""What a host's robots.txt allows (RFC 9309), read with Protego."""
+"""Rules of a host's robots.txt (RFC 9309), parsed with Protego."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from dataclasses import dataclass
 from protego import Protego
 
 FRESH_SECONDS = 86_400.0
-"""A robots.txt is asked for again after a day (RFC 9309, section 2.4)."""
+"""Age after which robots.txt is requested again: a day (RFC 9309, section 2.4)."""
 
 LONG_BYTES = 8 * 1024
-"""From this size reading takes up to half a second, and looking up one URL a tenth: neither should be waited for."""
+"""Size from which parsing takes up to half a second and looking up a URL a tenth: too long for the event loop."""
 PARSED_BYTES = 256 * 1024
-"""Text of which short rules are held parsed. Parsed, they take some fifteen times the room of their text."""
+"""Maximum total size of the texts whose rules are kept parsed. Parsed rules take some fifteen times the size."""
 ANSWERS = 32_768
-"""How many URLs are remembered with what robots.txt says of them."""
+"""Maximum number of cached answers, one per robots.txt and URL."""
 _READ_ELSEWHERE = 8
 
 
 class RobotsRules:
-    """The rules of one robots.txt for one agent, parsed."""
+    """The parsed rules of one robots.txt for one agent."""
 
     def __init__(self, text: bytes, agent: str) -> None:
-        """Bytes that are no UTF-8 are replaced."""
+        """Parses the text; bytes that are not UTF-8 are replaced."""
         self._parser, self._agent = Protego.parse(text.decode("utf-8-sig", "replace")), agent
 
     def allows(self, url: str) -> bool:
-        """Whether the agent may ask for the URL."""
+        """Returns whether the agent may request the URL."""
         return bool(self._parser.can_fetch(url, self._agent))
 
     def crawl_delay(self) -> float:
-        """Seconds between two requests that the host asks for, fractions too; 0 where it says nothing usable."""
+        """Returns the requested seconds between two requests, possibly fractional; 0 without a usable value."""
         delay = self._parser.crawl_delay(self._agent)
         return float(delay) if delay is not None and math.isfinite(delay) and delay > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsText:
-    """A robots.txt as it is kept: `size` bytes, compressed."""
+    """A stored robots.txt, compressed; `size` is the uncompressed size in bytes."""
 
     agent: str
     size: int
@@ -49,30 +49,30 @@ class RobotsText:
 
     @classmethod
     def of(cls, text: bytes, agent: str) -> RobotsText:
-        """The text, packed."""
+        """Compresses the text."""
         return cls(agent, len(text), zlib.compress(text))
 
     @property
     def long(self) -> bool:
-        """Whether it should be read beside the event loop."""
+        """Whether it should be parsed outside the event loop."""
         return self.size >= LONG_BYTES
 
     def plain(self) -> bytes:
-        """The text as it was fetched."""
+        """Returns the text as it was fetched."""
         return zlib.decompress(self.data)
 
     def read(self) -> RobotsRules:
-        """The rules, parsed anew."""
+        """Parses the rules again."""
         return RobotsRules(self.plain(), self.agent)
 
 
 def rules_allow(text: RobotsText, url: str) -> bool:
-    """Whether the agent may ask for the URL. For long texts: those read last stay parsed in the process."""
+    """Returns whether the agent may request the URL. For long texts: the last ones stay parsed in the process."""
     return _read(text).allows(url)
 
 
 def rules_delay(text: RobotsText) -> float:
-    """`RobotsRules.crawl_delay` of the text, read as in `rules_allow`."""
+    """Returns `RobotsRules.crawl_delay` of the text, with the cache of `rules_allow`."""
     return _read(text).crawl_delay()
 
 
@@ -82,10 +82,10 @@ def _read(text: RobotsText) -> RobotsRules:
 
 
 class RobotsCache:
-    """robots.txt by host slot: all as compressed text, short ones used lately also parsed, equal ones once.
+    """robots.txt by host slot: all texts compressed; recently used short ones also parsed, identical ones once.
 
-    What a text says of a URL is remembered, so that most polls need no rules. Long texts are never parsed here: their
-    answers come from elsewhere, through `note`.
+    Answers for URLs are cached, so that most polls need no rules. Long texts are never parsed here: their answers come
+    from elsewhere, through `note`.
     """
 
     def __init__(self) -> None:
@@ -110,20 +110,19 @@ class RobotsCache:
         return len(self._answers)
 
     def put(self, slot: int, text: RobotsText) -> None:
-        """Keeps the text for the host slot."""
+        """Stores the text for the host slot."""
         self._texts[slot] = text
 
     def drop(self, slot: int) -> None:
-        """Forgets the host slot's; nothing where there is none."""
+        """Removes the text of the host slot, if any."""
         self._texts.pop(slot, None)
 
     def text(self, slot: int) -> RobotsText | None:
-        """The host slot's text; None where all is allowed."""
+        """Returns the text of the host slot; None if everything is allowed."""
         return self._texts.get(slot)
 
     def allows(self, slot: int, url: str) -> bool | None:
-        """Whether the host slot's rules, where there are any, let us ask for the URL; None: a long text has to be
-        asked, with `rules_allow`."""
+        """Returns whether the host slot's rules, if any, allow the URL; None: the text is long; use `rules_allow`."""
         text = self._texts.get(slot)
         if text is None:
             return True
@@ -136,11 +135,11 @@ class RobotsCache:
         return answer
 
     def delay(self, text: RobotsText) -> float | None:
-        """The crawl delay (s, 0: none) of a text that is not long; None: `rules_delay` has to tell."""
+        """Returns the crawl delay (s, 0: none) of a short text; None: it is long; use `rules_delay`."""
         return None if text.long else self._rules(text).crawl_delay()
 
     def note(self, text: RobotsText, url: str, answer: bool) -> None:
-        """Remembers what a text says of a URL, in place of the answer used longest ago."""
+        """Caches what a text says of a URL, and evicts the least recently used answers."""
         self._answers[text, url] = answer
         while len(self._answers) > ANSWERS:
             self._answers.popitem(last=False)

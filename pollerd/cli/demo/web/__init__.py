@@ -1,4 +1,4 @@
-"""A small web on loopback whose true changes are known: what `pollerd demo` polls."""
+"""The web of `pollerd demo`: small, on loopback, with known true changes."""
 
 from pollerd.cli.demo.web.score import Score, Watched, happened_since, score
 from pollerd.cli.demo.web.server import DemoWeb

@@ -1,4 +1,4 @@
-"""When pages change: moments drawn ahead, so that what truly happened is known."""
+"""Change times of pages, drawn in advance, so that the true changes are known."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ BURST_SPACING_SECONDS = 1.5
 
 
 def poisson_times(rate: float, begin: float, end: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Moments of a Poisson process of `rate` per second (>= 0, finite) in [begin, end), ascending float64."""
+    """Draws the times of a Poisson process of `rate` per second (>= 0, finite) in [begin, end), ascending float64."""
     count = int(rng.poisson(rate * (end - begin)))
     return np.sort(rng.uniform(begin, end, count))
 
 
 def bursty_times(rate: float, begin: float, end: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Like `poisson_times` with the same mean rate, but the changes come in bursts of about five (geometric)."""
+    """Like `poisson_times` with the same mean rate, but in bursts of about five changes (geometric)."""
     starts = poisson_times(rate / BURST_CHANGES, begin, end, rng)
     sizes = rng.geometric(1 / BURST_CHANGES, len(starts))
     bursts = [

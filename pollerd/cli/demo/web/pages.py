@@ -1,4 +1,4 @@
-"""What the sites serve: pages and a feed whose visible words follow from the seed and the number of changes so far."""
+"""Contents of the sites: pages and a feed whose visible text depends on the seed and the number of changes so far."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WHEN = ["this week", "on Monday", "after the summer", "until further notice", "
 
 
 def sentence(seed: int, number: int) -> str:
-    """One made-up sentence; the same for the same seed and number."""
+    """Returns a random sentence; the same for the same seed and number."""
     rng = np.random.default_rng([seed, number])
     words = (str(rng.choice(part)) for part in (_SUBJECTS, _VERBS, _PLACES, _WHEN))
     return " ".join(words) + f" ({number})."
 
 
 def page(title: str, seed: int, version: int, token: str) -> str:
-    """A page after its `version`-th change (>= 0). `token` is new at every request and nowhere to be seen."""
+    """Returns a page after its `version`-th change (>= 0). `token` differs at every request and is invisible."""
     latest = "".join(f"<li>{sentence(seed, n)}</li>\n" for n in range(version, version - _LATEST, -1) if n >= 0)
     body = "".join(f"<p>{sentence(seed, 1_000_000 + n)}</p>\n" for n in range(_PARAGRAPHS))
     return f"""<!doctype html>
@@ -60,7 +60,7 @@ def page(title: str, seed: int, version: int, token: str) -> str:
 
 
 def feed(title: str, url: str, seed: int, published: Sequence[float], built_at: float) -> str:
-    """An RSS 2.0 feed of the newest 20 entries, newest first; entry n came at `published[n]` (epoch s, ascending)."""
+    """Returns an RSS 2.0 feed of the newest 20 entries, newest first; published: dates of all (epoch s, ascending)."""
     first = max(0, len(published) - _FEED_WINDOW)
     items = "".join(
         f"<item><title>{sentence(seed, n)}</title><link>{url}#{n}</link><guid>{url}#{n}</guid>"

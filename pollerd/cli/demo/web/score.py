@@ -1,4 +1,4 @@
-"""How well changes were found, given when they truly happened, beside polling all sites equally often."""
+"""Scores the detection of known true changes, compared with polling all sites equally often."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from pollerd.cli.demo.web.sites import DemoSite
 
 SLACK_SECONDS = 0.05
-"""A poll is dated when it starts; the site answers a moment later, with what has changed up to then."""
+"""Tolerance: a poll is dated at its start; the site answers a moment later, with its changes up to then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What came of watching one site.
+    """Results of polling one site.
 
-    begin: when it first answered (epoch s): what changed before cannot be found, None: not yet. polls: how many there
-    were, the first included. found: moments (epoch s, ascending) of the polls that found it changed.
+    begin: time of its first answer (epoch s): earlier changes cannot be found, None: not yet. polls: their number, the
+    first included. found: times (epoch s, ascending) of the polls that found a change.
     """
 
     begin: float | None
@@ -30,13 +30,13 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Sums over all sites but those that are another at every request, unless said otherwise.
+    """Sums over all sites except those that differ at every request, unless stated otherwise.
 
     happened: true changes since each site's first answer. found: polls that found some. noticed: true changes that
-    those polls brought to light (two changes between two polls are found as one). delays: seconds from each noticed
-    change to the poll that brought it, float64[noticed]. share: of all repeated polls, the part that found something;
-    uniform_share: the part expected of as many polls spread equally over the same sites and time, given the same
-    true changes. Both shares include all sites; nan while no poll was a repeated one.
+    those polls detected (two changes between two polls are found as one). delays: seconds from each noticed change to
+    the poll that detected it, float64[noticed]. share: share of repeated polls that found something; uniform_share: the
+    share expected of as many polls spread equally over the same sites and time, given the same true changes. Both
+    shares include all sites; nan while no poll was a repeated one.
     """
 
     happened: int
@@ -48,19 +48,19 @@ class Score:
 
     @property
     def merged(self) -> int:
-        """Changes that came to light together with a later one."""
+        """Changes detected together with a later one."""
         return max(self.noticed - self.found, 0)
 
     @property
     def waiting(self) -> int:
-        """Changes that no poll has brought to light yet."""
+        """Changes not yet detected."""
         return self.happened - self.noticed
 
 
 def score(
     sites: Sequence[DemoSite], truth: Mapping[str, NDArray[np.float64]], watched: Mapping[str, Watched], now: float
 ) -> Score:
-    """Scores what was found by `now` (epoch s). `truth` and `watched` go by URL; sites not watched are left out."""
+    """Scores the changes found by `now` (epoch s). `truth` and `watched` are by URL; sites not watched are omitted."""
     seen = [(site, watched[site.url], _begin(watched[site.url])) for site in sites if site.url in watched]
     seen = [row for row in seen if math.isfinite(row[2])]
     tame = [row for row in seen if math.isfinite(row[0].true_rate_per_second)]
@@ -85,13 +85,14 @@ def score(
 
 
 def happened_since(changes: NDArray[np.float64], begin: float) -> NDArray[np.float64]:
-    """The changes after `begin`."""
+    """Returns the changes after `begin`."""
     return changes[changes > begin]
 
 
 def detection_delays(changes: NDArray[np.float64], found: Sequence[float]) -> NDArray[np.float64]:
-    """Seconds from each change (ascending) to the first finding poll at or after it; changes not yet found are left
-    out. float64[k], k <= len(changes), each >= 0.
+    """Returns the seconds from each change (ascending) to the first finding poll at or after it.
+
+    float64[k], each >= 0, k <= len(changes): changes not yet found are omitted.
     """
     polls = np.asarray(found, np.float64)
     nexts = np.searchsorted(polls, changes - SLACK_SECONDS)
@@ -100,11 +101,11 @@ def detection_delays(changes: NDArray[np.float64], found: Sequence[float]) -> ND
 
 
 def uniform_finds(changes: NDArray[np.float64], period: float, end: float) -> float:
-    """How many polls are expected to find something when a site is polled every `period` seconds (> 0) until `end`.
+    """Returns the expected number of finding polls if a site is polled every `period` seconds (> 0) until `end`.
 
-    Exact for the given changes (ascending, up to `end`), over a first poll at a moment drawn evenly from one period:
-    a poll finds something when a change lies within the period before it, so each change is good for
-    min(time to the next change or the end, period) / period.
+    Exact for the given changes (ascending, up to `end`), over a first poll at a time drawn uniformly from one period: a
+    poll finds something if a change lies within the period before it, so each change contributes min(time to the next
+    change or the end, period) / period.
     """
     if not len(changes):
         return 0.0

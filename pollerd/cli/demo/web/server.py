@@ -1,4 +1,4 @@
-"""The small web itself: one server on many loopback addresses, changing by a plan drawn ahead."""
+"""Server of the demo's web: many loopback addresses, with changes drawn in advance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pollerd.errors import ConfigError, InvalidValueError
 CRAWL_DELAY_SECONDS = 2
 ROBOTS_TXT = f"User-agent: *\nDisallow: /private/\nCrawl-delay: {CRAWL_DELAY_SECONDS}\n"
 FAILING_SHARE = 0.25
-"""Share of the flaky site's answers that are 500, 503 or a reset, each as likely."""
+"""Share of the flaky site's answers that are 500, 503 or a reset, with equal probabilities."""
 RETRY_AFTER_SECONDS = 2
 SLOW_SECONDS = (0.6, 1.4)
 _FEED_START_ENTRIES = 5
@@ -33,7 +33,7 @@ _PORT_TRIES = 20
 
 @dataclass(frozen=True)
 class _Plan:
-    """One site's changes: moments before the start (for its first date and entries) and after it."""
+    """Change times of one site: before the start (for its first date and entries) and after it."""
 
     site: DemoSite
     seed: int
@@ -48,12 +48,11 @@ class _Plan:
 
 
 class DemoWeb:
-    """A few dozen sites on 127.0.0.0/8, each on an address of its own, all on one free port. An async context manager.
+    """A few dozen sites on 127.0.0.0/8, each on its own address, all on one free port. An async context manager.
 
     `count`: number of sites, 12 to 200. `rng`: draws hosts, rates, change times and the flaky site's failures.
-    `horizon_seconds`: for how long after the start pages change, > 0. `clock`: UTC epoch seconds.
-    Raises InvalidValueError for values out of range, ConfigError where the system does not answer on all of
-    127.0.0.0/8 (Linux does).
+    `horizon_seconds`: for how long after the start pages change, > 0. `clock`: UTC epoch seconds. Raises
+    InvalidValueError for values out of range, ConfigError if the system does not serve all of 127.0.0.0/8 (Linux does).
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class DemoWeb:
     async def __aenter__(self) -> DemoWeb:
         state = self._rng.bit_generator.state
         for _ in range(_PORT_TRIES):
-            # A port taken on one of the addresses: the same web again on another port.
+            # If the port is taken on one of the addresses, the same web is drawn again for another port.
             self._rng.bit_generator.state = state
             port = _free_port()
             self.sites = draw_sites(self._count, port, self._rng)
@@ -98,14 +97,14 @@ class DemoWeb:
             await self._runner.cleanup()
 
     def truth(self, now: float) -> dict[str, NDArray[np.float64]]:
-        """URL -> the moments (epoch s, ascending float64) at which its visible content changed, up to `now`.
+        """Returns URL -> times (epoch s, ascending float64) at which its visible content changed, up to `now`.
 
-        Empty for the site that is another at every request.
+        Empty for the site that differs at every request.
         """
         return {plan.site.url: plan.times[: plan.version(now)] for plan in self._plans.values()}
 
     def first_answers(self) -> dict[str, float]:
-        """URL -> when it was first answered with content (epoch s); sites not asked yet are left out."""
+        """Returns URL -> time of its first answer with content (epoch s); sites not yet requested are omitted."""
         return dict(self._first_answer_at)
 
     def _draw_changes(self) -> None:
@@ -178,12 +177,12 @@ def _validators(plan: _Plan, history: NDArray[np.float64], now: float) -> dict[s
         return {}
     if kind in (SiteKind.LAST_MODIFIED, SiteKind.SLOW):
         return {"Last-Modified": formatdate(float(history[-1]), usegmt=True)}
-    # Weak: the same words, though a token that nobody sees differs from answer to answer.
+    # Weak: the same visible text, although the invisible token differs in each answer.
     return {"ETag": f'W/"{plan.seed:x}-{plan.version(now)}"'}
 
 
 def _not_modified(request: web.Request, validators: dict[str, str]) -> bool:
-    """RFC 9110, section 13.2.2: If-None-Match where there is one, else If-Modified-Since."""
+    """Returns whether 304 applies, RFC 9110, section 13.2.2: If-None-Match if given, else If-Modified-Since."""
     if "If-None-Match" in request.headers:
         return validators.get("ETag") in [tag.strip() for tag in request.headers["If-None-Match"].split(",")]
     return "Last-Modified" in validators and request.headers.get("If-Modified-Since") == validators["Last-Modified"]
@@ -196,7 +195,7 @@ def _free_port() -> int:
 
 
 def _listen(hosts: list[str], port: int) -> list[socket.socket]:
-    """Listening sockets on all hosts; none where the port is taken on one of them."""
+    """Returns listening sockets on all hosts; empty if the port is taken on one of them."""
     sockets: list[socket.socket] = []
     try:
         for host in hosts:

@@ -1,4 +1,4 @@
-"""What the small web consists of: its sites, their kinds and their true rates."""
+"""The sites of the demo's web, their kinds and their true rates."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LIVELY_SHARE = 1 / 3
 """As on the real web, a few pages make most of the changes."""
 SITES_MIN, SITES_MAX = 12, 200
 _LAST_MODIFIED_MEAN_SECONDS = 10.0
-"""Last-Modified counts whole seconds: sites that have nothing else change more slowly than that, as on the real web."""
+"""Last-Modified has whole seconds: sites with no other validator change more slowly, as on the real web."""
 
 
 class SiteKind(StrEnum):
-    """How a site behaves. The first three are ordinary sites, told apart by the validators they send."""
+    """Behaviour of a site. The first three are ordinary sites, which differ in the validators that they send."""
 
     ETAG = "etag"
     LAST_MODIFIED = "last-modified"
@@ -35,7 +35,7 @@ class SiteKind(StrEnum):
 
     @property
     def ordinary(self) -> bool:
-        """True for sites without a peculiarity."""
+        """True for ordinary sites."""
         return self in _ORDINARY
 
 
@@ -55,7 +55,7 @@ _PATHS = ("/", "/news", "/prices", "/menu", "/jobs", "/blog", "/events", "/stock
 
 @dataclass(frozen=True, slots=True)
 class DemoSite:
-    """One site. `true_rate_per_second`: changes of its visible content per second, inf: another at every request."""
+    """One site. `true_rate_per_second`: changes of its visible content per second, inf: it differs at every request."""
 
     url: str
     host: str
@@ -65,20 +65,22 @@ class DemoSite:
 
     @property
     def address(self) -> str:
-        """Host and path without the port that all share."""
+        """Host and path without the shared port."""
         return self.host + self.path
 
 
 def check_count(count: int) -> int:
-    """The number of sites, if the web can have so many; InvalidValueError otherwise."""
+    """Returns the number of sites if it is in range; raises InvalidValueError otherwise."""
     if not SITES_MIN <= count <= SITES_MAX:
         raise InvalidValueError("sites", f"a whole number from {SITES_MIN} to {SITES_MAX}", count)
     return count
 
 
 def draw_sites(count: int, port: int, rng: np.random.Generator) -> tuple[DemoSite, ...]:
-    """Seven sites with a peculiarity and `count - 7` ordinary ones: a third changes every few seconds, the rest from
-    three times a minute to a few times a day. Each has a host of its own, but the two that share a robots.txt.
+    """Draws seven special sites and `count - 7` ordinary ones, a third of which change every few seconds.
+
+    The rest change from three times a minute to a few times a day. Each has its own host, except the two that share a
+    robots.txt.
     """
     ordinary = check_count(count) - len(_SPECIAL)
     lively = round(ordinary * LIVELY_SHARE)

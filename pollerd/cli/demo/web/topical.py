@@ -1,7 +1,8 @@
-"""A generated topical web, served: many hosts on loopback, one port, with a log of requests and the truth beside it.
+"""Server of a generated topical web: many hosts on loopback, one port, with a log of requests and the true state.
 
-A page's text is as relevant as the graph says, its links have the texts that the graph scores, and it changes and goes
-as in `environments.topical_life`. Time there is counted in requests: here in seconds times `steps_per_second`.
+The text of a page has the relevance in the graph, its links have texts of the scores in the graph, and pages change and
+vanish as in `environments.topical_web.life`. Time there is counted in requests: here in seconds times
+`steps_per_second`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _EXAMPLE_SEED = 40_111
 
 @dataclass(frozen=True)
 class Visit:
-    """A request as the server saw it. began, ended: seconds of the monotonic clock; page: -1 where it is none."""
+    """A request as seen by the server. began, ended: seconds of the monotonic clock; page: -1 if there is none."""
 
     began: float
     ended: float
@@ -45,8 +46,8 @@ class Visit:
 class TopicalWeb:
     """Serves a graph on 127.16.0.0/12. An async context manager.
 
-    graph: what is served. life: its changes, which this object alone advances; None: it stands still. steps_per_second
-    > 0: steps of `life` in a second. seed >= 0: of the texts. `clock`: monotonic seconds.
+    graph: the graph served. life: its changes, which only this object advances; None: it is static. steps_per_second >
+    0: steps of `life` per second. seed >= 0: of the texts. `clock`: monotonic seconds.
     """
 
     def __init__(
@@ -86,31 +87,31 @@ class TopicalWeb:
             await self._runner.cleanup()
 
     def url(self, page: int) -> str:
-        """Where a page is. Page 0 is the start document."""
+        """Returns the URL of a page. Page 0 is the start document."""
         return f"http://{self._host(page)}:{self.port}{self._path(page)}"
 
     def keywords(self) -> list[str]:
-        """Words of the topic."""
+        """Returns words of the topic."""
         return self._language.keywords(10)
 
     def examples(self) -> list[str]:
-        """Texts on the topic, which are no page's."""
+        """Returns texts on the topic that are on no page."""
         return self._apart(EXAMPLES, EXAMPLE_RELEVANCE)
 
     def background(self) -> list[str]:
-        """Texts on other things, which are no page's."""
+        """Returns texts on other subjects that are on no page."""
         return self._apart(BACKGROUNDS, 0.0)
 
     def visits(self) -> NDArray[np.int64]:
-        """The pages that were given out, in the order of their requests, int64[k]; what was not modified counts."""
+        """Returns the pages served, in the order of their requests, int64[k], including answers of 304."""
         return np.array([visit.page for visit in self.log if visit.status in (200, 304)], np.int64)
 
     def requests(self) -> int:
-        """How many requests of pages there were so far, whatever came of them."""
+        """Returns the number of requests of pages so far, whatever their result."""
         return sum(1 for visit in self.log if visit.path != "/robots.txt")
 
     def least_gap(self) -> float:
-        """Least time between the starts of two requests to one host, s, robots.txt among them; inf: there were none."""
+        """Returns the minimum time, s, between two request starts at one host, robots.txt included; inf without any."""
         by_host = defaultdict[str, list[float]](list)
         for visit in self.log:
             by_host[visit.host].append(visit.began)
@@ -118,7 +119,7 @@ class TopicalWeb:
         return min(gaps, default=float("inf"))
 
     def overlaps(self) -> int:
-        """How many requests began while another of their host was being answered."""
+        """Returns how many requests began while another to the same host was being answered."""
         by_host = defaultdict[str, list[Visit]](list)
         for visit in sorted(self.log, key=lambda visit: visit.began):
             by_host[visit.host].append(visit)
@@ -162,9 +163,9 @@ class TopicalWeb:
         return web.Response(text=html, content_type="text/html", charset="utf-8", headers={"ETag": tag})
 
     def texts(self, page: int, version: int = 0, relevance: float | None = None) -> tuple[str, list[str]]:
-        """What a page says, title and paragraphs a line each, and the texts of its links, in the order of the graph's.
+        """Returns a page's text, title and paragraphs a line each, and the texts of its links, in the graph's order.
 
-        relevance: as it is now; None: as the graph says.
+        relevance: the current one; None: that of the graph.
         """
         relevance = float(self.graph.relevance[page]) if relevance is None else relevance
         rng = np.random.default_rng([self._seed, page, version])
@@ -186,7 +187,7 @@ class TopicalWeb:
         )
 
     def _anchor(self, page: int, target: int, score: float) -> str:
-        """The text of a link: of its score, as far as so few words can be; "more" where it tells nothing."""
+        """Returns the text of a link with about this score, as far as a few words allow; "more" without a score."""
         if not score:
             return "more"
         return self._language.text(score, ANCHOR_WORDS, np.random.default_rng([self._seed, page, target, 1]))

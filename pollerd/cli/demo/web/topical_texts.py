@@ -1,4 +1,4 @@
-"""Texts of a made-up language for a topical web: the more relevant a text is, the more of its words are the topic's."""
+"""Texts of an artificial language for a topical web: the relevance of a text is the share of topic words in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LANGUAGE_SEED = 5_081
 
 
 class Language:
-    """Words of the topic and other words, in a language that is always the same; frequent words are frequent.
+    """Topic words and other words of a fixed artificial language, with Zipf-like frequencies.
 
-    A share r of the words of a text of relevance r is the topic's, as nearly as their number allows.
+    A share r of the words of a text of relevance r are topic words, as nearly as their number allows.
     """
 
     def __init__(self) -> None:
@@ -25,8 +25,8 @@ class Language:
         self._cumulative = [_zipf(TOPIC_WORDS), _zipf(OTHER_WORDS)]
 
     def text(self, relevance: float, length: int, rng: np.random.Generator) -> str:
-        """`length` words, at least 1, parted by spaces; relevance in [0, 1]."""
-        # Rounded at random: a share on average, and of the noise no more than a word.
+        """Returns `length` words, at least 1, separated by spaces; relevance in [0, 1]."""
+        # Randomised rounding: correct on average, and off by less than a word.
         on_topic = np.arange(length) < int(relevance * length + rng.random())
         rng.shuffle(on_topic)
         draws = rng.random(length)
@@ -34,12 +34,12 @@ class Language:
         return " ".join(self.words[np.where(on_topic, topic, TOPIC_WORDS + other)])
 
     def keywords(self, number: int) -> list[str]:
-        """The topic's most frequent words."""
+        """Returns the topic's most frequent words."""
         return [str(word) for word in self.words[: min(number, TOPIC_WORDS)]]
 
 
 def _zipf(words: int) -> NDArray[np.float64]:
-    """Cumulative probabilities, float64[words], of words whose frequency falls with their rank."""
+    """Returns cumulative probabilities, float64[words], of words whose frequency falls with their rank."""
     weights = 1.0 / (np.arange(words) + 10.0)
     # The last is above every draw.
     return np.append(np.cumsum(weights / weights.sum())[:-1], 1.0)
