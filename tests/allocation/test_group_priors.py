@@ -10,7 +10,7 @@ from pollerd import allocation
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.allocation.slots.state_bytes import unpack
 from pollerd.allocation.whittle.rate_model import grid, groups
-from pollerd.allocation.whittle.rate_model.belief import VERSION
+from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
 from pollerd.allocation.whittle.rate_model.drift import START_ODDS
 from pollerd.allocation.whittle.rate_model.group_priors import HOSTS as OF_HOSTS
 from pollerd.allocation.whittle.rate_model.group_priors import LOG_PRIOR_ODDS, NEIGHBOURS, GroupPriors

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator, EvidenceBatch, create
 from pollerd.allocation.core.index import amplitude_and_rate, index
 from pollerd.allocation.whittle.rate_model import grid
-from pollerd.allocation.whittle.rate_model.belief import ROW
+from pollerd.allocation.whittle.rate_model.belief_rows import ROW
 from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
 from pollerd.allocation.whittle.rate_model.likelihood import changes_of, likelihood, score
 from pollerd.allocation.whittle.rate_model.refinement import RateRefinement

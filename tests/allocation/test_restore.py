@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import Allocator, EvidenceBatch, create, names
 from pollerd.allocation.slots.state_bytes import ENVELOPE, pack, unpack
-from pollerd.allocation.whittle.rate_model.belief import VERSION as BELIEF_VERSION
+from pollerd.allocation.whittle.rate_model.belief_rows import VERSION as BELIEF_VERSION
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9

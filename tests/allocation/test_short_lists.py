@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.slots.state_bytes import pack, unpack
-from pollerd.allocation.whittle.rate_model.belief import VERSION
+from pollerd.allocation.whittle.rate_model.belief_rows import VERSION
 from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 

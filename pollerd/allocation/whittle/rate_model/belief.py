@@ -6,15 +6,23 @@ without rewriting a row, a site without evidence is a row of ones, and stored ro
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.evidence import EvidenceBatch
-from pollerd.allocation.slots.state_bytes import all_sound, pack, same_form, unpack
+from pollerd.allocation.slots.state_bytes import pack, same_form, unpack
 from pollerd.allocation.whittle.rate_model import grid
+from pollerd.allocation.whittle.rate_model.belief_rows import (
+    ROW,
+    VERSION,
+    WHOLE,
+    moved_likelihood,
+    moved_occupancy,
+    sound_rows,
+)
 from pollerd.allocation.whittle.rate_model.common_clock import ActivityClock
 from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
 from pollerd.allocation.whittle.rate_model.drift import FAST_HAZARD, N_HAZARDS, START_ODDS, HazardMixture, predict
@@ -22,40 +30,15 @@ from pollerd.allocation.whittle.rate_model.group_priors import GroupPriors
 from pollerd.allocation.whittle.rate_model.likelihood import changes_of, score
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood as likelihood_of
 from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior, with_trace
-from pollerd.allocation.whittle.rate_model.refinement import FARTHEST, MOST_INFORMATION, RateRefinement, moved
+from pollerd.allocation.whittle.rate_model.refinement import RateRefinement, moved
 from pollerd.allocation.whittle.settings import LearningSettings
 from pollerd.columns import lengthen
-from pollerd.errors import InvalidValueError
 
-VERSION = 11
-ROW = np.dtype(
-    [
-        ("version", "u1"),
-        ("start", "<f4"),
-        ("step", "<f2"),
-        ("wide", "<f2"),
-        ("observed", "<f4"),
-        ("likelihood", "<f2", (N_HAZARDS, grid.CELLS)),
-        ("occupancy", "<u2", (grid.CELLS,)),
-        ("position", "<f4"),
-        ("information", "<f4"),
-        ("offset", "<f2"),
-    ]
-)
-"""A site's row as stored."""
 _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
 """Gaps count as at most this."""
 MOST_TRAINING_SITES = 65_536
 """At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
-_WHOLE = 65_535.0
-"""An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
-_MOST_OBSERVED = 2.0**24
-"""Float32 counts no further."""
-_FARTHEST_CELLS = 1e3
-"""No window was ever so many cells from another."""
-_ROUNDING = 1e-5
-"""Float32 keeps information no better."""
 _LONG_CYCLE_S = 3600.0
 """In the time of cycles no shorter than this pages do drift: hazards per cycle were measured there."""
 _QUIET, _STILL_QUIET = 256.0, 128.0
@@ -64,6 +47,28 @@ DRIFTS_PER_CHANGE = 16.0
 """So many times the unit of drift goes into the time in which a page changes, where sites are quiet."""
 _LEAST = 2.0**-24
 """The least likelihood that float16 holds: nothing is ever ruled out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prediction:
+    """What is believed of k polled slots before what their polls found: H hazards, K rates.
+
+    slots int64[k] · gap float64[k], s of common time, 0 for first polls · cycles float64[k], gaps as drift counts them
+    ·
+    evidence, its ages in common time · like float64[k, K], of the evidence at each rate · seen float64[k, 1], polls
+    before these · own float64[k, K], the long-run distribution of each page · joint and believed float64[k, H, K],
+    under the prior of all and under those of groups.
+    """
+
+    slots: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    cycles: NDArray[np.float64]
+    evidence: EvidenceBatch
+    like: NDArray[np.float64]
+    seen: NDArray[np.float64]
+    own: NDArray[np.float64]
+    joint: NDArray[np.float64]
+    believed: NDArray[np.float64]
 
 
 class Belief:
@@ -158,8 +163,8 @@ class Belief:
         observed = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
         for at in range(0, len(observed), _ROWS_AT_A_TIME):
             slots = observed[at : at + _ROWS_AT_A_TIME]
-            self.likelihood[slots] = _moved_likelihood(self.likelihood[slots], prior, old, new)
-            self.occupancy[slots] = _moved_occupancy(self.occupancy[slots], old, new)
+            self.likelihood[slots] = moved_likelihood(self.likelihood[slots], prior, old, new)
+            self.occupancy[slots] = moved_occupancy(self.occupancy[slots], old, new)
         self.refinement.move(observed, old, new)
         self.hazard_mixture.move(prior, old, new)
         self.common_rate.move(old, new)
@@ -213,53 +218,69 @@ class Belief:
     def _update(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
     ) -> None:
-        informative = np.isfinite(elapsed) | ~np.isnan(evidence.age)
-        if not informative.all():
-            slots, elapsed, evidence = (
-                slots[informative],
-                elapsed[informative],
-                evidence.take(np.flatnonzero(informative)),
-            )
-            if not slots.size:
-                return
-        settings = self._settings
+        """One step of the Bayesian filter for polls of distinct slots int64[k]: predict, score, correct, remember."""
+        informative = np.flatnonzero(np.isfinite(elapsed) | ~np.isnan(evidence.age))
+        if not informative.size:
+            return
+        if informative.size < len(slots):
+            slots, elapsed, evidence = slots[informative], elapsed[informative], evidence.take(informative)
+        prediction = self._predict(slots, elapsed, evidence)
+        self._score(prediction, elapsed, sites)
+        joint = self._correct(prediction)
+        self._remember(prediction, joint)
+
+    def _predict(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> _Prediction:
+        """Beliefs of the slots at the time of their polls, before what these found (theory.md 2b.2)."""
         common, evidence = self._in_common_time(elapsed, evidence)
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
         seen = self.observed[slots, None].astype(np.float64)
         prior = self.group_priors.rows(slots, self.prior)
-        own = np.where(seen > 0, self.occupancy[slots] / _WHOLE, prior)
-        target = settings.own_share * own + (1.0 - settings.own_share) * self.population
+        own = np.where(seen > 0, self.occupancy[slots] / WHOLE, prior)
+        target = self._settings.own_share * own + (1.0 - self._settings.own_share) * self.population
         target /= target.sum(1, keepdims=True)
         cycles = self.drift_time(slots, gap)
         self.hazard_mixture.observe(slots, cycles, like, target, self.prior)
-        quiet = np.exp(-self.rates * (gap * self.factor(slots))[:, None])
-        changed = changes_of(evidence)
         # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
         joint = believed = predict(self.joint(slots, self.prior[None]), target, self.hazards, cycles)
         if self.group_priors.active:
             believed = predict(self.joint(slots, prior), target, self.hazards, cycles)
-        unchanged = (believed.sum(1) * quiet).sum(1)
-        first = np.flatnonzero(seen[:, 0] == 0)
-        self.group_priors.observe(slots[first], quiet[first], changed[first], self.prior)
+        return _Prediction(slots, gap, cycles, evidence, like, seen, own, joint, believed)
+
+    def _score(self, of: _Prediction, elapsed: NDArray[np.float64], sites: int) -> None:
+        """Lets what all sites have in common compare what was predicted with what was found."""
+        quiet = np.exp(-self.rates * (of.gap * self.factor(of.slots))[:, None])
+        changed = changes_of(of.evidence)
+        unchanged = (of.believed.sum(1) * quiet).sum(1)
+        first = np.flatnonzero(of.seen[:, 0] == 0)
+        self.group_priors.observe(of.slots[first], quiet[first], changed[first], self.prior)
         self.clock.observe(elapsed, self.now, unchanged, changed, sites, self.cycle)
-        self.version += self.common_rate.observe(self.lattice, gap, changed, unchanged, seen[:, 0] > 0, sites)
-        keep = (joint.sum(2) * np.exp(-self.hazards * cycles[:, None])).sum(1)
-        joint = joint * like[:, None]
+        known = of.seen[:, 0] > 0
+        self.version += self.common_rate.observe(self.lattice, of.gap, changed, unchanged, known, sites)
+
+    def _correct(self, of: _Prediction) -> NDArray[np.float64]:
+        """The beliefs float64[k, H, K] after what the polls found (Bayes' rule); refines estimates between cells."""
+        keep = (of.joint.sum(2) * np.exp(-self.hazards * of.cycles[:, None])).sum(1)
+        joint = of.joint * of.like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
-        posterior = joint.sum(1)
+        changed = changes_of(of.evidence)
         self.refinement.observe(
-            slots,
+            of.slots,
             keep,
-            posterior,
+            joint.sum(1),
             self.lattice,
-            lambda position: score(self.lattice.at(position), gap, changed, evidence),
+            lambda position: score(self.lattice.at(position), of.gap, changed, of.evidence),
         )
-        speed = np.maximum(-np.expm1(-cycles[:, None] / settings.occupancy_cycles), 1.0 / (seen + 2.0))
-        self.occupancy[slots] = np.rint(_WHOLE * np.clip(own + speed * (posterior - own), 0.0, 1.0))
-        self.observed[slots] += 1
+        return joint
+
+    def _remember(self, of: _Prediction, joint: NDArray[np.float64]) -> None:
+        """Stores the beliefs float64[k, H, K]: as likelihoods, and in the pages' own long-run distributions."""
+        posterior = joint.sum(1)
+        speed = np.maximum(-np.expm1(-of.cycles[:, None] / self._settings.occupancy_cycles), 1.0 / (of.seen + 2.0))
+        self.occupancy[of.slots] = np.rint(WHOLE * np.clip(of.own + speed * (posterior - of.own), 0.0, 1.0))
+        self.observed[of.slots] += 1
         rows = joint / (self.odds[:, None] * self.prior)
-        self.likelihood[slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
+        self.likelihood[of.slots] = np.maximum(rows / rows.max((1, 2), keepdims=True), _LEAST)
 
     def _in_common_time(
         self, elapsed: NDArray[np.float64], evidence: EvidenceBatch
@@ -299,7 +320,7 @@ class Belief:
         drawn = np.einsum("kh,kh->k", each, 1 - keep)
         rows: NDArray[np.float32] = np.einsum("khj,kh->kj", mass, keep)
         rows += ((1 - own) * drawn)[:, None] * self.population.astype(np.float32)
-        rows += self.occupancy[slots] * (drawn * (own / np.float32(_WHOLE)))[:, None]
+        rows += self.occupancy[slots] * (drawn * (own / np.float32(WHOLE)))[:, None]
         rows /= each.sum(1, keepdims=True)
         return rows
 
@@ -337,7 +358,7 @@ class Belief:
         cycles = self.drift_time(np.repeat(slots, gaps), gap.ravel()).reshape(-1, gaps)
         keep = np.exp((cycles[:, :, None] * -self.hazards).astype(np.float32))
         drawn = (1.0 - own) * (values @ self.population.astype(np.float32))
-        drawn += own / _WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
+        drawn += own / WHOLE * np.einsum("kmj,kj->km", values, self.occupancy[slots].astype(np.float32))
         kept = np.einsum("kmj,khj->kmh", values, mass)
         informative = keep * kept + (1.0 - keep) * (each[:, None] * drawn[:, :, None])
         return np.asarray(informative.sum(2) / each.sum(1)[:, None])
@@ -410,10 +431,7 @@ class Belief:
 
     def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:
         """Puts back rows, also those kept when the window stood elsewhere."""
-        if stored.dtype != np.uint8 or stored.shape != (len(slots), ROW.itemsize):
-            raise InvalidValueError("site_state", f"uint8 of shape ({len(slots)}, {ROW.itemsize})", stored.shape)
-        rows = np.ascontiguousarray(stored).view(ROW).reshape(len(slots))
-        _check(rows)
+        rows = sound_rows(stored, len(slots))
         windows, which = np.unique(rows[["start", "step", "wide"]], return_inverse=True)
         for number, window in enumerate(windows.tolist()):
             of = np.flatnonzero(which == number)
@@ -422,8 +440,8 @@ class Belief:
     def _put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.void], window: grid.Lattice) -> None:
         """Puts back sound rows that were kept over one window."""
         here = self.lattice
-        self.likelihood[slots] = _moved_likelihood(rows["likelihood"], self.prior, window, here)
-        self.occupancy[slots] = _moved_occupancy(rows["occupancy"], window, here)
+        self.likelihood[slots] = moved_likelihood(rows["likelihood"], self.prior, window, here)
+        self.occupancy[slots] = moved_occupancy(rows["occupancy"], window, here)
         self.observed[slots] = rows["observed"]
         self.refinement.put(slots, *moved(rows["position"], rows["information"], rows["offset"], window, here))
         if window != here:
@@ -469,49 +487,3 @@ class Belief:
         self.now = float(self.clock.edges[-1]) if len(self.clock.edges) else 0.0
         self.version += 1
         return arrays
-
-
-def _moved_likelihood(
-    rows: NDArray[np.float16], prior: NDArray[np.float64], old: grid.Lattice, new: grid.Lattice
-) -> NDArray[np.float16]:
-    """Rows float16[k, H, K] over one window as rows over another."""
-    if old == new:
-        return rows
-    each = grid.move_likelihood(rows.reshape(-1, grid.CELLS).astype(np.float32), prior, old, new)
-    return each.reshape(rows.shape).astype(np.float16)
-
-
-def _moved_occupancy(rows: NDArray[np.uint16], old: grid.Lattice, new: grid.Lattice) -> NDArray[np.uint16]:
-    """Rows uint16[k, K] over one window as rows over another."""
-    if old == new:
-        return rows
-    return grid.move_mass(rows.astype(np.float64), old, new).clip(0, _WHOLE).astype(np.uint16)
-
-
-def _check(rows: NDArray[np.void]) -> None:
-    """Raises InvalidValueError for stored rows of `ROW`, [k], that `Belief.rows` cannot have given."""
-    likelihood = rows["likelihood"]
-    with np.errstate(invalid="ignore"):
-        probable = np.asarray(((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2)))
-        near, seen = np.abs(rows["start"]) <= grid.FARTHEST_START, _from_0_to(_MOST_OBSERVED, rows["observed"])
-        step = (rows["step"] > 0) & (rows["step"] <= grid.LONGEST_STEP)
-        wide = (rows["wide"] >= 1) & (rows["wide"] <= grid.WIDEST)
-        most = MOST_INFORMATION * rows["step"].astype(np.float64) ** 2 * (1 + _ROUNDING)
-        known = (rows["information"] >= 0) & (rows["information"] <= most)
-        within, beside = np.abs(rows["position"]) <= _FARTHEST_CELLS, np.abs(rows["offset"]) <= FARTHEST
-    for field, what, good in (
-        ("version", f"version {VERSION}", rows["version"] == VERSION),
-        ("start", f"a window's start within {grid.FARTHEST_START:g}", near),
-        ("step", f"a window's step above 0 and within {grid.LONGEST_STEP:g}", step),
-        ("wide", f"a window that is wide by 1 to {grid.WIDEST:g}", wide),
-        ("observed", f"from 0 to {_MOST_OBSERVED:g} polls", seen),
-        ("likelihood", "likelihoods from 0 to 1, one above 0", probable),
-        ("position", f"a position within {_FARTHEST_CELLS:.0f} places", within),
-        ("information", f"information from 0 to {MOST_INFORMATION:g} per e-fold²", known),
-        ("offset", f"an offset within {FARTHEST:g} places", beside),
-    ):
-        all_sound("the belief", what, good, rows[field])
-
-
-def _from_0_to(most: float, values: NDArray[np.floating]) -> NDArray[np.bool_]:
-    return np.asarray((values >= 0) & (values <= most))
