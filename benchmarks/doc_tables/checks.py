@@ -1,0 +1,115 @@
+"""A table of a page against what its command makes now: number by number, and what there is to say of the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from doc_tables.comparison import judged
+from doc_tables.layouts.catalogue import layout_of
+from doc_tables.layouts.spot import Spot
+from doc_tables.measured import why_not_compared
+from doc_tables.pages import DocTable
+from doc_tables.printed_numbers import numbers_in
+from doc_tables.reruns import Estimates, Rerun, reruns_of
+
+AGREES, DIFFERS, NOT_COMPARED = "agrees", "differs", "not compared"
+
+
+@dataclass
+class TableCheck:
+    """What came of one table. reason: why it was not compared, or what is wrong with it as a whole."""
+
+    table: DocTable
+    reason: str = ""
+    wrong: bool = False
+    compared: int = 0
+    differing: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def verdict(self) -> str:
+        """One of the three words."""
+        if self.wrong or self.differing:
+            return DIFFERS
+        return AGREES if self.compared else NOT_COMPARED
+
+    def lines(self) -> Iterator[str]:
+        """The table in one line, then a line for each number that differs and each reason for leaving some out."""
+        told = self.reason or f"{self.compared} numbers by `{self.table.command}`"
+        if self.differing:
+            told = f"{len(self.differing)} of {told}"
+        yield f"{self.verdict}: docs/{self.table.name} ({self.table.heading}): {told}"
+        yield from (f"    {line}" for line in self.differing)
+        yield from (f"    {number} not compared: {why}" for why, number in self.left_out.items())
+
+
+def check(table: DocTable, conduct: Callable[[Rerun], Estimates], runs: int | None = None) -> TableCheck:
+    """Compares a table; `conduct` runs an experiment or knows what it came to. runs: at most so many repetitions."""
+    found = beforehand(table)
+    if found is not None:
+        return found
+    found = TableCheck(table)
+    reruns = reruns_of(table.command or "")
+    for spot in spots(table):
+        _compare(spot, reruns, conduct, runs, found)
+    if not found.compared and not found.differing:
+        found.reason = "; ".join(found.left_out) or "it has no number that the experiment makes"
+        found.left_out.clear()
+    return found
+
+
+def beforehand(table: DocTable) -> TableCheck | None:
+    """What there is to say of a table that no run can be compared with; None for all others."""
+    if table.command is None:
+        return TableCheck(table, "the page names no command for it", wrong=True)
+    if why := why_not_compared(table):
+        kind = "measured" if table.command.startswith(("none:", "benchmarks/", "make ", "pollerd reproduce ")) else ""
+        return TableCheck(table, f"{kind}, not compared: {why} (`{table.command}`)")
+    if layout_of(table) is None:
+        return TableCheck(table, f"no layout says which numbers `{table.command}` has for it", wrong=True)
+    return None
+
+
+def spots(table: DocTable) -> list[Spot]:
+    """The numbers of a table with their places; a ValueError names the table where a label is none that is known."""
+    layout = layout_of(table)
+    if layout is None:
+        raise ValueError(f"docs/{table.name}: no layout for `{table.command}`")
+    try:
+        return list(layout(table))
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(f"docs/{table.name}: a label that its layout does not know: {error}") from error
+
+
+def _compare(
+    spot: Spot,
+    reruns: dict[str, Rerun],
+    conduct: Callable[[Rerun], Estimates],
+    runs: int | None,
+    found: TableCheck,
+) -> None:
+    """Takes one number into what is found of its table."""
+    if spot.place is None:
+        found.left_out[spot.why_not] += 1
+        return
+    label = f"{spot.row} | {spot.column}"
+    numbers = numbers_in(spot.text)
+    if len(numbers) <= spot.part:
+        found.differing.append(f"{label}: page {spot.text!r}, where a number is expected")
+        return
+    of_page = reruns[spot.place.experiment]
+    now = conduct(of_page.no_more_than(runs)).get((spot.place.row, spot.place.column))
+    if now is None:
+        found.differing.append(f"{label}: the experiment has no {spot.place.row!r}, {spot.place.column!r}")
+        return
+    printed = numbers[spot.part]
+    judgement = judged(printed, spot.runs or of_page.runs_of(spot.place.row), now)
+    if judgement.verdict == "untold":
+        found.left_out[judgement.why] += 1
+        return
+    found.compared += 1
+    if judgement.verdict == "differs":
+        why = f", {judgement.why}" if judgement.why else ""
+        found.differing.append(f"{label}: page {printed}, now {judgement.now} ({now.runs} runs{why})")
