@@ -14,24 +14,31 @@ from doc_tables.pages import DocTable
 from doc_tables.printed_numbers import numbers_in
 from doc_tables.reruns import Estimates, Rerun, reruns_of
 
-AGREES, DIFFERS, NOT_COMPARED = "agrees", "differs", "not compared"
+AGREES, DIFFERS, NOT_COMPARED, FAULTY = "agrees", "differs", "not compared", "faulty"
+BAD = (DIFFERS, FAULTY)
 
 
 @dataclass
 class TableCheck:
-    """What came of one table. reason: why it was not compared, or what is wrong with it as a whole."""
+    """What came of one table.
+
+    reason: why it was not compared. faulty: that is because of the page: it names no command, or labels that nobody
+    knows. differing: the numbers that differ, a line each. left_out: how many were not compared for which reason.
+    """
 
     table: DocTable
     reason: str = ""
-    wrong: bool = False
+    faulty: bool = False
     compared: int = 0
     differing: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     @property
     def verdict(self) -> str:
-        """One of the three words."""
-        if self.wrong or self.differing:
+        """One of the four words above."""
+        if self.faulty:
+            return FAULTY
+        if self.differing:
             return DIFFERS
         return AGREES if self.compared else NOT_COMPARED
 
@@ -50,9 +57,12 @@ def check(table: DocTable, conduct: Callable[[Rerun], Estimates], runs: int | No
     found = beforehand(table)
     if found is not None:
         return found
-    found = TableCheck(table)
-    reruns = reruns_of(table.command or "")
-    for spot in spots(table):
+    try:
+        wanted = spots(table)
+    except ValueError as error:
+        return TableCheck(table, str(error), faulty=True)
+    found, reruns = TableCheck(table), reruns_of(table.command or "")
+    for spot in wanted:
         _compare(spot, reruns, conduct, runs, found)
     if not found.compared and not found.differing:
         found.reason = "; ".join(found.left_out) or "it has no number that the experiment makes"
@@ -63,24 +73,24 @@ def check(table: DocTable, conduct: Callable[[Rerun], Estimates], runs: int | No
 def beforehand(table: DocTable) -> TableCheck | None:
     """What there is to say of a table that no run can be compared with; None for all others."""
     if table.command is None:
-        return TableCheck(table, "the page names no command for it", wrong=True)
+        return TableCheck(table, "the page names no command for it", faulty=True)
     if why := why_not_compared(table):
-        kind = "measured" if table.command.startswith(("none:", "benchmarks/", "make ", "pollerd reproduce ")) else ""
-        return TableCheck(table, f"{kind}, not compared: {why} (`{table.command}`)")
+        command = "" if table.command.startswith("none:") else f" (`{table.command}`)"
+        return TableCheck(table, f"measured, not compared: {why}{command}")
     if layout_of(table) is None:
-        return TableCheck(table, f"no layout says which numbers `{table.command}` has for it", wrong=True)
+        return TableCheck(table, f"no layout says which numbers `{table.command}` has for it", faulty=True)
     return None
 
 
 def spots(table: DocTable) -> list[Spot]:
-    """The numbers of a table with their places; a ValueError names the table where a label is none that is known."""
+    """The numbers of a table with their places; raises ValueError for labels that its layout does not know."""
     layout = layout_of(table)
     if layout is None:
-        raise ValueError(f"docs/{table.name}: no layout for `{table.command}`")
+        raise ValueError(f"no layout says which numbers `{table.command}` has for it")
     try:
         return list(layout(table))
-    except (KeyError, IndexError, ValueError) as error:
-        raise ValueError(f"docs/{table.name}: a label that its layout does not know: {error}") from error
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"a label that its layout does not know: {error}") from error
 
 
 def _compare(

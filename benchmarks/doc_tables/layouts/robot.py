@@ -26,7 +26,10 @@ _ROWS = {
         "fringe first, then all in turn": "fringe first, then in turn",
         "a tenth fringe, else in turn": "tenth fringe, else in turn",
     },
-    "robot-fetchers": {"learned, from its first second": "learned", "the policy that it starts from": "learner's starting policy"},
+    "robot-fetchers": {
+        "learned, from its first second": "learned",
+        "the policy that it starts from": "learner's starting policy",
+    },
 }
 _COLUMNS = {"all requests": "all", "cost per second": "cost", "mean queue": "queue"}
 
