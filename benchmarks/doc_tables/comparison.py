@@ -84,7 +84,7 @@ def _widening(runs: int) -> float:
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
-    return sum(term / degrees**power for power, term in enumerate(terms)) / z
+    return sum(term / float(degrees) ** power for power, term in enumerate(terms)) / z
 
 
 def _is_nothing(error: float, now: Estimate) -> bool:
