@@ -115,7 +115,8 @@ def _compare(
         found.differing.append(f"{label}: the experiment has no {spot.place.row!r}, {spot.place.column!r}")
         return
     printed = numbers[spot.part]
-    judgement = judged(printed, spot.runs or of_page.runs_of(spot.place.row), now)
+    page_runs = spot.runs or of_page.runs_of(spot.place.row)
+    judgement = judged(printed, page_runs, now, same_draws=spot.same_draws)
     if judgement.verdict == "untold":
         found.left_out[judgement.why] += 1
         return

@@ -41,12 +41,15 @@ class Judgement:
     why: str = ""
 
 
-def judged(printed: PrintedNumber, page_runs: int, now: Estimate) -> Judgement:
-    """The page's number, of `page_runs` repetitions, beside what came out now."""
+def judged(printed: PrintedNumber, page_runs: int, now: Estimate, *, same_draws: bool = True) -> Judgement:
+    """The page's number, of `page_runs` repetitions, beside what came out now.
+
+    same_draws: as many repetitions have the page's random numbers; else standard errors tell, however many they are.
+    """
     shown = in_digits_of(now.value, printed.value)
     if printed.error is not None and not math.isnan(now.error):
         shown += f" ± {in_digits_of(now.error, printed.error)}"
-    if now.runs == page_runs:
+    if now.runs == page_runs and same_draws:
         away = abs(now.value - number(printed.value))
         same = away <= half_a_digit(printed.value) and _same_error(printed, now)
         return Judgement("agrees" if same else "differs", shown, "" if same else _in_errors(printed, page_runs, now))

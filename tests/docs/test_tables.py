@@ -142,6 +142,8 @@ def test_with_fewer_repetitions_a_number_may_be_four_standard_errors_away() -> N
     assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 0.0, 2)).verdict == "differs"
     assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 0.001, 4)).verdict == "agrees"
     assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 0.001, 100)).verdict == "differs"
+    assert judged(printed, 100, Estimate(0.51, 0.01, 100)).verdict == "differs"
+    assert judged(printed, 100, Estimate(0.51, 0.01, 100), same_draws=False).verdict == "agrees"
 
 
 def test_commands_say_size_and_repetitions() -> None:

@@ -23,7 +23,7 @@ class Spot:
 
     row, column: its labels there. text: the cell. place: where the experiment has it, None where `why_not` says why it
     has not. part: which of the cell's numbers it is, from 0. runs: repetitions of the page's number, where it has
-    others than the page's command would do; 0: as that.
+    others than the page's command would do; 0: as that. same_draws: as many repetitions have the same random numbers.
     """
 
     row: str
@@ -32,6 +32,7 @@ class Spot:
     place: Place | None
     part: int = 0
     runs: int = 0
+    same_draws: bool = True
     why_not: str = ""
 
 
