@@ -13,6 +13,7 @@ from doc_tables.measured import why_not_compared
 from doc_tables.pages import DocTable
 from doc_tables.printed_numbers import numbers_in
 from doc_tables.reruns import Estimates, Rerun, reruns_of
+from pollerd.wording import counted
 
 AGREES, DIFFERS, NOT_COMPARED, FAULTY = "agrees", "differs", "not compared", "faulty"
 BAD = (DIFFERS, FAULTY)
@@ -109,7 +110,10 @@ def _compare(
     if len(numbers) <= spot.part:
         found.differing.append(f"{label}: page {spot.text!r}, where a number is expected")
         return
-    of_page = reruns[spot.place.experiment]
+    of_page = reruns.get(spot.place.experiment)
+    if of_page is None:
+        found.differing.append(f"{label}: is made by {spot.place.experiment}, which the page's command does not run")
+        return
     now = conduct(of_page.no_more_than(runs)).get((spot.place.row, spot.place.column))
     if now is None:
         found.differing.append(f"{label}: the experiment has no {spot.place.row!r}, {spot.place.column!r}")
@@ -123,4 +127,6 @@ def _compare(
     found.compared += 1
     if judgement.verdict == "differs":
         why = f", {judgement.why}" if judgement.why else ""
-        found.differing.append(f"{label}: page {printed}, now {judgement.now} ({now.runs} runs{why})")
+        found.differing.append(
+            f"{label}: page {printed}, now {judgement.now} ({counted(now.runs, 'run', 'runs')}{why})"
+        )

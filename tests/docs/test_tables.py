@@ -117,6 +117,8 @@ def test_a_table_without_a_command_is_reported(tmp_path: Path) -> None:
 def test_a_label_that_nobody_knows_is_reported(tmp_path: Path) -> None:
     (table,) = page(tmp_path, FIGURE.replace("Reward-Penalty", "Reward"))
     assert "the experiment has no 'Reward', '0-1k'" in check(table, came_to(CAME_TO)).differing[0]
+    (table,) = page(tmp_path, FIGURE.replace("| | 0–1k", "| every 1,000 polls | 0–1k"))
+    assert "is made by htraa-fig-10" in check(table, came_to(CAME_TO)).differing[0]
     updates = "# A\n<!-- command: pollerd reproduce htraa-updates -->\n| | ours |\n|---|---|\n| p | 1 |\n| q | 2 |\n"
     (table,) = page(tmp_path, updates)
     assert check(table, came_to({})).verdict == FAULTY
