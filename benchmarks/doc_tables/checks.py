@@ -126,7 +126,5 @@ def _compare(
         return
     found.compared += 1
     if judgement.verdict == "differs":
-        why = f", {judgement.why}" if judgement.why else ""
-        found.differing.append(
-            f"{label}: page {printed}, now {judgement.now} ({counted(now.runs, 'run', 'runs')}{why})"
-        )
+        told = ", ".join(filter(None, (counted(now.runs, "run"), judgement.why)))
+        found.differing.append(f"{label}: page {printed}, now {judgement.now} ({told})")
