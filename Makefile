@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev
 COMPILE := $(BIN)/pip-compile --quiet --no-strip-extras --generate-hashes --allow-unsafe --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run demo reproduce test test-all soak test-python check lint types contracts sizes bench clean constraints
+.PHONY: help run demo reproduce test test-all soak test-python check lint types contracts sizes bench tables clean constraints
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -57,6 +57,9 @@ sizes: $(DEV)  ## files and lines of each room
 
 bench: $(DEV)  ## CPU seconds per 1,000 polls beside a bare aiohttp loop
 	$(BIN)/python benchmarks/poll_cost.py --bench $(BENCH) $(ARGS)
+
+tables: $(DEV)  ## rerun the tables of docs/ and compare; ARGS="--spot" (default), ARGS="--list", ARGS="htraa gpoks-8.9"
+	$(BIN)/python benchmarks/check_tables.py $(or $(ARGS),--spot)
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from doc_tables.pages import tables_of_numbers
 
 from pollerd.simulation.experiments.catalogue import experiments
 
@@ -14,23 +15,12 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")])
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CITATION = re.compile(r"(?<![\w\]\[(])\[([A-G])\](?![(\[])")
-NUMBERS = re.compile(r"^\|[^\n]*\d", re.MULTILINE)
-RULE = re.compile(r"^\|[-| :]+\|$", re.MULTILINE)
-COMMAND = re.compile(r"<!-- command: (.+?) -->")
-WITHOUT_FIGURES = {"settings.md", "glossary.md", "references.md", "api.md", "model.md", "architecture.md"}
-"""Pages whose tables hold no measurements."""
 
 
 def anchor(heading: str) -> str:
     """The fragment that a heading gets."""
     words = re.sub(r"[^\w\- ]", "", heading.strip("# ").lower())
     return words.replace(" ", "-")
-
-
-def sections(page: Path) -> list[tuple[str, str]]:
-    """(heading, text) of each section."""
-    parts = re.split(r"(?m)^(?=#+ )", page.read_text())
-    return [(part.split("\n", 1)[0], part) for part in parts]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -59,36 +49,24 @@ def test_citations_have_a_reference() -> None:
     assert cited <= known == set("ABCDE")
 
 
-def measured_sections() -> list[tuple[str, str, str]]:
-    """(page, heading, text) of the sections that hold a table of numbers."""
-    return [
-        (page.name, heading, text)
-        for page in sorted(ROOT.glob("docs/**/*.md"))
-        if page.name not in WITHOUT_FIGURES and "adr" not in page.parts
-        for heading, text in sections(page)
-        if RULE.search(text) and len(NUMBERS.findall(text)) > 3
-    ]
-
-
 def test_tables_of_numbers_name_a_command_that_there_is() -> None:
     names, nameless, unknown = set(experiments()), [], []
-    for page, heading, text in measured_sections():
-        found = COMMAND.search(text)
-        if found is None:
-            nameless.append((page, heading))
+    tables = tables_of_numbers(ROOT / "docs")
+    for table in tables:
+        if table.command is None:
+            nameless.append(table.name)
             continue
-        program, *words = found[1].split()
+        program, *words = table.command.split()
         if program == "pollerd":
-            wanted = {word for word in words[1:] if not word.startswith("-")}
-            ok = words[0] == "reproduce" and bool(wanted) and wanted <= names
+            ok = bool(table.experiments) and set(table.experiments) <= names
         elif program == "make":
             ok = re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
         else:
             ok = program == "none:" or (ROOT / program).is_file()
         if not ok:
-            unknown.append((page, heading, found[1]))
+            unknown.append((table.name, table.command))
     assert (nameless, unknown) == ([], [])
-    assert len(measured_sections()) > 40
+    assert len(tables) > 80
 
 
 def test_the_architecture_page_shows_the_rooms_in_the_order_of_the_import_contract() -> None:

@@ -1,0 +1,30 @@
+"""The layouts by the experiments that a table's command runs. A new family is a module beside this and a line here."""
+
+from __future__ import annotations
+
+from doc_tables.layouts import ephemeral, gpoks, htraa, objectives, ours_web, robot
+from doc_tables.layouts.spot import Layout
+from doc_tables.pages import DocTable
+
+_BY_NAME: dict[str, Layout] = {
+    "htraa-updates": htraa.updates,
+    "gpoks-many-pages": gpoks.many_pages,
+    "ephemeral-table-1": ephemeral.table_1,
+    "lspe-four-sources": ephemeral.four_sources,
+    "robot": robot.traversals,
+    "ours-web": ours_web.shares,
+}
+_BY_BEGINNING: dict[str, Layout] = {
+    "htraa-fig-": htraa.figure,
+    "gpoks-": gpoks.printed_and_ours,
+    "robot-": robot.schedules,
+    "ours-": objectives.shares,
+}
+
+
+def layout_of(table: DocTable) -> Layout | None:
+    """The one of the table's experiments; None where there is none."""
+    for name in table.experiments[:1]:
+        beginnings = [layout for beginning, layout in _BY_BEGINNING.items() if name.startswith(beginning)]
+        return _BY_NAME.get(name, beginnings[0] if beginnings else None)
+    return None
