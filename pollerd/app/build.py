@@ -113,7 +113,7 @@ async def live_daemon(
     async with fetcher:
         run = await store.start_run(pollerd.__version__, clock())
         if settings.topic is None:
-            await store.recall_trials()
+            await store.crawl.recall()
         await restore(scheduler, store, run, settings.daemon, rng=rng, now=clock())
         runtime = Runtime(
             settings=settings.daemon if settings.topic is None else crawl_settings(settings.daemon),

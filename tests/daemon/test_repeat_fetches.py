@@ -152,7 +152,7 @@ async def test_a_database_that_fails_meanwhile_loses_no_twin(
             raise DatabaseUnavailableError("away for a moment")
         return await read(self, site_id, content_id)
 
-    monkeypatch.setattr(Store, "load_content_before", failing)
+    monkeypatch.setattr(Store.history, "load_content_before", failing)
     async with start(budget=40.0) as running:
         await start_with_noise(running, origin, ["one"])
         assert next(failures, None) is None

@@ -70,7 +70,7 @@ async def diff_change(
     pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
     are told.
     """
-    change = await daemon.store.get_change(change_id)
+    change = await daemon.store.history.get_change(change_id)
     comparer: Comparer = request.app.state.comparer
     if comparer.full:
         why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
@@ -79,7 +79,7 @@ async def diff_change(
     async with comparer.turn():
         pair = await _pair(daemon.store, change)
         if pair is None:
-            return _pruned(change, *await daemon.store.limit_passed(change))
+            return _pruned(change, *await daemon.store.history.limit_passed(change))
         shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
     headers = {"Vary": "Accept"}
     if not as_json:  # strangers wrote it: a browser is to keep it, not to show it
@@ -98,8 +98,8 @@ async def _pair(store: Store, change: Change) -> Pair | None:
     if change.before_content_id is None or change.after_content_id is None:
         return None
     try:
-        before = await store.get_content(change.before_content_id)
-        return Pair(change, before, await store.get_content(change.after_content_id))
+        before = await store.history.get_content(change.before_content_id)
+        return Pair(change, before, await store.history.get_content(change.after_content_id))
     except NotFoundError:
         return None
 

@@ -125,7 +125,7 @@ async def _start(store: Store, wanted: ChangeFilter, last: int | None) -> int:
     """The id after which to begin, known before the first answer: what is committed from then on is not missed."""
     if last is None and wanted.since is not None:
         return 0
-    newest = await store.last_change_id()
+    newest = await store.history.last_change_id()
     # An id from a database that is no more would keep all that comes away.
     return newest if last is None else min(last, newest)
 
@@ -135,7 +135,7 @@ async def _events(store: Store, wanted: ChangeFilter, position: int, streams: St
     yield format_sse_event(id=str(position), retry=_RETRY_MILLISECONDS)
     while not streams.ending:
         try:
-            read = await store.changes_after(wanted, position, _PAGE)
+            read = await store.history.changes_after(wanted, position, _PAGE)
         except DatabaseUnavailableError:
             yield format_sse_event(comment="the database does not answer")
             await streams.wait(RETRY_SECONDS)
@@ -146,7 +146,7 @@ async def _events(store: Store, wanted: ChangeFilter, position: int, streams: St
             yield b"".join(_event(change) for change in shown)
         if not read.whole:
             continue
-        if await streams.wait(HEARTBEAT_SECONDS, store.news(position)):
+        if await streams.wait(HEARTBEAT_SECONDS, store.history.news(position)):
             await streams.wait(_PACE_SECONDS)
         else:
             yield format_sse_event(comment="nothing new", id=str(position))

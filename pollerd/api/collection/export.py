@@ -67,9 +67,9 @@ async def _listed(store: Store, form: CollectionFormat, part: CollectionPart) ->
     if form is CollectionFormat.CSV:
         yield _csv(dict(zip(fields, fields, strict=True)))
     if part is CollectionPart.PAGES:
-        rows: AsyncIterator[dict[str, Any]] = (_page_values(page) async for page in store.iter_pages())
+        rows: AsyncIterator[dict[str, Any]] = (_page_values(page) async for page in store.crawl.iter_pages())
     else:
-        rows = (dict(zip(LINK_FIELDS, link, strict=True)) async for link in store.iter_page_links())
+        rows = (dict(zip(LINK_FIELDS, link, strict=True)) async for link in store.crawl.iter_links())
     async for piece in _pieces(rows, write):
         yield piece
 
@@ -85,9 +85,9 @@ async def _graph(store: Store) -> AsyncIterator[str]:
         last = max(last, values["id"])
         return graphml.node(values)
 
-    async for piece in _pieces(store.iter_pages(), node):
+    async for piece in _pieces(store.crawl.iter_pages(), node):
         yield piece
-    known = (link async for link in store.iter_page_links() if max(link[:2]) <= last)
+    known = (link async for link in store.crawl.iter_links() if max(link[:2]) <= last)
     async for piece in _pieces(known, lambda link: graphml.edge(*link)):
         yield piece
     yield graphml.TAIL

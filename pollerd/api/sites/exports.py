@@ -43,7 +43,7 @@ async def export_sites(
     It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
     """
     # The first page before the answer begins: a database that is not there is a problem document.
-    first = await daemon.store.list_sites(limit=_PAGE)
+    first = await daemon.store.sites.page(limit=_PAGE)
     headers = {"Content-Disposition": f'attachment; filename="sites.{form.suffix}"'}
     return StreamingResponse(_written(daemon.store, first, form), media_type=form.media, headers=headers)
 
@@ -55,7 +55,7 @@ async def _written(store: Store, page: ListPage[Site], form: Format) -> AsyncIte
         yield "".join(write(site.spec) for site in page.items)
         if page.next_cursor is None:
             break
-        page = await store.list_sites(limit=_PAGE, cursor=page.next_cursor)
+        page = await store.sites.page(limit=_PAGE, cursor=page.next_cursor)
     yield _TAILS.get(form, "")
 
 

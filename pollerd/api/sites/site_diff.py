@@ -53,7 +53,7 @@ class _Comparison:
         while block := await asyncio.to_thread(list, islice(lines, _BLOCK)):
             await self._compare(self._usable(block))
         if self._sync and not self._unread and (self._listed or not self._found.rejected_count):
-            missing = await self._store.sites_missing_from(self._listed)
+            missing = await self._store.sites.missing_from(self._listed)
             self._found.removed_count = len(missing)
             self._found.removed = [url for _, url in missing[:MAX_SHOWN]]
         return self._found
@@ -81,9 +81,9 @@ class _Comparison:
 
     async def _compare(self, specs: Sequence[SiteSpec]) -> None:
         urls = [spec.url for spec in specs]
-        there = await self._store.sites_at(urls)
+        there = await self._store.sites.at(urls)
         new = [url for url in urls if url not in there]
-        deleted = set() if self._sync else await self._store.deleted_among(new)
+        deleted = set() if self._sync else await self._store.sites.deleted_among(new)
         for url in new:
             self._note(url, "left_out_as_deleted" if url in deleted else "added")
         self._found.existing += len(there)

@@ -67,7 +67,7 @@ class ShadowAllocator:
         """Takes the sites, and learns from the stored polls, as a successor does."""
         if self.through is not None:
             await asyncio.to_thread(self._take_in, self.allocator)
-            await self.replay.teach(store.recent_polls(through=self.through))
+            await self.replay.teach(store.history.recent_polls(through=self.through))
             self.through = None
 
     async def look(self, belief: BeliefColumns, now: float) -> None:
@@ -146,7 +146,7 @@ class Shadows:
         self._shadows = []
         if names:
             async with self._journal.quiesced():
-                through = await self._store.last_poll_id()
+                through = await self._store.history.last_poll_id()
                 for name, fresh in zip(names, allocators, strict=True):
                     shadow = ShadowAllocator(name=name, allocator=fresh, scheduler=self._scheduler)
                     shadow.through = through

@@ -52,7 +52,7 @@ class CollectionReporter:
 
         Reads all that is collected: about 0.1 s for 10,000 pages. Raises DatabaseUnavailableError.
         """
-        status = await self._store.collection_status()
+        status = await self._store.crawl.status()
         return None if status is None else _view(status, await self._freshness())
 
     async def _freshness(self) -> float | None:
@@ -60,7 +60,7 @@ class CollectionReporter:
         weight = current = 0.0
         cursor: str | None = None
         while True:
-            page = await self._store.list_pages(PageState.COLLECTED, limit=_PIECE, cursor=cursor)
+            page = await self._store.crawl.list_pages(PageState.COLLECTED, limit=_PIECE, cursor=cursor)
             found = [(each.site_id, each.relevance) for each in page.items if each.site_id is not None]
             relevance = np.array([0.0 if value is None else value for _, value in found])
             chance = self._unchanged(np.array([site_id for site_id, _ in found], np.int64))

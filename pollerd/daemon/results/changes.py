@@ -31,7 +31,7 @@ class NoiseStep:
         if not changed:
             return results, {}
         wanted = [key for i in changed if (key := results[i].context.content_id) is not None]
-        contents = await self._store.load_contents(wanted) if wanted else {}
+        contents = await self._store.history.load_contents(wanted) if wanted else {}
         out, summaries = list(results), {}
         for i in changed:
             before = contents.get(out[i].context.content_id or 0)

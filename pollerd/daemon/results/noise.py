@@ -69,7 +69,7 @@ class NoiseDetector:
     async def _learned(self, result: PollResult, detection: Detection, first: bytes, second: bytes) -> Detection | None:
         """The detection under the mask that the two fetches teach; None where they teach nothing."""
         context = result.context
-        earlier = await self._store.load_content_before(context.site_id, context.content_id or 0)
+        earlier = await self._store.history.load_content_before(context.site_id, context.content_id or 0)
         size = len(first) + len(second)
         baseline, same = await self._do(size, learn_from_pair, first, second, detection.baseline, earlier)
         if baseline.mask == context.baseline.mask:

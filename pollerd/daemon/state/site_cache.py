@@ -34,7 +34,7 @@ class SiteCache:
         """Reads the sites; one that is forgotten meanwhile was perhaps read as it was before, and is not kept."""
         self._loading.update(site_ids)
         try:
-            loaded = await self._store.load_contexts(site_ids)
+            loaded = await self._store.sites.contexts(site_ids)
             self._kept.update({i: context for i, context in loaded.items() if i in self._loading})
         finally:
             self._loading.difference_update(site_ids)
