@@ -18,7 +18,7 @@ from pollerd.api.http.parameters import MAX_ID, Wanted
 from pollerd.api.http.problems import RETRY_SECONDS, problem
 from pollerd.api.http.schemas import ChangeSchema
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage import ChangeFilter, Store
+from pollerd.storage import ChangeFilter, HistoryStore
 
 router = APIRouter(prefix="/events", tags=["changes"])
 MAX_STREAMS = 64
@@ -117,25 +117,25 @@ async def follow_changes(
         headers = {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="no-stream", headers=headers)
     last = last_event_id if last_event_id_header is None else last_event_id_header
-    start = await _start(daemon.store, wanted, last)
-    return _EventStream(_events(daemon.store, wanted, start, streams), streams)
+    start = await _start(daemon.store.history, wanted, last)
+    return _EventStream(_events(daemon.store.history, wanted, start, streams), streams)
 
 
-async def _start(store: Store, wanted: ChangeFilter, last: int | None) -> int:
+async def _start(store: HistoryStore, wanted: ChangeFilter, last: int | None) -> int:
     """The id after which to begin, known before the first answer: what is committed from then on is not missed."""
     if last is None and wanted.since is not None:
         return 0
-    newest = await store.history.last_change_id()
+    newest = await store.last_change_id()
     # An id from a database that is no more would keep all that comes away.
     return newest if last is None else min(last, newest)
 
 
-async def _events(store: Store, wanted: ChangeFilter, position: int, streams: Streams) -> AsyncIterator[bytes]:
+async def _events(store: HistoryStore, wanted: ChangeFilter, position: int, streams: Streams) -> AsyncIterator[bytes]:
     # An id without data is no event, but what a reader comes again with if it never sees one.
     yield format_sse_event(id=str(position), retry=_RETRY_MILLISECONDS)
     while not streams.ending:
         try:
-            read = await store.history.changes_after(wanted, position, _PAGE)
+            read = await store.changes_after(wanted, position, _PAGE)
         except DatabaseUnavailableError:
             yield format_sse_event(comment="the database does not answer")
             await streams.wait(RETRY_SECONDS)
@@ -146,7 +146,7 @@ async def _events(store: Store, wanted: ChangeFilter, position: int, streams: St
             yield b"".join(_event(change) for change in shown)
         if not read.whole:
             continue
-        if await streams.wait(HEARTBEAT_SECONDS, store.history.news(position)):
+        if await streams.wait(HEARTBEAT_SECONDS, store.news(position)):
             await streams.wait(_PACE_SECONDS)
         else:
             yield format_sse_event(comment="nothing new", id=str(position))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 _SETTINGS = ("weight", "cost", "half_life")
 
@@ -23,7 +23,7 @@ class AllocatorHandover:
     committed and no site is changed, `finish`: it learns what came meanwhile and gets the sites as they are by then.
     """
 
-    def __init__(self, *, store: Store, scheduler: SchedulerState, candidate: Allocator) -> None:
+    def __init__(self, *, store: HistoryStore, scheduler: SchedulerState, candidate: Allocator) -> None:
         self._store, self._scheduler, self.candidate = store, scheduler, candidate
         sites = scheduler.sites
         self._replay = Replay(sites, candidate)
@@ -37,8 +37,8 @@ class AllocatorHandover:
         """
         slots = np.flatnonzero(self._replay.site_id >= 0)
         await asyncio.to_thread(self.candidate.add, slots, *(self._settings[name][slots] for name in _SETTINGS))
-        self._through = await self._store.history.last_poll_id()
-        await self._replay.teach(self._store.history.recent_polls(through=self._through))
+        self._through = await self._store.last_poll_id()
+        await self._replay.teach(self._store.recent_polls(through=self._through))
 
     async def finish(self) -> tuple[bytes, list[tuple[int, bytes]]]:
         """Learns from the polls since; returns what is known in common, and of each site, (site id, state).
@@ -46,7 +46,7 @@ class AllocatorHandover:
         Raises InvalidValueError where the successor cannot hold the sites as they are now.
         """
         await asyncio.to_thread(self._bring_up_to_date)
-        await self._replay.teach(self._store.history.recent_polls(after=self._through))
+        await self._replay.teach(self._store.recent_polls(after=self._through))
         return await asyncio.to_thread(self._learned)
 
     def _learned(self) -> tuple[bytes, list[tuple[int, bytes]]]:

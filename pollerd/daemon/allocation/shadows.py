@@ -28,7 +28,7 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 MOST_SHADOWS = 3
 _EVERY_SECONDS = 15.0
@@ -63,11 +63,11 @@ class ShadowAllocator:
         self.allocator, self.replay = allocator, Replay(self._sites, allocator)
         self.replay.site_id = known
 
-    async def prepare(self, store: Store) -> None:
+    async def prepare(self, store: HistoryStore) -> None:
         """Takes the sites, and learns from the stored polls, as a successor does."""
         if self.through is not None:
             await asyncio.to_thread(self._take_in, self.allocator)
-            await self.replay.teach(store.history.recent_polls(through=self.through))
+            await self.replay.teach(store.recent_polls(through=self.through))
             self.through = None
 
     async def look(self, belief: BeliefColumns, now: float) -> None:
@@ -90,7 +90,7 @@ class Shadows:
     def __init__(
         self,
         *,
-        store: Store,
+        store: HistoryStore,
         scheduler: SchedulerState,
         journal: Journal,
         forecast: Forecast,
@@ -146,7 +146,7 @@ class Shadows:
         self._shadows = []
         if names:
             async with self._journal.quiesced():
-                through = await self._store.history.last_poll_id()
+                through = await self._store.last_poll_id()
                 for name, fresh in zip(names, allocators, strict=True):
                     shadow = ShadowAllocator(name=name, allocator=fresh, scheduler=self._scheduler)
                     shadow.through = through

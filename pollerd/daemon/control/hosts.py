@@ -16,7 +16,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import HostView, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
-from pollerd.storage import KnownHost, Store
+from pollerd.storage import KnownHost, SiteStore
 
 LATEST_MOMENT = 253_402_300_799.0
 """The end of the year 9999, epoch s."""
@@ -30,7 +30,7 @@ class HostControl:
     def __init__(
         self,
         *,
-        store: Store,
+        store: SiteStore,
         scheduler: SchedulerState,
         journal: Journal,
         runtime: Runtime,
@@ -72,13 +72,13 @@ class HostControl:
             raise InvalidValueError("paused_until", "a moment to come, up to the year 9999", until)
         if self._health.failure is not None:
             raise DatabaseUnavailableError(self._health.failure)
-        known = await self._store.sites.get_host(name)
+        known = await self._store.get_host(name)
         # A batch on its way would write the pause that ends here once more.
         async with self._journal.quiesced():
             slot = self._slot(known)
             override = HostOverride(self._clock(), by, paused, until)
             waiting = [] if paused else self._scheduler.backing_off_on(slot, now).tolist()
-            freed = await self._store.sites.override_host(known.id, override, waiting)
+            freed = await self._store.override_host(known.id, override, waiting)
             self._scheduler.hosts.override(slot, override)
             self._scheduler.end_backoffs(freed)
         event = "host_paused" if paused else "host_resumed"
