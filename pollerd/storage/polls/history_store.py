@@ -1,4 +1,4 @@
-"""What was recorded, read: polls, changes, and the contents that these lie between. Every method is one transaction."""
+"""What was recorded, read: polls, changes, and the contents that these lie between."""
 
 from __future__ import annotations
 
