@@ -95,12 +95,12 @@ class Robot:
             some = [row for row in rows[start : start + 500] if row.value is not None]
             if some:
                 values = self.appraise(frontier_rows(some)).tolist()
-                await self._store.write_values(list(zip(some, values, strict=True)))
+                await self._store.crawl.write_values(list(zip(some, values, strict=True)))
 
     async def choose(self, wanted: int) -> list[Trial]:
         """The next pages, and what they are worth."""
         async with self._times.of(f"choosing {wanted}"):
-            trials = await self._store.promote_pages(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
+            trials = await self._store.crawl.promote(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
             for trial in trials:
                 self.appraise(frontier_rows([trial.around]))
         return trials
@@ -109,15 +109,15 @@ class Robot:
         """One page of some host."""
         place = float(self._rng.random())
         async with self._times.of("choosing some host's"):
-            return await self._store.promote_pages(1, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
+            return await self._store.crawl.promote(1, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
 
     async def answer(self, trials: list[Trial]) -> None:
         """The answers of pages on trial: what they lead to is looked up, learned from, and committed."""
         drafts = {trial.page_id: await self._out_links(trial) for trial in trials}
         async with self._times.of(f"taking in {len(trials)}, {self._links} links each"):
-            contexts = await self._store.load_contexts([trial.site_id for trial in trials])
+            contexts = await self._store.sites.contexts([trial.site_id for trial in trials])
             urls = sorted({draft.url for found in drafts.values() for draft in found})
-            await self._store.known_pages(urls)
+            await self._store.crawl.known(urls)
             records = []
             for trial in trials:
                 self._step += 1
@@ -126,18 +126,18 @@ class Robot:
                 records.append(self._record(trial, contexts[trial.site_id], relevance, drafts[trial.page_id]))
             findings = CrawlUpdate(self._step, learned=self._frontier_value.pack())
             committed = await self._store.commit(Batch(records, findings=findings))
-            await self._value(await self._store.pages_around(committed.stale_pages))
+            await self._value(await self._store.crawl.around(committed.stale_pages))
 
     async def sweep(self) -> None:
         """Some pages are valued anew, as they are after each commit."""
         async with self._times.of("valuing some of the fringe anew"):
-            rows, self._swept = await self._store.sweep_frontier(self._swept)
+            rows, self._swept = await self._store.crawl.sweep(self._swept)
             await self._value(rows)
 
     async def around(self, trials: list[Trial]) -> None:
         """Pages on trial are valued anew."""
         async with self._times.of(f"valuing {len(trials)} on trial anew"):
-            await self._store.pages_around([trial.page_id for trial in trials])
+            await self._store.crawl.around([trial.page_id for trial in trials])
 
     async def _out_links(self, trial: Trial) -> tuple[OutLinkDraft, ...]:
         """Half new ones, the rest siblings and pages of anywhere."""
@@ -153,7 +153,7 @@ class Robot:
 
     async def count(self) -> None:
         """How many pages there are."""
-        status = await self._store.collection_status()
+        status = await self._store.crawl.status()
         assert status is not None
         self._pages = sum(status.pages.values())
 
@@ -179,7 +179,7 @@ class Robot:
 
 async def known_urls(store: Store, page_id: int, number: int) -> list[str]:
     """URLs of some pages that were discovered about when this one was."""
-    found = await store.list_pages(limit=number, cursor=cursors.encode("k", page_id))
+    found = await store.crawl.list_pages(limit=number, cursor=cursors.encode("k", page_id))
     return [page.url for page in found.items]
 
 
@@ -191,7 +191,7 @@ async def measure(path: Path, given: argparse.Namespace) -> None:
     async with times.of("opening"):
         store = await Store.open(f"sqlite:///{path}")
     async with times.of("taking the collection over"):
-        await store.begin_collection("benchmark", 2.0)
+        await store.crawl.begin("benchmark", 2.0)
     opened = resident_kb("self") / 1024
     robot = Robot(store, np.random.default_rng(given.seed), given.links, times)
     async with times.of("counting all pages"):

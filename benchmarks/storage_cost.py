@@ -73,19 +73,19 @@ def cpu_of(pids: Sequence[int]) -> float:
 async def measure(url: str, commits: int, batch: int) -> None:
     store = await Store.open(url)
     specs = [SiteSpec(f"http://host{n}.example/page/{n}") for n in range(batch * 4)]
-    await store.add_sites(specs, [f"host{n}.example:80" for n in range(len(specs))], 0.0, respect_deleted=False)
-    sites = [site_id async for rows, _ in store.schedule() for site_id in rows.site_id.tolist()]
+    await store.sites.add(specs, [f"host{n}.example:80" for n in range(len(specs))], 0.0, respect_deleted=False)
+    sites = [site_id async for rows, _ in store.sites.schedule() for site_id in rows.site_id.tolist()]
     rng = random.Random(1)
     name = url.split(":", 1)[0].split("+", 1)[0]
     for label, changed in (("unchanged", False), ("changed", True)):
         reading = writing = wall = 0.0
-        await store.load_contexts(sites[:1])
+        await store.sites.contexts(sites[:1])
         serving = await backends(url)
         server = cpu_of(serving)
         for n in range(commits):
             chosen = sites[n % 4 * batch :][:batch]
             started = time.process_time()
-            contexts = await store.load_contexts(chosen)
+            contexts = await store.sites.contexts(chosen)
             reading += time.process_time() - started
             contents = [page(rng) if changed else None for _ in chosen]
             records = [record(contexts[s], 10.0 + n, c, rng) for s, c in zip(chosen, contents, strict=True)]

@@ -52,7 +52,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.scheduling import Chooser, SchedulingSettings
-from pollerd.storage import Store
+from pollerd.storage import CrawlStore, Store
 from pollerd.telemetry import Instruments
 
 MakeClock = Callable[[Callable[[float], None]], SteadyClock]
@@ -113,7 +113,7 @@ async def live_daemon(
     async with fetcher:
         run = await store.start_run(pollerd.__version__, clock())
         if settings.topic is None:
-            await store.recall_trials()
+            await store.crawl.recall()
         await restore(scheduler, store, run, settings.daemon, rng=rng, now=clock())
         runtime = Runtime(
             settings=settings.daemon if settings.topic is None else crawl_settings(settings.daemon),
@@ -127,13 +127,13 @@ async def live_daemon(
         chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
         hook: PageHook = NoCrawl()
         if settings.topic is not None:
-            hook = await _crawl_hook(store, scheduler, chooser, settings.topic, settings.seeds, runtime)
+            hook = await _crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
         budget = Budget(settings.daemon.budget, last_start=last_start(run, clock()))
         yield Daemon(_parts(store, scheduler, fetcher, chooser, budget, hook, runtime))
 
 
 async def _crawl_hook(
-    store: Store,
+    store: CrawlStore,
     scheduler: SchedulerState,
     chooser: Chooser,
     topic: TopicSettings,
@@ -159,7 +159,7 @@ def _parts(
 ) -> Parts:
     """Builds the parts of the live loop, from the results back to the choice, then monitoring and control."""
     settings, instruments = runtime.settings, runtime.instruments
-    site_cache = SiteCache(store, settings.memory_sites)
+    site_cache = SiteCache(store.sites, settings.memory_sites)
     in_flight = InFlight(scheduler=scheduler, most=settings.max_inflight, instruments=instruments)
     removal = SiteRemoval(scheduler=scheduler, site_cache=site_cache, in_flight=in_flight, hook=hook)
 
@@ -167,7 +167,9 @@ def _parts(
     status = StatusStep(scheduler, runtime)
     steps = Steps(
         noise=NoiseStep(
-            store=store, noise=NoiseDetector(scheduler=scheduler, store=store, runtime=runtime), runtime=runtime
+            store=store.history,
+            noise=NoiseDetector(scheduler=scheduler, store=store.history, runtime=runtime),
+            runtime=runtime,
         ),
         status=status,
         crawl=hook,
@@ -204,7 +206,7 @@ def _parts(
     )
 
     forecast = Forecast(scheduler, runtime.clock)
-    shadows = Shadows(store=store, scheduler=scheduler, journal=journal, forecast=forecast, runtime=runtime)
+    shadows = Shadows(store=store.history, scheduler=scheduler, journal=journal, forecast=forecast, runtime=runtime)
     explainer = ScheduleExplainer(
         scheduler=scheduler,
         meter=budget.meter,
@@ -213,7 +215,7 @@ def _parts(
         shadows=shadows.views,
         clock=runtime.clock,
     )
-    collection = CollectionReporter(store=store, scheduler=scheduler, clock=runtime.clock)
+    collection = CollectionReporter(store=store.crawl, scheduler=scheduler, clock=runtime.clock)
     gauges = Gauges(
         scheduler=scheduler,
         budget=budget,
@@ -224,7 +226,7 @@ def _parts(
     )
     control = Control(
         sites=SiteControl(
-            store=store,
+            store=store.sites,
             scheduler=scheduler,
             site_cache=site_cache,
             removal=removal,
@@ -232,7 +234,7 @@ def _parts(
             explainer=explainer,
             clock=runtime.clock,
         ),
-        hosts=HostControl(store=store, scheduler=scheduler, journal=journal, runtime=runtime),
+        hosts=HostControl(store=store.sites, scheduler=scheduler, journal=journal, runtime=runtime),
         allocation=AllocationControl(
             store=store,
             scheduler=scheduler,

@@ -38,11 +38,11 @@ async def restore(
 
     Raises ConfigError where the allocator cannot hold the stored sites.
     """
-    async for hosts in store.hosts():
+    async for hosts in store.sites.hosts():
         scheduler.load_hosts(hosts)
-    scheduler.expect(await store.count_sites())
+    scheduler.expect(await store.sites.count())
     try:
-        async for rows, faults in store.schedule():
+        async for rows, faults in store.sites.schedule():
             scheduler.load(rows, faults)
     except InvalidValueError as error:
         raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
@@ -78,7 +78,9 @@ async def _restore_learned(
     if kept is not None and kept.allocator == settings.allocator and await _put_back(scheduler, store, kept):
         # A run that was killed left polls that came after what is learned in common was stored.
         after = kept.learned_through
-        newer = store.recent_polls(_ALL_POLLS, after=await store.last_poll_id() if after is None else after)
+        newer = store.history.recent_polls(
+            _ALL_POLLS, after=await store.history.last_poll_id() if after is None else after
+        )
         polls = await catch_up(newer, scheduler.sites, scheduler.allocator)
         if polls:
             log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
@@ -88,7 +90,7 @@ async def _restore_learned(
     budget = scheduler.allocator.budget
     scheduler.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
     replay = Replay(scheduler.sites, scheduler.allocator)
-    await replay.teach(store.recent_polls())
+    await replay.teach(store.history.recent_polls())
     if replay.taken:
         log.info("learned_from_stored_polls", polls=replay.taken, allocator=settings.allocator)
     slots = np.flatnonzero(replay.site_id >= 0)

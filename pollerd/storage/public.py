@@ -1,13 +1,17 @@
 """What other packages use of `pollerd.storage`; they import it from there."""
 
 from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
+from pollerd.storage.crawler.crawl_store import CrawlStore
 from pollerd.storage.crawler.link_context import FIRST_VALUE
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.keys import new_key
 from pollerd.storage.page_values import CollectionRow, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Trial
-from pollerd.storage.polls.changes import ChangeFilter, ChangesRead, Content
+from pollerd.storage.polls.changes import ChangeFilter, ChangesRead
+from pollerd.storage.polls.contents import Content
+from pollerd.storage.polls.history_store import HistoryStore
 from pollerd.storage.settings import StorageSettings
+from pollerd.storage.sites.site_store import SiteStore
 from pollerd.storage.store import Store
 from pollerd.storage.values import (
     AddResult,
@@ -47,7 +51,9 @@ __all__ = [
     "CommitResult",
     "CommittedChange",
     "Content",
+    "CrawlStore",
     "CrawlUpdate",
+    "HistoryStore",
     "HostRow",
     "HostUpdate",
     "KnownHost",
@@ -67,6 +73,7 @@ __all__ = [
     "SiteChanges",
     "SiteContext",
     "SiteRestore",
+    "SiteStore",
     "StorageSettings",
     "Store",
     "StoredPage",

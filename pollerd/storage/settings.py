@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pollerd.errors import InvalidValueError
 from pollerd.storage.keys import keys_of
@@ -55,6 +55,24 @@ class StorageSettings:
             keys_of(self.secret_key)
         statement = self.statement_timeout_seconds
         _require("statement_timeout_seconds", statement > 0, "above 0", statement)
+
+
+class CurrentSettings:
+    """The settings in force, for all who must notice when they change."""
+
+    def __init__(self, value: StorageSettings) -> None:
+        self.value = value
+
+    def adopt(self, settings: StorageSettings) -> None:
+        """What is kept, and for how long, is as in `settings` from now on; the rest of them stays as it was."""
+        self.value = replace(
+            self.value,
+            keep_contents=settings.keep_contents,
+            content_retention_seconds=settings.content_retention_seconds,
+            content_cap_bytes=settings.content_cap_bytes,
+            change_retention_seconds=settings.change_retention_seconds,
+            poll_retention_seconds=settings.poll_retention_seconds,
+        )
 
 
 def _require(field: str, holds: bool, allowed: str, given: object) -> None:

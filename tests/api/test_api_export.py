@@ -57,7 +57,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path, empty_database: 
 
 
 async def specs(store: Store) -> list[SiteSpec]:
-    return [site.spec async for site in store.iter_sites()]
+    return [site.spec async for site in store.sites.iterate()]
 
 
 @pytest.mark.parametrize("form", [Format.CSV, Format.JSON_LINES, Format.OPML])
@@ -113,14 +113,14 @@ async def test_many_sites_come_in_pieces_and_none_is_missing(api: Api) -> None:
 async def test_an_export_that_breaks_off_is_seen_to_be_cut_short(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     data = "".join(f"https://h.example/{n}\n" for n in range(1_500)).encode()
     await api("POST", "/sites/import", data=data, headers={"Content-Type": "text/plain"})
-    read = api.store.list_sites
+    read = api.store.sites.page
 
     async def failing(limit: int, cursor: str | None = None) -> object:
         if cursor is not None:
             raise DatabaseUnavailableError("gone")
         return await read(limit=limit)
 
-    monkeypatch.setattr(api.store, "list_sites", failing)
+    monkeypatch.setattr(api.store.sites, "page", failing)
     with pytest.raises(aiohttp.ClientPayloadError):
         await api("GET", "/sites/export?format=text")
 

@@ -19,7 +19,7 @@ TAKEN = Access((("X-Key", "s3cret-key"),), Credentials("someone", "s3cret-pw"), 
 
 
 async def _access(api: Api, site_id: int) -> Access:
-    return (await api.store.get_site(site_id)).spec.access
+    return (await api.store.sites.get(site_id)).spec.access
 
 
 async def test_no_answer_tells_what_was_given(api: Api) -> None:
@@ -142,7 +142,7 @@ async def test_lists_may_hold_them_and_broken_lines_are_not_shown(api: Api) -> N
     reply = await api("POST", "/sites/import", data=lines.encode(), headers={"Content-Type": "application/x-ndjson"})
     assert (reply.json["added"], reply.json["rejected_count"]) == (1, 1)
     assert b"s3cret" not in reply.body
-    found = await api.store.find_site(URL)
+    found = await api.store.sites.find(URL)
     assert found is not None
     assert found.spec.access == TAKEN
     header = 'url,headers,credentials,proxy\nhttps://c.example/,"{""A"": ""b""}","{""token"": ""t""}",http://p:1\n'
@@ -150,7 +150,7 @@ async def test_lists_may_hold_them_and_broken_lines_are_not_shown(api: Api) -> N
     reply = await api("POST", "/sites/import", data=(header + broken).encode(), headers={"Content-Type": "text/csv"})
     assert (reply.json["added"], reply.json["rejected_count"]) == (1, 2)
     assert b"s3cret" not in reply.body
-    found = await api.store.find_site("https://c.example/")
+    found = await api.store.sites.find("https://c.example/")
     assert found is not None
     assert found.spec.access == Access((("A", "b"),), Credentials(token="t"), "http://p:1")
 

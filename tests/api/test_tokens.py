@@ -100,7 +100,7 @@ async def test_a_body_that_comes_after_its_token_has_gone_changes_nothing(guarde
 async def many_changes(store: Store) -> None:
     """More than sockets hold."""
     url = "https://example.org/"
-    added = await store.add_sites([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
+    added = await store.sites.add([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
     context = SiteContext(added.added[0][0], url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
     for n in range(60):
         poll = Poll(context.site_id, n, 1.0, OutcomeKind.CHANGED, 200, 0.1, 10, True)
@@ -111,7 +111,7 @@ async def many_changes(store: Store) -> None:
 async def test_an_export_under_way_is_cut_off(guarded: Api) -> None:
     """Its reader sees that it is not whole."""
     urls = [SiteSpec(f"https://example.org/{n}/{'x' * 1500}", paused=True) for n in range(4_000)]
-    await guarded.store.add_sites(urls, ["example.org:443"] * len(urls), 1.0, respect_deleted=False)
+    await guarded.store.sites.add(urls, ["example.org:443"] * len(urls), 1.0, respect_deleted=False)
     path = f"{guarded.root}/api/v1/sites/export?format=text"
     async with asyncio.timeout(20), guarded.session.get(path, headers=bearer("old-token")) as response:
         await response.content.readline()

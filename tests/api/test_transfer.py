@@ -127,7 +127,7 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         assert bare(await get(two, PASSPHRASE)) == bare(document)
         secrets = [one["secrets_sealed"] for one in bare(document) if "secrets_sealed" in one]
         assert secrets == [SECRET, {"credentials": {"token": "hush"}}]
-        there = await two.store.find_site(B)
+        there = await two.store.sites.find(B)
         assert there is not None
         assert there.spec.access.credentials is not None
         assert there.spec.access.credentials.password == "hush"
@@ -154,7 +154,7 @@ async def test_without_a_passphrase_the_export_names_what_is_missing(two_databas
         await two.add(C, weight=9, credentials={"token": "theirs"})
         report = (await put(two, document)).json
         assert (report["secrets_missing"], report["secrets_missing_count"]) == (missing, 2)
-        kept = await two.store.find_site(C)
+        kept = await two.store.sites.find(C)
         assert kept is not None
         assert kept.spec.access.credentials is not None
         assert (kept.spec.weight, kept.spec.access.credentials.token) == (1.0, "theirs")
@@ -168,7 +168,7 @@ async def test_many_sites_are_taken_into_the_running_daemon(api: Api) -> None:
     assert report["sections"][1] | {"reason": 0} == {
         "section": "sites", "status": "applied", "added": 2500, "changed": 1, "unchanged": 0, "reason": 0,
     }  # fmt: skip
-    sites = [site async for site in api.store.iter_sites()]
+    sites = [site async for site in api.store.sites.iterate()]
     live = api.control.sites.live([site.id for site in sites])
     assert len(live) == 2_501
     assert next(site for site in sites if site.spec.url == A).spec == SiteSpec(A, paused=True)
@@ -292,14 +292,14 @@ async def test_a_section_is_taken_whole_or_not_at_all(api: Api, before: int) -> 
     ]
     assert not report["complete"]
     assert "weight" in report["sections"][1]["reason"]
-    assert await api.store.count_sites() == 0
-    assert await api.store.deleted_urls("", 10) == []
+    assert await api.store.sites.count() == 0
+    assert await api.store.sites.deleted_urls("", 10) == []
 
 
 async def test_what_the_topic_robot_found_is_not_what_a_user_set(api: Api) -> None:
     await fill(api.store)
-    own = [site.spec.url for site in await api.store.user_sites(0, 1000)]
-    assert len(own) < await api.store.count_sites()
+    own = [site.spec.url for site in await api.store.sites.of_users(0, 1000)]
+    assert len(own) < await api.store.sites.count()
     assert [one["url"] for one in bare(await get(api)) if one["section"] == "sites"] == own
 
 
@@ -333,10 +333,10 @@ async def test_the_commands_take_it_there_and_back(api: Api, tmp_path: Path, emp
         dry = await run(import_, two, *words, "--dry-run")
         assert dry.exit_code == 0, dry.output
         assert "sites\tcompared\t4\t0\t0" in dry.stdout
-        assert await two.store.count_sites() == 0
+        assert await two.store.sites.count() == 0
         done = await run(import_, two, *words, "--json")
         assert json.loads(done.stdout)["complete"]
-        assert await two.store.count_sites() == 4
+        assert await two.store.sites.count() == 4
 
 
 @pytest.mark.parametrize(

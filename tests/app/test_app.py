@@ -44,7 +44,7 @@ def serving(database: str) -> Serving:
 async def urls_of(database: str) -> set[str]:
     store = await Store.open(database)
     try:
-        return {site.spec.url async for site in store.iter_sites()}
+        return {site.spec.url async for site in store.sites.iterate()}
     finally:
         await store.close()
 
@@ -231,7 +231,7 @@ async def test_an_allocator_that_cannot_hold_the_stored_sites_says_why(
 ) -> None:
     store = await Store.open(database)
     specs = [SiteSpec("http://a.example/"), SiteSpec("http://b.example/", **{field: 2.0})]  # type: ignore[arg-type]
-    await store.add_sites(specs, ["a.example:80", "b.example:80"], 0.0, respect_deleted=False)
+    await store.sites.add(specs, ["a.example:80", "b.example:80"], 0.0, respect_deleted=False)
     await store.close()
     with pytest.raises(ConfigError) as caught:
         await serving(read_nothing, allocator="htraa")

@@ -60,7 +60,7 @@ async def prefilled(database: str) -> None:
     """A database with more changes than sockets hold."""
     store = await Store.open(database)
     url = "https://example.org/"
-    added = await store.add_sites([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
+    added = await store.sites.add([SiteSpec(url, paused=True)], ["example.org:443"], 1.0, respect_deleted=False)
     site_id, _, _ = added.added[0]
     context = SiteContext(site_id, url, baseline=Baseline(fingerprint=b"0" * 16, media=Media.HTML))
     for n in range(60):

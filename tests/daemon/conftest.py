@@ -43,15 +43,15 @@ class Running:
         return [site_id for site_id, _, _ in (await self.control.sites.add(specs)).added]
 
     async def site(self, site_id: int) -> Site:
-        return await self.store.get_site(site_id)
+        return await self.store.sites.get(site_id)
 
     async def polls(self, site_id: int) -> list[Poll]:
         """All polls of the site, oldest first."""
-        return (await self.store.list_polls(site_id, limit=1000, order=Order.OLDEST)).items
+        return (await self.store.history.list_polls(site_id, limit=1000, order=Order.OLDEST)).items
 
     async def changes(self) -> list[Change]:
         """All changes, oldest first."""
-        return (await self.store.list_changes(limit=1000, order=Order.OLDEST)).items
+        return (await self.store.history.list_changes(limit=1000, order=Order.OLDEST)).items
 
     async def polled(self, site_id: int, times: int, seconds: float = 15.0) -> list[Poll]:
         """Waits until the site has that many committed polls."""

@@ -52,7 +52,7 @@ def url_list(origin: Origin, tmp_path: Path) -> str:
 
 async def version(store: Store, content_id: int | None) -> int:
     assert content_id is not None
-    return int((await store.get_content(content_id)).body)
+    return int((await store.history.get_content(content_id)).body)
 
 
 async def assert_an_unbroken_chain(store: Store, changes: list[Change], last: int) -> None:
@@ -93,19 +93,19 @@ async def test_killed_again_and_again(origin: Origin, any_database: str, tmp_pat
 
 
 async def assert_nothing_lost_nothing_twice(store: Store, origin: Origin, versions: Versions) -> None:
-    page_of_changes = await store.list_changes(limit=1000, order=Order.OLDEST)
+    page_of_changes = await store.history.list_changes(limit=1000, order=Order.OLDEST)
     assert page_of_changes.next_cursor is None
     changes = page_of_changes.items
     assert len(changes) >= PAGES // 2
-    sites = [site async for site in store.iter_sites()]
+    sites = [site async for site in store.sites.iterate()]
     assert len(sites) == PAGES
-    contexts = await store.load_contexts([site.id for site in sites])
+    contexts = await store.sites.contexts([site.id for site in sites])
     for site in sites:
         page = int(site.spec.url.rsplit("/", 1)[1])
         own = [change for change in changes if change.site_id == site.id]
         await assert_an_unbroken_chain(store, own, versions.current[page])
         assert await version(store, contexts[site.id].content_id) == versions.current[page], "the last was found"
-        polls = (await store.list_polls(site.id, limit=1000)).items
+        polls = (await store.history.list_polls(site.id, limit=1000)).items
         assert len(polls) == site.polls <= len(origin.hits(f"/{page}"))
         assert sum(poll.changed for poll in polls) == site.changes == len(own)
     site_ids, states = await learned_of(store, "whittle")

@@ -68,7 +68,7 @@ async def test_a_change_waits_for_nobody(origin: Origin, start: Start) -> None:
         await polled(running, 8)
         origin.pages["/2"] = Page("other words altogether", etag='"2"')
         await until(lambda: running.metric("pollerd_changes_total") == 1)
-        changes = await running.store.list_changes()
+        changes = await running.store.history.list_changes()
         assert [change.url for change in changes.items] == [origin.url("/2", host=2)]
 
 
@@ -82,4 +82,4 @@ async def test_what_waits_is_committed_at_the_end(origin: Origin, start: Start) 
         await asyncio.sleep(0.1)
         running.daemon.stop()
         await running.task
-        assert len((await running.store.list_polls(site)).items) == 2
+        assert len((await running.store.history.list_polls(site)).items) == 2

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import OutcomeKind
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page
 
@@ -145,14 +145,14 @@ async def test_a_page_that_is_rebuilt_is_asked_twice_anew(start: Start, origin: 
 async def test_a_database_that_fails_meanwhile_loses_no_twin(
     start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, failures = Store.load_content_before, iter(range(2))
+    read, failures = HistoryStore.load_content_before, iter(range(2))
 
-    async def failing(self: Store, site_id: int, content_id: int) -> bytes | None:
+    async def failing(self: HistoryStore, site_id: int, content_id: int) -> bytes | None:
         if next(failures, None) is not None:
             raise DatabaseUnavailableError("away for a moment")
         return await read(self, site_id, content_id)
 
-    monkeypatch.setattr(Store, "load_content_before", failing)
+    monkeypatch.setattr(HistoryStore, "load_content_before", failing)
     async with start(budget=40.0) as running:
         await start_with_noise(running, origin, ["one"])
         assert next(failures, None) is None

@@ -131,7 +131,7 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
         ids = await running.add(*pages(origin))
         await more_polls(running, 40)
         await running.control.sites.pause(ids[0], True)
-        read, cut = running.store.recent_polls, []
+        read, cut = running.store.history.recent_polls, []
 
         async def cut_off(*, through: int | None = None) -> AsyncIterator[PollColumns]:
             async for polls in read(through=through):
@@ -140,7 +140,7 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
                     cut.append(1)
                     raise DatabaseUnavailableError("connection was closed in the middle of operation")
 
-        monkeypatch.setattr(running.store, "recent_polls", cut_off)
+        monkeypatch.setattr(running.store.history, "recent_polls", cut_off)
         await running.control.allocation.set(shadows=["htraa"])
         await until(lambda: shown(running)["htraa"].state == "following", PATIENCE_SECONDS)
         assert len(cut) == 2

@@ -67,7 +67,7 @@ async def assert_resumes(running: Running, origin: Origin) -> None:
 async def assert_nothing_lost_nothing_twice(running: Running, origin: Origin, site_id: int, path: str) -> None:
     """The versions that the page showed stand in the changes once each, in order."""
     changes = [change for change in await running.changes() if change.site_id == site_id]
-    texts = [(await running.store.get_content(change.after_content_id or 0)).body for change in changes]
+    texts = [(await running.store.history.get_content(change.after_content_id or 0)).body for change in changes]
     assert texts == [b"two", b"three"]
     before = [change.before_content_id for change in changes]
     assert before[1:] == [change.after_content_id for change in changes[:-1]]
@@ -218,18 +218,18 @@ async def test_sites_that_cannot_be_read_are_told_of_once(
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with start() as running:
-        read = running.store.load_contexts
+        read = running.store.sites.contexts
 
         async def refused(site_ids: Sequence[int]) -> dict[int, SiteContext]:
             raise DatabaseUnavailableError("permission denied for table site")
 
-        monkeypatch.setattr(running.store, "load_contexts", refused)
+        monkeypatch.setattr(running.store.sites, "contexts", refused)
         await running.add(origin.url("/a"))
         assert await failing(running) == "permission denied for table site"
         await asyncio.sleep(1.5)
         assert running.control.health.alive()
         assert origin.hits() == []
-        monkeypatch.setattr(running.store, "load_contexts", read)
+        monkeypatch.setattr(running.store.sites, "contexts", read)
         await until(lambda: len(origin.hits()) > 1)
         assert running.control.health.status().storage_failure is None
     assert capsys.readouterr().out.count("storage_failing") == 1
@@ -260,24 +260,24 @@ async def test_what_went_in_although_its_answer_was_lost_is_taken_in_when_it_is_
     origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with start() as running:
-        add, delete = running.store.add_sites, running.store.delete_site
+        add, delete = running.store.sites.add, running.store.sites.delete
 
         async def lost(*arguments: Any, **options: Any) -> None:
             await (add if "respect_deleted" in options else delete)(*arguments, **options)
             raise DatabaseUnavailableError("connection was closed in the middle of operation")
 
-        monkeypatch.setattr(running.store, "add_sites", lost)
-        monkeypatch.setattr(running.store, "delete_site", lost)
+        monkeypatch.setattr(running.store.sites, "add", lost)
+        monkeypatch.setattr(running.store.sites, "delete", lost)
         spec = SiteSpec(origin.url("/a"))
         with pytest.raises(DatabaseUnavailableError):
             await running.control.sites.add_one(spec)
-        monkeypatch.setattr(running.store, "add_sites", add)
+        monkeypatch.setattr(running.store.sites, "add", add)
         with pytest.raises(DuplicateError) as caught:
             await running.control.sites.add_one(spec)
         await running.polled(caught.value.existing_id, 2)
         with pytest.raises(DatabaseUnavailableError):
             await running.control.sites.delete(caught.value.existing_id)
-        monkeypatch.setattr(running.store, "delete_site", delete)
+        monkeypatch.setattr(running.store.sites, "delete", delete)
         with pytest.raises(NotFoundError):
             await running.control.sites.delete(caught.value.existing_id)
         assert running.control.health.status().sites == 0

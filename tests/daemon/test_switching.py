@@ -125,7 +125,7 @@ async def test_what_is_learned_in_common_is_stored_now_and_then_and_caught_up_on
     async with start(url=any_database, allocator=name) as running:
         kept = await running.store.load_allocation()
         assert kept is not None
-        assert kept.learned_through == await running.store.last_poll_id() > (later.learned_through or 0)
+        assert kept.learned_through == await running.store.history.last_poll_id() > (later.learned_through or 0)
         # whittle learns its prior from all sites at certain counts of polls: caught up on, it comes out a little other.
         after = rates(running, ids)
         np.testing.assert_allclose(after, before, rtol=0.6 if name == "whittle" else 1e-12)
@@ -184,7 +184,7 @@ async def one_allocator_whole(url: str, allowed: set[str]) -> str:
         kept = await store.load_allocation()
         assert kept is not None
         assert kept.allocator in allowed
-        polled = [site.id for site in (await store.list_sites()).items if site.polls > 1]
+        polled = [site.id for site in (await store.sites.page()).items if site.polls > 1]
         learned = {name: (await learned_of(store, name))[0].tolist() for name in ("whittle", "htraa", "uniform")}
         assert set(polled) <= set(learned.pop(kept.allocator))
         assert not any(learned.values())

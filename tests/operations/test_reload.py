@@ -70,7 +70,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 async def urls_of(database: str) -> set[str]:
     store = await Store.open(database, exclusive=False)
     try:
-        return {site.spec.url async for site in store.iter_sites()}
+        return {site.spec.url async for site in store.sites.iterate()}
     finally:
         await store.close()
 

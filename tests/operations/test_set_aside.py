@@ -135,10 +135,10 @@ async def test_rows_with_text_or_nothing_in_place_of_numbers(origin: Origin, sta
             if said:
                 await assert_set_aside(running, site_id, said)
         await assert_others_go_on(origin, running, "/good")
-        listed = (await running.store.list_sites()).items
+        listed = (await running.store.sites.page()).items
         assert [site.id for site in listed] == [good, *ids]
         assert all(site.spec.weight == site.spec.cost == 1 for site in listed)
-        assert sum((await running.store.counts_by_state()).values()) == len(listed)
+        assert sum((await running.store.sites.counts_by_state()).values()) == len(listed)
         for site_id in ids:
             await running.control.sites.update(site_id, {"weight": 1.0, "cost": 1.0, "min_interval": None})
     async with start() as running:

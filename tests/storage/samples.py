@@ -30,13 +30,13 @@ async def add(store: Store, count: int = 1, hosts: int = 2, **spec: Any) -> list
     numbers = range(count)
     specs = [SiteSpec(f"http://h{i % hosts}/{i}", **spec) for i in numbers]
     names = [f"h{i % hosts}:80" for i in numbers]
-    result = await store.add_sites(specs, names, 1.0, respect_deleted=True)
+    result = await store.sites.add(specs, names, 1.0, respect_deleted=True)
     return [site_id for site_id, _, _ in result.added]
 
 
 async def schedule_of(store: Store) -> ScheduleRows:
     """All sites, put together from their pieces."""
-    pieces = [rows async for rows, _ in store.schedule()]
+    pieces = [rows async for rows, _ in store.sites.schedule()]
     if not pieces:
         return ScheduleRows(*(np.empty(0) for _ in fields(ScheduleRows)))
     return ScheduleRows(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(ScheduleRows)))
@@ -44,7 +44,7 @@ async def schedule_of(store: Store) -> ScheduleRows:
 
 async def hosts_of(store: Store) -> list[HostRow]:
     """All hosts."""
-    return [host async for piece in store.hosts() for host in piece]
+    return [host async for piece in store.sites.hosts() for host in piece]
 
 
 async def learned_of(store: Store, allocator: str) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -93,7 +93,7 @@ async def poll_all(
     store: Store, sites: Sequence[int], at: float, content: bytes | None = None, *, changed: bool = False
 ) -> Batch:
     """Commit one poll of each site; the batch."""
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     batch = Batch([record(contexts[s], at, content, changed=changed) for s in sites])
     await store.commit(batch)
     return batch

@@ -32,7 +32,7 @@ async def open_with(url: str, **settings: float | int | None) -> Store:
 
 
 async def changes_of(store: Store, site: int) -> list[Change]:
-    return (await store.list_changes(site_id=site, limit=1000, order=Order.OLDEST)).items
+    return (await store.history.list_changes(site_id=site, limit=1000, order=Order.OLDEST)).items
 
 
 async def readable(store: Store, site: int) -> list[float]:
@@ -52,7 +52,7 @@ async def assert_counted(store: Store, url: str) -> None:
     [(total,)] = await query(url, "SELECT bytes FROM content_total")
     assert total >= sum(row[2] for row in there)
     for (content_id,) in await query(url, "SELECT id FROM content"):
-        assert (await store.get_content(content_id)).body
+        assert (await store.history.get_content(content_id)).body
 
 
 async def test_a_busy_page_keeps_its_differences_for_the_retention(url: str) -> None:
@@ -68,7 +68,7 @@ async def test_a_busy_page_keeps_its_differences_for_the_retention(url: str) -> 
     assert pruned.contents == 30
     assert await readable(store, site) == [100.0 + n for n in range(31, 60)]
     gone = (await changes_of(store, site))[0]
-    assert await store.limit_passed(gone) == ("content_retention", 1000.0)
+    assert await store.history.limit_passed(gone) == ("content_retention", 1000.0)
     await assert_counted(store, url)
     await store.close()
 
@@ -114,7 +114,7 @@ async def test_under_the_cap_the_busiest_gives_way_first(url: str) -> None:
     left = await readable(store, sites[1])
     assert 10 <= len(left) <= 19
     assert left == [100.0 + n for n in range(40 - len(left), 40)]
-    assert await store.limit_passed((await changes_of(store, sites[1]))[0]) == ("content_cap_bytes", 40 * 500)
+    assert await store.history.limit_passed((await changes_of(store, sites[1]))[0]) == ("content_cap_bytes", 40 * 500)
     [(used,)] = await query(url, "SELECT sum(size) FROM content")
     assert 38 * 500 < used <= 40 * 500
     await assert_counted(store, url)
@@ -167,11 +167,11 @@ async def test_whatever_goes_the_rest_can_be_read_and_the_limit_is_named(url: st
         await store.prune(at)
         await assert_counted(store, url)
     for site in sites:
-        context = (await store.load_contexts([site]))[site]
+        context = (await store.sites.contexts([site]))[site]
         if context.content_id is not None:
-            assert (await store.get_content(context.content_id)).body
+            assert (await store.history.get_content(context.content_id)).body
         pruned = [c for c in await changes_of(store, site) if not (c.before_content_id and c.after_content_id)]
-        assert {(await store.limit_passed(c))[0] for c in pruned} <= {"content_retention", "content_cap_bytes"}
+        assert {(await store.history.limit_passed(c))[0] for c in pruned} <= {"content_retention", "content_cap_bytes"}
     await store.close()
 
 
@@ -182,7 +182,7 @@ async def test_sites_that_go_are_not_counted_for_ever(url: str) -> None:
         for number in range(8):
             await find(store, site, 100.0 + number, number)
     await store.prune(200.0)
-    await store.delete_site(sites[0], 300.0)
+    await store.sites.delete(sites[0], 300.0)
     before = len(await readable(store, sites[1]))
     for number in range(20, 24):
         await find(store, sites[1], 400.0 + number, number)
@@ -203,9 +203,9 @@ async def test_changes_go_where_that_is_wanted(url: str) -> None:
     assert (await store.prune(152.5)).changes == 2
     assert [c.detected_at for c in await changes_of(store, site)] == [103.0, 104.0]
     assert (await store.prune(1e12)).changes == 2
-    assert await store.last_change_id() == 0
+    assert await store.history.last_change_id() == 0
     with pytest.raises(NotFoundError):
-        await store.get_change(1)
+        await store.history.get_change(1)
     await find(store, site, 2e12, 9)
     assert [c.id for c in await changes_of(store, site)] == [5], "ids are never used again"
     await store.close()
@@ -224,7 +224,7 @@ async def test_a_database_of_before_is_counted_as_it_is_brought_up(url: str) -> 
     await query(url, "DELETE FROM content WHERE id <= 4")  # as versions before dropped them
     store = await Store.open(url, settings=settings)
     await assert_counted(store, url)
-    assert (await store.limit_passed((await changes_of(store, sites[0]))[0])) == ("keep_contents", 3)
+    assert (await store.history.limit_passed((await changes_of(store, sites[0]))[0])) == ("keep_contents", 3)
     assert (await store.prune(1000.0)).contents == 2
     await assert_counted(store, url)
     await store.close()

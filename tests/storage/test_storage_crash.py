@@ -48,8 +48,8 @@ async def test_killed_in_the_middle_of_commits(url: str) -> None:
         assert set(rows.last_poll_at.tolist()) == {float(done)}
         _, states = await learned_of(store, "whittle")
         assert {bytes(s) for s in states} == {done.to_bytes(8, "big")}
-        contexts = await store.load_contexts(rows.site_id.tolist())
-        contents = await store.load_contents([m.content_id or 0 for m in contexts.values()])
+        contexts = await store.sites.contexts(rows.site_id.tolist())
+        contents = await store.history.load_contents([m.content_id or 0 for m in contexts.values()])
         assert set(contents.values()) == {b"content %d " % done * 50}
         await store.close()
         assert await query(url, "SELECT count(*), count(DISTINCT site_id) FROM poll") == [(done * SITES, SITES)]

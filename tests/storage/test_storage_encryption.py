@@ -32,27 +32,27 @@ async def test_what_is_secret_comes_back_and_is_nowhere_in_clear(url: str) -> No
     store = await Store.open(url, settings=settings)
     [site] = await add(store, 1, access=SECRET)
     plain = (await add(store, 2))[-1]
-    assert (await store.get_site(site)).spec.access == SECRET
-    assert (await store.get_site(plain)).spec.access == NO_ACCESS
+    assert (await store.sites.get(site)).spec.access == SECRET
+    assert (await store.sites.get(plain)).spec.access == NO_ACCESS
     await poll_all(store, [site, plain], 10.0, b"one")
-    contexts = await store.load_contexts([site, plain])
+    contexts = await store.sites.contexts([site, plain])
     assert (contexts[site].access, contexts[plain].access) == (SECRET, NO_ACCESS)
     await store.close()
     [(sealed,)] = await query(url, f"SELECT access FROM site WHERE id = {site}")
     assert not any(word in bytes(sealed) for word in PLAIN)
     store = await Store.open(url, settings=settings)
-    assert (await store.get_site(site)).spec.access == SECRET
+    assert (await store.sites.get(site)).spec.access == SECRET
     await store.close()
 
 
 async def test_it_is_changed_and_taken_away(url: str) -> None:
     store = await Store.open(url, settings=_keyed(_key()))
     [site] = await add(store, 1)
-    await store.update_site(site, {"access": SECRET}, 5.0)
-    changed = await store.update_site(site, {"weight": 2.0}, 6.0)
+    await store.sites.update(site, {"access": SECRET}, 5.0)
+    changed = await store.sites.update(site, {"weight": 2.0}, 6.0)
     assert changed.spec.access == SECRET
-    assert (await store.load_contexts([site]))[site].settings_changed_at == 6.0
-    await store.update_site(site, {"access": NO_ACCESS}, 7.0)
+    assert (await store.sites.contexts([site]))[site].settings_changed_at == 6.0
+    await store.sites.update(site, {"access": NO_ACCESS}, 7.0)
     assert await query(url, "SELECT access FROM site") == [(None,)]
     await store.close()
 
@@ -65,7 +65,7 @@ async def test_another_key_is_refused_at_the_start_and_an_old_one_may_stay(url: 
     with pytest.raises(ConfigError, match=r"secret_key: .*\(sites 1, 2, 3, 4, 5 and 2 more\)"):
         await Store.open(url, settings=_keyed(new))
     store = await Store.open(url, settings=_keyed(new, old))
-    assert (await store.get_site(1)).spec.access == SECRET
+    assert (await store.sites.get(1)).spec.access == SECRET
     await store.close()
 
 
@@ -74,7 +74,7 @@ async def test_postgres_without_a_key_keeps_no_secrets(postgres_url: str) -> Non
     with pytest.raises(InvalidValueError, match="headers: must be left out unless POLLERD_SECRET_KEY is set") as caught:
         await add(store, 1, access=SECRET)
     assert "opensesame" not in str(caught.value)
-    assert (await store.list_sites()).items == []
+    assert (await store.sites.page()).items == []
     await store.close()
     store = await Store.open(postgres_url, settings=_keyed(_key()))
     await add(store, 1, access=SECRET)
@@ -89,14 +89,14 @@ async def test_sqlite_makes_a_key_of_its_own_when_it_is_needed(sqlite_url: str) 
     store = await Store.open(sqlite_url)
     await add(store, 1)
     assert not key.exists()
-    await store.update_site(1, {"access": SECRET}, 5.0)
+    await store.sites.update(1, {"access": SECRET}, 5.0)
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert sorted(p.name for p in database.parent.glob("*.key*")) == [key.name]
     await store.close()
     for file in database.parent.iterdir():
         assert not any(word in file.read_bytes() for word in PLAIN), file
     store = await Store.open(sqlite_url)
-    assert (await store.get_site(1)).spec.access == SECRET
+    assert (await store.sites.get(1)).spec.access == SECRET
     await store.close()
     key.unlink()
     with pytest.raises(ConfigError, match="no key is set"):
@@ -109,12 +109,12 @@ async def test_a_key_set_later_leaves_open_what_the_key_file_sealed(sqlite_url: 
     await store.close()
     settings = _keyed(_key())
     store = await Store.open(sqlite_url, settings=settings)
-    assert (await store.get_site(1)).spec.access == SECRET
-    await store.update_site(1, {"access": SECRET}, 5.0)
+    assert (await store.sites.get(1)).spec.access == SECRET
+    await store.sites.update(1, {"access": SECRET}, 5.0)
     await store.close()
     file_of(sqlite_url).with_name("poll.db.key").unlink()
     store = await Store.open(sqlite_url, settings=settings)
-    assert (await store.get_site(1)).spec.access == SECRET
+    assert (await store.sites.get(1)).spec.access == SECRET
     await store.close()
 
 
@@ -130,7 +130,7 @@ async def test_a_spoiled_key_file_is_refused(sqlite_url: str, text: bytes) -> No
 async def test_in_memory_nothing_is_written() -> None:
     store = await Store.open("sqlite://")
     await add(store, 1, access=SECRET)
-    assert (await store.get_site(1)).spec.access == SECRET
+    assert (await store.sites.get(1)).spec.access == SECRET
     await store.close()
 
 

@@ -23,7 +23,7 @@ from storage.samples import add, file_of, patiently, poll_all, query, record, sc
 async def some_batch(store: Store) -> Batch:
     """A batch of two changed sites, that is not committed yet."""
     sites = (await schedule_of(store)).site_id.tolist() or await add(store, 2)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     return Batch([record(contexts[s], 20.0, b"x" * 100, changed=True) for s in sites])
 
 
@@ -67,7 +67,7 @@ async def test_a_vanished_file(sqlite_url: str) -> None:
     file = file_of(sqlite_url)
     away = file.with_name("away.db")
     file.rename(away)
-    for call in (store.commit(batch), store.check(), store.delete_site(1, 1.0)):
+    for call in (store.commit(batch), store.check(), store.sites.delete(1, 1.0)):
         with pytest.raises(DatabaseUnavailableError, match="No such file"):
             await call
     assert not file.exists(), "never a silent fresh database"
@@ -102,7 +102,7 @@ async def pragma(store: Store, text: str) -> None:
 async def test_a_full_or_readonly_database(sqlite_url: str, broken: str, mended: str, words: str) -> None:
     store = await Store.open(sqlite_url)
     sites = await add(store, 2)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     # Content that does not compress away, so that new pages are needed.
     contents = {s: random.Random(s).randbytes(100_000) for s in sites}
     batch = Batch([record(contexts[s], 20.0, contents[s], changed=True) for s in sites])
@@ -156,13 +156,13 @@ async def test_no_server_and_no_such_database(postgres_url: str) -> None:
 
 async def test_commits_reads_and_deletes_at_once(store: Store, url: str) -> None:
     sites = await add(store, 40)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     batches = [Batch([record(contexts[s], float(n), b"%d" % n, changed=True) for s in sites]) for n in range(8)]
     results = await asyncio.gather(
         *(store.commit(batch) for batch in batches),
-        *(store.delete_site(site, 1.0) for site in sites[:10]),
-        *(store.list_changes() for _ in range(10)),
-        *(store.list_sites() for _ in range(10)),
+        *(store.sites.delete(site, 1.0) for site in sites[:10]),
+        *(store.history.list_changes() for _ in range(10)),
+        *(store.sites.page() for _ in range(10)),
     )
     kept = sum(len(r.changes) for r in results[:8])
     assert kept + sum(r.skipped for r in results[:8]) == 8 * 40
@@ -173,8 +173,8 @@ async def test_commits_reads_and_deletes_at_once(store: Store, url: str) -> None
 async def test_in_memory(settings: StorageSettings) -> None:
     store = await Store.open("sqlite+aiosqlite:///:memory:", settings=settings)
     sites = await add(store, 2)
-    await asyncio.gather(*(store.list_sites() for _ in range(5)), poll_all(store, sites, 10.0, b"a", changed=True))
-    assert len((await store.list_changes()).items) == 2
+    await asyncio.gather(*(store.sites.page() for _ in range(5)), poll_all(store, sites, 10.0, b"a", changed=True))
+    assert len((await store.history.list_changes()).items) == 2
     await store.check()
     await store.close()
 

@@ -18,8 +18,8 @@ async def test_polls_newest_first_in_pages(store: Store) -> None:
     sites = await add(store, 2)
     for n in range(5):
         await poll_all(store, sites, 10.0 + n)
-    first = await store.list_polls(sites[0], limit=3)
-    second = await store.list_polls(sites[0], limit=3, cursor=first.next_cursor)
+    first = await store.history.list_polls(sites[0], limit=3)
+    second = await store.history.list_polls(sites[0], limit=3, cursor=first.next_cursor)
     assert [p.at for p in first.items + second.items] == [14.0, 13.0, 12.0, 11.0, 10.0]
     assert second.next_cursor is None
     assert {p.site_id for p in first.items} == {sites[0]}
@@ -27,56 +27,56 @@ async def test_polls_newest_first_in_pages(store: Store) -> None:
 
 async def test_changes_oldest_first_and_onwards(store: Store) -> None:
     sites = await add(store, 2)
-    page = await store.list_changes(order=Order.OLDEST)
+    page = await store.history.list_changes(order=Order.OLDEST)
     assert page.items == []
     await poll_all(store, sites, 10.0, b"a", changed=True)
     await poll_all(store, sites, 20.0, b"b", changed=True)
     seen: list[tuple[int, float]] = []
     for more in (True, False):
-        page = await store.list_changes(limit=3, cursor=page.next_cursor, order=Order.OLDEST)
+        page = await store.history.list_changes(limit=3, cursor=page.next_cursor, order=Order.OLDEST)
         seen += [(c.site_id, c.detected_at) for c in page.items]
         assert (page.next_cursor is not None) is more
     assert seen == [(s, at) for at in (10.0, 20.0) for s in sites]
     await poll_all(store, sites[1:], 30.0, b"c", changed=True)
-    page = await store.list_changes(since=25.0)
+    page = await store.history.list_changes(since=25.0)
     assert [c.detected_at for c in page.items] == [30.0]
-    assert [c.detected_at for c in (await store.list_changes(since=20.0, site_id=sites[0])).items] == [20.0]
-    assert await store.get_change(page.items[0].id or 0) == page.items[0]
+    assert [c.detected_at for c in (await store.history.list_changes(since=20.0, site_id=sites[0])).items] == [20.0]
+    assert await store.history.get_change(page.items[0].id or 0) == page.items[0]
 
 
 async def test_a_bad_cursor_or_limit_is_named(store: Store) -> None:
     sites = await add(store, 2)
     site = sites[0]
     await poll_all(store, sites, 10.0, b"a", changed=True)
-    foreign = (await store.list_changes(limit=1)).next_cursor
+    foreign = (await store.history.list_changes(limit=1)).next_cursor
     assert foreign is not None
     for cursor in ("", "x", "é", "c1", "cA==", "YzEx=", "Yy0x", "Yzk5OTk5OTk5OTk5OTk5OTk5OTk5", "\0"):
         with pytest.raises(InvalidValueError, match="cursor"):
-            await store.list_changes(cursor=cursor)
+            await store.history.list_changes(cursor=cursor)
     with pytest.raises(InvalidValueError, match="cursor"):
-        await store.list_polls(site, cursor=foreign)
+        await store.history.list_polls(site, cursor=foreign)
     for limit in (0, -1, 1001):
         with pytest.raises(InvalidValueError, match="limit"):
-            await store.list_changes(limit=limit)
+            await store.history.list_changes(limit=limit)
 
 
 async def test_what_is_not_there(store: Store) -> None:
-    for call in (store.get_change(1), store.get_content(1)):
+    for call in (store.history.get_change(1), store.history.get_content(1)):
         with pytest.raises(NotFoundError):
             await call
-    assert (await store.list_polls(7)).items == []
+    assert (await store.history.list_polls(7)).items == []
 
 
 async def test_recent_polls_replay_in_time_order(store: Store) -> None:
     sites = await add(store, 2)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     for n in range(4):
         records = [record(contexts[s], 10.0 * n + s, elapsed=None if n == 0 else 10.0) for s in sites]
         failed = record(contexts[sites[0]], 10.0 * n + 5)
         failed = replace(failed, poll=replace(failed.poll, outcome=OutcomeKind.TIMEOUT))
         dated = record(contexts[sites[1]], 10.0 * n + 6, changed=True, age=2.0, count=3)
         await store.commit(Batch([*records, failed, dated]))
-    pieces = [columns async for columns in store.recent_polls(per_site=4, piece=3)]
+    pieces = [columns async for columns in store.history.recent_polls(per_site=4, piece=3)]
     at = np.concatenate([p.at for p in pieces])
     site_id = np.concatenate([p.site_id for p in pieces])
     count = np.concatenate([p.count for p in pieces])
@@ -95,9 +95,9 @@ async def test_old_polls_go(url: str) -> None:
     for at in (10.0, 60.0, 110.0):
         await poll_all(store, sites, at)
     assert await store.prune(160.0) == PruneResult(polls=2)
-    assert [p.at for p in (await store.list_polls(sites[0])).items] == [110.0, 60.0]
+    assert [p.at for p in (await store.history.list_polls(sites[0])).items] == [110.0, 60.0]
     assert await store.prune(160.0) == PruneResult()
-    assert (await store.get_site(sites[0])).polls == 3
+    assert (await store.sites.get(sites[0])).polls == 3
     await store.close()
 
 
@@ -110,7 +110,7 @@ async def test_contents_over_the_cap_go_oldest_first_but_never_the_current(url: 
     pruned = await store.prune(20.0)
     assert pruned.contents == 3
     assert pruned.content_bytes > 180
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     kept = await query(url, "SELECT id FROM content ORDER BY id")
     assert kept == sorted((m.content_id,) for m in contexts.values())
     assert (await store.prune(20.0)).contents == 0

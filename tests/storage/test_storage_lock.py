@@ -27,7 +27,7 @@ def cut(url: str) -> None:
 
 
 async def a_batch(store: Store, sites: list[int], at: float) -> Batch:
-    contexts = await patiently(lambda: store.load_contexts(sites))
+    contexts = await patiently(lambda: store.sites.contexts(sites))
     return Batch([record(contexts[s], at, b"%f" % at, changed=True) for s in sites])
 
 

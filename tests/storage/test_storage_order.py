@@ -24,10 +24,10 @@ def from_before(kind: str, last_id: int) -> str:
 
 def lists_of(store: Store, site: int) -> dict[str, Read]:
     async def polls(**options: Any) -> ListPage[Any]:
-        return await store.list_polls(site, **options)
+        return await store.history.list_polls(site, **options)
 
     async def changes(**options: Any) -> ListPage[Any]:
-        return await store.list_changes(site_id=site, **options)
+        return await store.history.list_changes(site_id=site, **options)
 
     return {"polls": polls, "changes": changes}
 
@@ -122,13 +122,13 @@ async def test_a_cursor_with_an_order_that_is_none_is_refused(store: Store) -> N
     for text in ("cx1", "cn", "co-1", "cno1", "cn01", "n1", "pn1"):
         cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
         with pytest.raises(InvalidValueError, match="cursor"):
-            await store.list_changes(cursor=cursor)
+            await store.history.list_changes(cursor=cursor)
 
 
 READS: dict[str, tuple[str, Callable[[Store, Any], Any]]] = {
-    "all changes": ("change", lambda store, options: store.list_changes(**options)),
-    "a site's changes": ("change", lambda store, options: store.list_changes(site_id=1, **options)),
-    "a site's polls": ("poll", lambda store, options: store.list_polls(1, **options)),
+    "all changes": ("change", lambda store, options: store.history.list_changes(**options)),
+    "a site's changes": ("change", lambda store, options: store.history.list_changes(site_id=1, **options)),
+    "a site's polls": ("poll", lambda store, options: store.history.list_polls(1, **options)),
 }
 
 

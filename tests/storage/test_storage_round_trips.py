@@ -24,7 +24,7 @@ async def relayed_store(url: str) -> AsyncIterator[tuple[Store, Wire]]:
 
 async def waits_of(store: Store, wire: Wire, sites: list[int], at: float, content: bytes | None) -> int:
     """How often the server was waited for to commit one poll of each of the sites."""
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     records = [record(contexts[s], at, content, changed=content is not None, learned=b"x") for s in sites]
     batch = Batch(records, [HostUpdate(1, at)], allocator="whittle", shared_state=b"y")
     before = wire.waits
@@ -51,16 +51,16 @@ async def test_as_many_round_trips_for_many_polls_as_for_one(postgres_url: str) 
 async def test_reading_takes_one_question_and_its_transaction(postgres_url: str) -> None:
     async with relayed_store(postgres_url) as (store, wire):
         sites = await add(store, 50)
-        await store.load_contexts(sites)
+        await store.sites.contexts(sites)
         before = wire.waits
-        await store.load_contexts(sites)
+        await store.sites.contexts(sites)
         assert wire.waits - before == len(["begin", "memories", "rollback"])
 
 
 async def test_a_site_that_is_in_a_batch_more_than_once(store: Store) -> None:
     """A statement that takes all rows at once writes each once: the polls of one site still all count, in order."""
     site, other = await add(store, 2)
-    contexts = await store.load_contexts([site, other])
+    contexts = await store.sites.contexts([site, other])
     batch = Batch(
         [
             record(contexts[site], 1.0, b"one", changed=True, learned=b"1"),
@@ -73,9 +73,13 @@ async def test_a_site_that_is_in_a_batch_more_than_once(store: Store) -> None:
     )
     result = await store.commit(batch)
     assert [change.record for change in result.changes] == [0, 1, 2, 3]
-    found = await store.get_site(site)
+    found = await store.sites.get(site)
     assert (found.polls, found.changes, found.last_poll_at) == (3, 3, 3.0)
-    changes = (await store.list_changes(site_id=site)).items
-    assert [(await store.get_content(c.after_content_id or 0)).body for c in changes] == [b"one", b"two", b"one"]
-    (current,) = (await store.load_contexts([site])).values()
-    assert (await store.get_content(current.content_id or 0)).body == b"one"
+    changes = (await store.history.list_changes(site_id=site)).items
+    assert [(await store.history.get_content(c.after_content_id or 0)).body for c in changes] == [
+        b"one",
+        b"two",
+        b"one",
+    ]
+    (current,) = (await store.sites.contexts([site])).values()
+    assert (await store.history.get_content(current.content_id or 0)).body == b"one"

@@ -22,9 +22,9 @@ from storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 async def test_what_became_of_every_spec(store: Store) -> None:
     await add(store, 2)
-    await store.delete_site(1, 5.0)
+    await store.sites.delete(1, 5.0)
     specs = [SiteSpec(f"http://h/{p}") for p in "aba"] + [SiteSpec("http://h1/1"), SiteSpec("http://h0/0")]
-    result = await store.add_sites(specs, ["h:80"] * 5, 6.0, respect_deleted=True)
+    result = await store.sites.add(specs, ["h:80"] * 5, 6.0, respect_deleted=True)
     assert [(site, i) for site, i, _ in result.added] == [(3, 0), (4, 1)]
     assert result.existing == [(3, 2), (2, 3)]
     assert result.deleted == [4]
@@ -33,9 +33,9 @@ async def test_what_became_of_every_spec(store: Store) -> None:
 
 async def test_adding_a_deleted_url_on_purpose_restores_it(store: Store, url: str) -> None:
     [site] = await add(store)
-    await store.delete_site(site, 5.0)
+    await store.sites.delete(site, 5.0)
     assert await query(url, "SELECT url, deleted_at FROM deleted_url") == [("http://h0/0", 5.0)]
-    result = await store.add_sites([SiteSpec("http://h0/0")], ["h0:80"], 6.0, respect_deleted=False)
+    result = await store.sites.add([SiteSpec("http://h0/0")], ["h0:80"], 6.0, respect_deleted=False)
     assert result.added[0][0] > site, "an id is never used again"
     assert await query(url, "SELECT * FROM deleted_url") == []
     assert await add(store) == []
@@ -43,13 +43,13 @@ async def test_adding_a_deleted_url_on_purpose_restores_it(store: Store, url: st
 
 async def test_a_site_comes_back_as_it_was_given(store: Store) -> None:
     spec = SiteSpec("http://h/é", 2.0, 3.0, ("b", "a", "b"), 10.0, 20.0, 30.0)
-    await store.add_sites([spec], ["h:80"], 7.5, respect_deleted=True)
-    site = await store.find_site("http://h/é")
+    await store.sites.add([spec], ["h:80"], 7.5, respect_deleted=True)
+    site = await store.sites.find("http://h/é")
     assert site is not None
-    assert site == await store.get_site(site.id)
+    assert site == await store.sites.get(site.id)
     assert site.spec == SiteSpec("http://h/é", 2.0, 3.0, ("a", "b"), 10.0, 20.0, 30.0)
     assert (site.host, site.state, site.created_at, site.polls) == ("h:80", SiteState.ACTIVE, 7.5, 0)
-    assert await store.find_site("http://h/e") is None
+    assert await store.sites.find("http://h/e") is None
 
 
 async def test_sites_of_many_kinds_in_one_import_come_back_as_they_were_given(url: str) -> None:
@@ -65,13 +65,13 @@ async def test_sites_of_many_kinds_in_one_import_come_back_as_they_were_given(ur
         {"access": Access(proxy="http://p:1"), "cost": 3.0},
     ]
     specs = [SiteSpec(f'http://h/"é\\{i}', **rng.choice(kinds)) for i in range(60)]
-    result = await store.add_sites([*specs, specs[0]], ["h:80", "i:80"] * 30 + ["h:80"], 1.0, respect_deleted=True)
+    result = await store.sites.add([*specs, specs[0]], ["h:80", "i:80"] * 30 + ["h:80"], 1.0, respect_deleted=True)
     assert [i for _, i, _ in result.added] == list(range(60))
     assert [i for _, i in result.existing] == [60]
     ids = [site_id for site_id, _, _ in result.added]
     assert ids == sorted(ids), "slots follow ids at a start: neighbours in the list stay neighbours"
     for site_id, i, _ in result.added:
-        site = await store.get_site(site_id)
+        site = await store.sites.get(site_id)
         assert (site.spec, site.host, site.created_at) == (specs[i], ["h:80", "i:80"][i % 2], 1.0)
     await store.close()
 
@@ -92,14 +92,14 @@ async def test_sites_of_many_kinds_in_one_import_come_back_as_they_were_given(ur
 async def test_a_spec_that_cannot_be_kept_is_named(store: Store, field: str, values: dict[str, Any]) -> None:
     spec = SiteSpec(**{"url": "http://h/", **values})
     with pytest.raises(InvalidValueError) as caught:
-        await store.add_sites([SiteSpec("http://good/"), spec], ["a:80", "h:80"], 1.0, respect_deleted=True)
+        await store.sites.add([SiteSpec("http://good/"), spec], ["a:80", "h:80"], 1.0, respect_deleted=True)
     assert caught.value.field == field
-    assert [rows async for rows in store.schedule()] == []
+    assert [rows async for rows in store.sites.schedule()] == []
 
 
 async def test_hosts_and_specs_must_match(store: Store) -> None:
     with pytest.raises(InvalidValueError, match="hosts"):
-        await store.add_sites([SiteSpec("http://h/")], [], 1.0, respect_deleted=True)
+        await store.sites.add([SiteSpec("http://h/")], [], 1.0, respect_deleted=True)
 
 
 async def test_pages_of_sites_go_through_all_of_them_once(store: Store) -> None:
@@ -107,21 +107,21 @@ async def test_pages_of_sites_go_through_all_of_them_once(store: Store) -> None:
     found: list[int] = []
     cursor: str | None = None
     while True:
-        page = await store.list_sites(limit=3, cursor=cursor)
+        page = await store.sites.page(limit=3, cursor=cursor)
         found += [s.id for s in page.items]
         cursor = page.next_cursor
         if cursor is None:
             break
-    assert found == sites == [s.id async for s in store.iter_sites()]
+    assert found == sites == [s.id async for s in store.sites.iterate()]
 
 
 async def test_filters(store: Store) -> None:
     sites = await add(store, 4, tags=("x",))
-    await store.add_sites([SiteSpec("http://other/50%_A", tags=("y",))], ["other:80"], 1.0, respect_deleted=True)
-    await store.update_site(sites[0], {"paused": True}, 2.0)
+    await store.sites.add([SiteSpec("http://other/50%_A", tags=("y",))], ["other:80"], 1.0, respect_deleted=True)
+    await store.sites.update(sites[0], {"paused": True}, 2.0)
 
     async def ids(**filters: Any) -> list[int]:
-        return [s.id for s in (await store.list_sites(**filters)).items]
+        return [s.id for s in (await store.sites.page(**filters)).items]
 
     assert await ids(tag="x") == sites
     assert await ids(host="h1:80") == [sites[1], sites[3]]
@@ -129,8 +129,8 @@ async def test_filters(store: Store) -> None:
     assert await ids(state=SiteState.PAUSED) == [sites[0]]
     assert await ids(state=SiteState.ACTIVE, tag="x") == sites[1:]
     assert await ids(state=SiteState.GONE) == []
-    assert await store.count_sites() == 5
-    counts = await store.counts_by_state()
+    assert await store.sites.count() == 5
+    counts = await store.sites.counts_by_state()
     assert (counts[SiteState.ACTIVE], counts[SiteState.PAUSED], counts[SiteState.GONE]) == (4, 1, 0)
 
 
@@ -138,26 +138,26 @@ async def test_changed_settings_are_kept_and_the_rest_stays(store: Store) -> Non
     [site] = await add(store, weight=2.0, tags=("a",))
     await poll_all(store, [site], 10.0, b"one")
     changes: SiteChanges = {"cost": 3.0, "tags": ["b", "c"], "min_interval": 60.0, "paused": True}
-    after = await store.update_site(site, changes, 20.0)
+    after = await store.sites.update(site, changes, 20.0)
     assert after.spec == SiteSpec("http://h0/0", 2.0, 3.0, ("b", "c"), 60.0, paused=True)
     assert (after.state, after.polls) == (SiteState.PAUSED, 1)
-    context = (await store.load_contexts([site]))[site]
+    context = (await store.sites.contexts([site]))[site]
     assert (context.settings_changed_at, context.baseline.fingerprint is None) == (20.0, False)
-    after = await store.update_site(site, {"min_interval": None, "paused": False}, 30.0)
+    after = await store.sites.update(site, {"min_interval": None, "paused": False}, 30.0)
     assert (after.spec.min_interval, after.state, after.spec.tags) == (None, SiteState.ACTIVE, ("b", "c"))
 
 
 async def test_a_new_url_forgets_the_old_page(store: Store) -> None:
     sites = await add(store, 2)
     await poll_all(store, sites, 10.0, b"one")
-    after = await store.update_site(sites[0], {"url": "http://new/", "host": "new:80"}, 20.0)
+    after = await store.sites.update(sites[0], {"url": "http://new/", "host": "new:80"}, 20.0)
     assert (after.spec.url, after.host, after.polls) == ("http://new/", "new:80", 1)
-    context = (await store.load_contexts(sites))[sites[0]]
+    context = (await store.sites.contexts(sites))[sites[0]]
     assert (context.baseline.fingerprint, context.content_id, bool(context.validators)) == (None, None, False)
     with pytest.raises(DuplicateError) as caught:
-        await store.update_site(sites[0], {"url": "http://h1/1", "host": "h1:80"}, 30.0)
+        await store.sites.update(sites[0], {"url": "http://h1/1", "host": "h1:80"}, 30.0)
     assert caught.value.existing_id == sites[1]
-    assert (await store.get_site(sites[0])).spec.url == "http://new/"
+    assert (await store.sites.get(sites[0])).spec.url == "http://new/"
 
 
 async def test_bad_changes_are_refused(store: Store) -> None:
@@ -166,25 +166,25 @@ async def test_bad_changes_are_refused(store: Store) -> None:
     bad: list[Any] = [*numbers, {"url": "http://no-host/"}, {"colour": "red"}]
     for changes in bad:
         with pytest.raises(InvalidValueError):
-            await store.update_site(site, changes, 2.0)
-    assert (await store.load_contexts([site]))[site].settings_changed_at is None
+            await store.sites.update(site, changes, 2.0)
+    assert (await store.sites.contexts([site]))[site].settings_changed_at is None
 
 
 async def test_a_deleted_site_leaves_nothing(store: Store, url: str) -> None:
     sites = await add(store, 2, tags=("a",))
     await poll_all(store, sites, 10.0, b"one")
     await poll_all(store, sites, 20.0, b"two", changed=True)
-    await store.delete_site(sites[0], 30.0)
+    await store.sites.delete(sites[0], 30.0)
     for table in ("site_tag", "site_state", "poll", "content", "change"):
         assert await query(url, f"SELECT DISTINCT site_id FROM {table}") == [(sites[1],)]
-    for call in (store.get_site(sites[0]), store.delete_site(sites[0], 1.0), store.update_site(sites[0], {}, 1.0)):
+    for call in (store.sites.get(sites[0]), store.sites.delete(sites[0], 1.0), store.sites.update(sites[0], {}, 1.0)):
         with pytest.raises(NotFoundError):
             await call
 
 
 async def test_sync_deletes_what_is_not_listed_and_lets_it_come_back(store: Store) -> None:
     sites = await add(store, 4)
-    assert await store.delete_missing(["http://h0/0", "http://h1/3", "http://unknown/"]) == sites[1:3]
+    assert await store.sites.delete_missing(["http://h0/0", "http://h1/3", "http://unknown/"]) == sites[1:3]
     assert (await schedule_of(store)).site_id.tolist() == [sites[0], sites[3]]
     assert len(await add(store, 4)) == 2
 
@@ -195,14 +195,14 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
         SiteSpec(f"http://host{i % 2000}.example/page/{i}", tags=("all",) if i % 10 == 0 else ()) for i in range(count)
     ]
     hosts = [f"host{i % 2000}.example:80" for i in range(count)]
-    result = await store.add_sites(specs, hosts, 1.0, respect_deleted=True)
+    result = await store.sites.add(specs, hosts, 1.0, respect_deleted=True)
     assert len(result.added) == count
     rows = await schedule_of(store)
     assert len(rows) == count
     assert rows.site_id.tolist() == [site for site, _, _ in result.added]
     assert rows.host_id.tolist() == [host for _, _, host in result.added]
     assert len(await hosts_of(store)) == 2000
-    again = await store.add_sites(specs[-7000:], hosts[-7000:], 2.0, respect_deleted=True)
+    again = await store.sites.add(specs[-7000:], hosts[-7000:], 2.0, respect_deleted=True)
     assert (len(again.added), len(again.existing)) == (0, 7000)
 
 
@@ -220,15 +220,15 @@ def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
 async def test_many_are_paused_some_at_a_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 2)
     specs = [SiteSpec(f"http://h/{n}", tags=("odd",) if n % 2 else (), paused=n == 1) for n in range(7)]
-    added = await store.add_sites(specs, ["h:80"] * 7, 1.0, respect_deleted=True)
+    added = await store.sites.add(specs, ["h:80"] * 7, 1.0, respect_deleted=True)
     ids = [site_id for site_id, _, _ in added.added]
     seen = []
-    async for piece, changed in store.pause_sites("odd", True):
+    async for piece, changed in store.sites.pause("odd", True):
         seen.append((piece.tolist(), changed))
-        await store.delete_site(ids[5], 2.0) if len(seen) == 1 else None  # another write comes in between
+        await store.sites.delete(ids[5], 2.0) if len(seen) == 1 else None  # another write comes in between
     assert seen == [([ids[1], ids[3]], 1)]
-    paused = {site.id for site in await store.get_sites(ids) if site.spec.paused}
+    paused = {site.id for site in await store.sites.get_many(ids) if site.spec.paused}
     assert paused == {ids[1], ids[3]}
-    everyone = [(piece.tolist(), changed) async for piece, changed in store.pause_sites(None, False)]
+    everyone = [(piece.tolist(), changed) async for piece, changed in store.sites.pause(None, False)]
     assert everyone == [(ids[0:2], 1), (ids[2:4], 1), ([ids[4], ids[6]], 0)]
-    assert [changed async for _, changed in store.pause_sites("nobody", True)] == []
+    assert [changed async for _, changed in store.sites.pause("nobody", True)] == []

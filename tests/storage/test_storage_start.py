@@ -13,16 +13,16 @@ from storage.samples import add, hosts_of, learned_of, poll_all, record, schedul
 
 
 async def test_an_empty_database(store: Store) -> None:
-    assert [rows async for rows in store.schedule()] == []
+    assert [rows async for rows in store.sites.schedule()] == []
     assert await hosts_of(store) == []
     assert [piece async for piece in store.learned("whittle")] == []
     assert await store.load_allocation() is None
-    assert (await store.load_contexts([1]), await store.load_contents([1])) == ({}, {})
+    assert (await store.sites.contexts([1]), await store.history.load_contents([1])) == ({}, {})
 
 
 async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     sites = await add(store, 3, min_interval=30.0, weight=2.0)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     failed = replace(
         record(contexts[sites[0]], 50.0),
         state=SiteState.BACKING_OFF,
@@ -31,10 +31,10 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
         last_seen_at=None,
     )
     await store.commit(Batch([failed, record(contexts[sites[1]], 60.0, b"x", changed=True)]))
-    await store.update_site(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
+    await store.sites.update(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
-    assert sorted(await store.load_contexts(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
+    assert sorted(await store.sites.contexts(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
     assert [STATES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
     assert rows.paused.tolist() == [False, False, True]
     np.testing.assert_array_equal(rows.last_poll_at, [50.0, 60.0, np.nan])
@@ -49,14 +49,14 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
 async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pollerd.storage.sites.schedule.PIECE", 3)
     sites = await add(store, 8, hosts=4)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     records = [record(contexts[s], 1.0, learned=bytes([s])) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
-    pieces = [rows async for rows, _ in store.schedule()]
+    pieces = [rows async for rows, _ in store.sites.schedule()]
     assert [len(rows) for rows in pieces] == [3, 3, 2]
     rows = await schedule_of(store)
     assert (rows.site_id.tolist(), rows.weight.dtype, rows.paused.dtype) == (sites, np.float64, np.bool_)
-    assert [len(hosts) async for hosts in store.hosts()] == [3, 1]
+    assert [len(hosts) async for hosts in store.sites.hosts()] == [3, 1]
     ids, states = await learned_of(store, "whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s] for s in sites])
 
@@ -78,7 +78,7 @@ async def test_runs_tell_a_clean_stop_from_a_crash(url: str, settings: StorageSe
 
 async def test_hosts_without_sites_go_at_the_start(store: Store) -> None:
     sites = await add(store, 2)
-    await store.delete_site(sites[0], 2.0)
+    await store.sites.delete(sites[0], 2.0)
     assert [h.name for h in await hosts_of(store)] == ["h0:80", "h1:80"]
     await store.start_run("1", 3.0)
     assert [h.name for h in await hosts_of(store)] == ["h1:80"]
@@ -86,7 +86,7 @@ async def test_hosts_without_sites_go_at_the_start(store: Store) -> None:
 
 async def test_learned_states_of_two_widths_are_not_mixed(store: Store) -> None:
     sites = await add(store, 2)
-    contexts = await store.load_contexts(sites)
+    contexts = await store.sites.contexts(sites)
     records = [record(contexts[s], 1.0, learned=b"x" * s) for s in sites]
     await store.commit(Batch(records, allocator="whittle"))
     with pytest.raises(SchemaError, match="width"):

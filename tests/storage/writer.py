@@ -22,7 +22,7 @@ async def main(url: str) -> None:
     done = (await schedule_of(store)).polls.min().item()
     while True:
         done += 1
-        contexts = await store.load_contexts(sites)
+        contexts = await store.sites.contexts(sites)
         content = b"content %d " % done * 50
         records = [
             record(contexts[s], float(done), content, changed=done > 1, learned=done.to_bytes(8, "big")) for s in sites

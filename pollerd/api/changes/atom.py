@@ -39,7 +39,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 @router.get("/changes.atom", response_class=Response, responses=_ANSWERS, summary="Changes as a feed")
 async def changes_feed(request: Request, daemon: Daemon, wanted: Wanted, limit: Limit = 100) -> Response:
     """Atom, newest first. Readers that send `If-None-Match` or `If-Modified-Since` get 304 while nothing is new."""
-    found = (await daemon.store.list_changes(wanted.since, wanted.site_id, wanted.tag, limit)).items
+    found = (await daemon.store.history.list_changes(wanted.since, wanted.site_id, wanted.tag, limit)).items
     body = _document(found, str(request.url), str(request.base_url), request.app.version)
     headers = {
         "Cache-Control": "private, no-cache",

@@ -16,7 +16,7 @@ from pollerd.api.http.parameters import ChangeId
 from pollerd.api.http.problems import RETRY_SECONDS, problem
 from pollerd.errors import NotFoundError
 from pollerd.model import Change
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 router = APIRouter(prefix="/changes", tags=["changes"])
 MAX_CONTEXT = 100_000
@@ -70,16 +70,16 @@ async def diff_change(
     pruned, which names the limit (`content_retention`, `content_cap_bytes`); of binary contents only kind and size
     are told.
     """
-    change = await daemon.store.get_change(change_id)
+    change = await daemon.store.history.get_change(change_id)
     comparer: Comparer = request.app.state.comparer
     if comparer.full:
         why, headers = "too many differences are asked for at once", {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="busy", headers=headers)
     as_json = form is Form.SIDE_BY_SIDE or _prefers_json(request.headers.get("accept", ""))
     async with comparer.turn():
-        pair = await _pair(daemon.store, change)
+        pair = await _pair(daemon.store.history, change)
         if pair is None:
-            return _pruned(change, *await daemon.store.limit_passed(change))
+            return _pruned(change, *await daemon.store.history.limit_passed(change))
         shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
     headers = {"Vary": "Accept"}
     if not as_json:  # strangers wrote it: a browser is to keep it, not to show it
@@ -93,7 +93,7 @@ def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-async def _pair(store: Store, change: Change) -> Pair | None:
+async def _pair(store: HistoryStore, change: Change) -> Pair | None:
     """The contents on either side; None where one is gone, if only since we looked."""
     if change.before_content_id is None or change.after_content_id is None:
         return None

@@ -18,7 +18,7 @@ from pollerd.api.http.parameters import MAX_ID, Wanted
 from pollerd.api.http.problems import RETRY_SECONDS, problem
 from pollerd.api.http.schemas import ChangeSchema
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.storage import ChangeFilter, Store
+from pollerd.storage import ChangeFilter, HistoryStore
 
 router = APIRouter(prefix="/events", tags=["changes"])
 MAX_STREAMS = 64
@@ -122,11 +122,11 @@ async def follow_changes(
         headers = {"Retry-After": str(RETRY_SECONDS)}
         return problem(HTTPStatus.SERVICE_UNAVAILABLE, why, kind="no-stream", headers=headers)
     last = last_event_id if last_event_id_header is None else last_event_id_header
-    start = await _start(daemon.store, wanted, last)
-    return _EventStream(_events(daemon.store, wanted, start, streams), streams)
+    start = await _start(daemon.store.history, wanted, last)
+    return _EventStream(_events(daemon.store.history, wanted, start, streams), streams)
 
 
-async def _start(store: Store, wanted: ChangeFilter, last: int | None) -> int:
+async def _start(store: HistoryStore, wanted: ChangeFilter, last: int | None) -> int:
     """The id after which to begin, known before the first answer: what is committed from then on is not missed."""
     if last is None and wanted.since is not None:
         return 0
@@ -135,7 +135,7 @@ async def _start(store: Store, wanted: ChangeFilter, last: int | None) -> int:
     return newest if last is None else min(last, newest)
 
 
-async def _events(store: Store, wanted: ChangeFilter, position: int, streams: Streams) -> AsyncIterator[bytes]:
+async def _events(store: HistoryStore, wanted: ChangeFilter, position: int, streams: Streams) -> AsyncIterator[bytes]:
     # An id without data is no event, but what a reader comes again with if it never sees one.
     yield format_sse_event(id=str(position), retry=_RETRY_MILLISECONDS)
     while not streams.ending:

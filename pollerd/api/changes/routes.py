@@ -20,11 +20,11 @@ async def list_changes(
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
     tells of them as they are found.
     """
-    page = await daemon.store.list_changes(wanted.since, wanted.site_id, wanted.tag, limit, cursor, order)
+    page = await daemon.store.history.list_changes(wanted.since, wanted.site_id, wanted.tag, limit, cursor, order)
     return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
 
 
 @router.get("/{change_id:id}", summary="One change")
 async def get_change(daemon: Daemon, change_id: ChangeId) -> ChangeSchema:
     """A change by its id."""
-    return ChangeSchema.model_validate(await daemon.store.get_change(change_id))
+    return ChangeSchema.model_validate(await daemon.store.history.get_change(change_id))

@@ -16,7 +16,7 @@ from pollerd.api.collection import graphml
 from pollerd.api.collection.routes import KnownPage, require_collection
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.format_names import CollectionFormat, CollectionPart
-from pollerd.storage import Store
+from pollerd.storage import CrawlStore
 
 router = APIRouter(prefix="/collection", tags=["collection"])
 T = TypeVar("T")
@@ -54,14 +54,14 @@ async def export_collection(
     """
     await require_collection(daemon)
     if form is CollectionFormat.GRAPHML:
-        name, pieces = "collection", _graph(daemon.store)
+        name, pieces = "collection", _graph(daemon.store.crawl)
     else:
-        name, pieces = part.value, _listed(daemon.store, form, part)
+        name, pieces = part.value, _listed(daemon.store.crawl, form, part)
     headers = {"Content-Disposition": f'attachment; filename="{name}.{form.value}"'}
     return StreamingResponse(pieces, media_type=form.media, headers=headers)
 
 
-async def _listed(store: Store, form: CollectionFormat, part: CollectionPart) -> AsyncIterator[str]:
+async def _listed(store: CrawlStore, form: CollectionFormat, part: CollectionPart) -> AsyncIterator[str]:
     write = _csv if form is CollectionFormat.CSV else _json_line
     fields = PAGE_FIELDS if part is CollectionPart.PAGES else LINK_FIELDS
     if form is CollectionFormat.CSV:
@@ -69,12 +69,12 @@ async def _listed(store: Store, form: CollectionFormat, part: CollectionPart) ->
     if part is CollectionPart.PAGES:
         rows: AsyncIterator[dict[str, Any]] = (_page_values(page) async for page in store.iter_pages())
     else:
-        rows = (dict(zip(LINK_FIELDS, link, strict=True)) async for link in store.iter_page_links())
+        rows = (dict(zip(LINK_FIELDS, link, strict=True)) async for link in store.iter_links())
     async for piece in _pieces(rows, write):
         yield piece
 
 
-async def _graph(store: Store) -> AsyncIterator[str]:
+async def _graph(store: CrawlStore) -> AsyncIterator[str]:
     """Pages as nodes, then links as edges; none to or from a page that was discovered while the nodes were written."""
     yield graphml.head()
     last = 0
@@ -87,7 +87,7 @@ async def _graph(store: Store) -> AsyncIterator[str]:
 
     async for piece in _pieces(store.iter_pages(), node):
         yield piece
-    known = (link async for link in store.iter_page_links() if max(link[:2]) <= last)
+    known = (link async for link in store.iter_links() if max(link[:2]) <= last)
     async for piece in _pieces(known, lambda link: graphml.edge(*link)):
         yield piece
     yield graphml.TAIL

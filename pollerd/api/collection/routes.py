@@ -82,13 +82,13 @@ async def list_pages(
     """By id, those that fit every filter: collected, on the frontier, rejected or gone; 404 where no topic was set."""
     await require_collection(daemon)
     name = None if host is None else host.lower()
-    page = await daemon.store.list_pages(state, name, min_relevance, limit, cursor)
+    page = await daemon.store.crawl.list_pages(state, name, min_relevance, limit, cursor)
     return Listing.of(map(KnownPage.model_validate, page.items), page.next_cursor)
 
 
 async def require_collection(daemon: ApiPorts) -> None:
     """Raises `NotFoundError` where there never was a collection."""
-    if not await daemon.store.has_collection():
+    if not await daemon.store.crawl.exists():
         raise no_collection()
 
 

@@ -16,7 +16,7 @@ from pollerd.api.http.format_names import Format
 from pollerd.api.sites import opml
 from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
-from pollerd.storage import ListPage, Store
+from pollerd.storage import ListPage, SiteStore
 
 router = APIRouter(prefix="/sites", tags=["sites"])
 _PAGE = 1000
@@ -43,19 +43,19 @@ async def export_sites(
     It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
     """
     # The first page before the answer begins: a database that is not there is a problem document.
-    first = await daemon.store.list_sites(limit=_PAGE)
+    first = await daemon.store.sites.page(limit=_PAGE)
     headers = {"Content-Disposition": f'attachment; filename="sites.{form.suffix}"'}
-    return StreamingResponse(_written(daemon.store, first, form), media_type=form.media, headers=headers)
+    return StreamingResponse(_written(daemon.store.sites, first, form), media_type=form.media, headers=headers)
 
 
-async def _written(store: Store, page: ListPage[Site], form: Format) -> AsyncIterator[str]:
+async def _written(store: SiteStore, page: ListPage[Site], form: Format) -> AsyncIterator[str]:
     write = WRITERS[form]
     yield HEADS.get(form, "")
     while True:
         yield "".join(write(site.spec) for site in page.items)
         if page.next_cursor is None:
             break
-        page = await store.list_sites(limit=_PAGE, cursor=page.next_cursor)
+        page = await store.page(limit=_PAGE, cursor=page.next_cursor)
     yield TAILS.get(form, "")
 
 

@@ -65,21 +65,21 @@ async def list_sites(
 ) -> Listing[SiteSchema]:
     """Sites by id, those that fit every filter."""
     name = None if host is None else host.lower()
-    page = await daemon.store.list_sites(q=q, tag=tag, state=state, host=name, limit=limit, cursor=cursor)
+    page = await daemon.store.sites.page(q=q, tag=tag, state=state, host=name, limit=limit, cursor=cursor)
     return Listing.of(_shown(daemon, page.items), page.next_cursor)
 
 
 @router.get("/{site_id:id}", summary="One site")
 async def get_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
     """The site as it stands."""
-    return _one(daemon, await daemon.store.get_site(site_id))
+    return _one(daemon, await daemon.store.sites.get(site_id))
 
 
 @router.patch("/{site_id:id}", dependencies=_JSON, summary="Change a site's settings")
 async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> SiteSchema:
     """What was learned of the site stays, unless it gets another URL."""
     async with daemon.turn:
-        site = await daemon.store.get_site(site_id)
+        site = await daemon.store.sites.get(site_id)
         changes = _changes(site.spec, patch)
         return _one(daemon, await daemon.control.sites.update(site_id, changes) if changes else site)
 
@@ -138,7 +138,7 @@ async def resume_site(daemon: Daemon, site_id: SiteId) -> SiteSchema:
 async def accept_redirect(daemon: Daemon, site_id: SiteId) -> SiteSchema | JSONResponse:
     """The proposed permanent redirect becomes the site's URL; 409 where none is proposed, or the URL is a site."""
     async with daemon.turn:
-        url = redirect_proposal(await daemon.store.get_site(site_id))
+        url = redirect_proposal(await daemon.store.sites.get(site_id))
         if url is None:
             return problem(HTTPStatus.CONFLICT, "no redirect is proposed for this site", kind="no-redirect")
         return _one(daemon, await daemon.control.sites.update(site_id, {"url": normalise_url(url)}))
@@ -149,8 +149,8 @@ async def list_polls(
     daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
 ) -> Listing[PollSchema]:
     """Newest first, or oldest first."""
-    await daemon.store.get_site(site_id)
-    page = await daemon.store.list_polls(site_id, limit, cursor, order)
+    await daemon.store.sites.get(site_id)
+    page = await daemon.store.history.list_polls(site_id, limit, cursor, order)
     return Listing.of(map(PollSchema.model_validate, page.items), page.next_cursor)
 
 
@@ -159,8 +159,8 @@ async def list_site_changes(
     daemon: Daemon, site_id: SiteId, limit: Limit = 100, cursor: Cursor = None, order: GivenOrder = None
 ) -> Listing[ChangeSchema]:
     """Newest first, or oldest first."""
-    await daemon.store.get_site(site_id)
-    page = await daemon.store.list_changes(site_id=site_id, limit=limit, cursor=cursor, order=order)
+    await daemon.store.sites.get(site_id)
+    page = await daemon.store.history.list_changes(site_id=site_id, limit=limit, cursor=cursor, order=order)
     return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
 
 

@@ -16,7 +16,7 @@ from pollerd.api.sites.list_formats import LIST_BODY, Line, may_name_a_site
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
 from pollerd.model import Site, SiteSpec, differing
-from pollerd.storage import Store
+from pollerd.storage import SiteStore
 
 router = APIRouter(prefix="/sites", tags=["sites"])
 MAX_SHOWN = 100_000
@@ -36,13 +36,13 @@ async def diff_sites(
     Without `sync` a list only adds what is new. With `sync` it also removes what it leaves out and sets settings back
     to its own, those that it leaves out to their defaults. Secrets are compared and never shown.
     """
-    return await _Comparison(daemon.store, sync).of(await posted_lines(request, form))
+    return await _Comparison(daemon.store.sites, sync).of(await posted_lines(request, form))
 
 
 class _Comparison:
     """One list beside the sites there are."""
 
-    def __init__(self, store: Store, sync: bool) -> None:
+    def __init__(self, store: SiteStore, sync: bool) -> None:
         self._store, self._sync = store, sync
         self._listed: set[str] = set()
         self._unread = 0
@@ -53,7 +53,7 @@ class _Comparison:
         while block := await asyncio.to_thread(list, islice(lines, _BLOCK)):
             await self._compare(self._usable(block))
         if self._sync and not self._unread and (self._listed or not self._found.rejected_count):
-            missing = await self._store.sites_missing_from(self._listed)
+            missing = await self._store.missing_from(self._listed)
             self._found.removed_count = len(missing)
             self._found.removed = [url for _, url in missing[:MAX_SHOWN]]
         return self._found
@@ -81,7 +81,7 @@ class _Comparison:
 
     async def _compare(self, specs: Sequence[SiteSpec]) -> None:
         urls = [spec.url for spec in specs]
-        there = await self._store.sites_at(urls)
+        there = await self._store.at(urls)
         new = [url for url in urls if url not in there]
         deleted = set() if self._sync else await self._store.deleted_among(new)
         for url in new:

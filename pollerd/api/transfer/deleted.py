@@ -21,7 +21,7 @@ class DeletedSection:
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """All of them, by URL."""
         after = ""
-        while found := await daemon.store.deleted_urls(after, BLOCK):
+        while found := await daemon.store.sites.deleted_urls(after, BLOCK):
             yield [{"url": url, "deleted_at": at} for url, at in found]
             after = found[-1][0]
 
@@ -37,14 +37,14 @@ class DeletedSection:
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """Marks those that are neither sites nor marked."""
-        return Counts(*await daemon.store.mark_deleted(lambda: _pairs(blocks)))
+        return Counts(*await daemon.store.sites.mark_deleted(lambda: _pairs(blocks)))
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """What is new."""
         counts = Counts()
         for block in _pairs(blocks):
             urls = [url for url, _ in block]
-            there = (await daemon.store.sites_at(urls)).keys() | await daemon.store.deleted_among(urls)
+            there = (await daemon.store.sites.at(urls)).keys() | await daemon.store.sites.deleted_among(urls)
             counts.added += len(set(urls) - there)
             counts.unchanged += len(block) - len(set(urls) - there)
         return counts

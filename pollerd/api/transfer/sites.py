@@ -32,7 +32,7 @@ class SitesSection:
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
         """All sites by id."""
         after = 0
-        while found := await daemon.store.user_sites(after, BLOCK):
+        while found := await daemon.store.sites.of_users(after, BLOCK):
             yield [_record(site, vault) for site in found]
             after = found[-1].id
 
@@ -49,7 +49,7 @@ class SitesSection:
         """What is new, what differs."""
         counts = Counts()
         for block in _restores(blocks, vault):
-            there = await daemon.store.sites_at([one.spec.url for one in block])
+            there = await daemon.store.sites.at([one.spec.url for one in block])
             for one in block:
                 site = there.get(one.spec.url)
                 if site is None:

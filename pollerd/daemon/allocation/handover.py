@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 _SETTINGS = ("weight", "cost", "half_life")
 
@@ -23,7 +23,7 @@ class AllocatorHandover:
     committed and no site is changed, `finish`: it learns what came meanwhile and gets the sites as they are by then.
     """
 
-    def __init__(self, *, store: Store, scheduler: SchedulerState, candidate: Allocator) -> None:
+    def __init__(self, *, store: HistoryStore, scheduler: SchedulerState, candidate: Allocator) -> None:
         self._store, self._scheduler, self.candidate = store, scheduler, candidate
         sites = scheduler.sites
         self._replay = Replay(sites, candidate)

@@ -28,7 +28,7 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import ShadowView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 MOST_SHADOWS = 3
 EVERY_SECONDS = 15.0
@@ -64,7 +64,7 @@ class ShadowAllocator:
         self.allocator, self.replay = allocator, Replay(self._sites, allocator)
         self.replay.site_id = known
 
-    async def prepare(self, store: Store) -> None:
+    async def prepare(self, store: HistoryStore) -> None:
         """Takes the sites, and learns from the stored polls, as a successor does."""
         if self.through is not None:
             await asyncio.to_thread(self._take_in, self.allocator)
@@ -91,7 +91,7 @@ class Shadows:
     def __init__(
         self,
         *,
-        store: Store,
+        store: HistoryStore,
         scheduler: SchedulerState,
         journal: Journal,
         forecast: Forecast,

@@ -87,7 +87,7 @@ class AllocationControl:
         """Polling goes on while the candidate learns; the change itself is one transaction."""
         spendable = self._scheduler.allocator_budget(budget)
         fresh = allocation.create(name, budget=spendable, objective=objective, rng=self._rng)
-        handover = AllocatorHandover(store=self._store, scheduler=self._scheduler, candidate=fresh)
+        handover = AllocatorHandover(store=self._store.history, scheduler=self._scheduler, candidate=fresh)
         await handover.prepare()
         # No poll may come between the polls replayed and the first that the new allocator sees.
         async with self._scheduler.changing_sites, self._journal.quiesced():

@@ -16,7 +16,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.views import HostView, RobotsView
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError, NotFoundError
 from pollerd.model import HostOverride
-from pollerd.storage import KnownHost, Store
+from pollerd.storage import KnownHost, SiteStore
 
 LATEST_MOMENT = 253_402_300_799.0
 """The end of the year 9999, epoch s."""
@@ -30,7 +30,7 @@ class HostControl:
     def __init__(
         self,
         *,
-        store: Store,
+        store: SiteStore,
         scheduler: SchedulerState,
         journal: Journal,
         runtime: Runtime,

@@ -27,7 +27,7 @@ from pollerd.storage import (
     SettingsResult,
     SiteChanges,
     SiteRestore,
-    Store,
+    SiteStore,
 )
 from pollerd.urls import host_of, origin_of
 
@@ -40,7 +40,7 @@ class SiteControl:
     def __init__(
         self,
         *,
-        store: Store,
+        store: SiteStore,
         scheduler: SchedulerState,
         site_cache: SiteCache,
         removal: SiteRemoval,
@@ -67,12 +67,12 @@ class SiteControl:
         async with self._scheduler.changing_sites:
             refused = self._scheduler.refusals(specs)
             if self._scheduler.allocator.most_sites is not None:
-                there = {site.spec.url for site in (await self._store.list_sites(limit=1000)).items}
+                there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
                 refused |= self._scheduler.beyond(specs, there)
             places = [i for i in range(len(specs)) if i not in refused]
             specs = [specs[i] for i in places]
             hosts = [host_of(spec.url) for spec in specs]
-            result = await self._store.add_sites(specs, hosts, self._clock(), respect_deleted=respect_deleted)
+            result = await self._store.add(specs, hosts, self._clock(), respect_deleted=respect_deleted)
             self._scheduler.add(
                 [site_id for site_id, _, _ in result.added],
                 [(host_id, hosts[i]) for _, i, host_id in result.added],
@@ -87,7 +87,7 @@ class SiteControl:
         """Sites whose adding went in although its answer was lost stand in the database, and not in memory yet."""
         ids = np.array(site_ids, np.int64)
         for site_id in ids[self._scheduler.sites.slots_of(ids) < 0].tolist():
-            site = await self._store.get_site(site_id)
+            site = await self._store.get(site_id)
             host_id = await self._store.host_id(site.host)
             self._scheduler.add([site_id], [(host_id, site.host)], [site.spec])
 
@@ -98,7 +98,7 @@ class SiteControl:
             raise result.refused[0][1]
         if result.existing:
             raise DuplicateError("site", spec.url, result.existing[0][0])
-        return await self._store.get_site(result.added[0][0])
+        return await self._store.get(result.added[0][0])
 
     async def update(self, site_id: int, changes: SiteChanges) -> Site:
         """Changes what defines a site; what was learned of it stays.
@@ -108,14 +108,14 @@ class SiteControl:
         async with self._scheduler.changing_sites:
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
-            before = await self._store.get_site(site_id)
+            before = await self._store.get(site_id)
             changes = _without_leak(before.spec, changes)
             if "weight" in changes or "cost" in changes:
                 self._scheduler.admit(
                     site_id, changes.get("weight", before.spec.weight), changes.get("cost", before.spec.cost)
                 )
             now = self._clock()
-            site = await self._store.update_site(site_id, changes, now)
+            site = await self._store.update(site_id, changes, now)
             self._scheduler.settings_pending[site_id] = now
             self._site_cache.forget(site_id)
             if site.spec.url != before.spec.url:
@@ -140,7 +140,7 @@ class SiteControl:
         """
         count = 0
         async with self._scheduler.changing_sites:
-            async for ids, changed in self._store.pause_sites(tag, paused):
+            async for ids, changed in self._store.pause(tag, paused):
                 self._scheduler.pause_many(ids, paused)
                 count += changed
         self._log.warning("sites_paused" if paused else "sites_resumed", sites=count, tag=tag, by=by)
@@ -155,7 +155,7 @@ class SiteControl:
         """
         result = SettingsResult([], [])
         async with self._scheduler.changing_sites:
-            there = await self._store.sites_at([spec.url for spec in specs])
+            there = await self._store.at([spec.url for spec in specs])
             wanted: list[NewSettings] = []
             for i, spec in enumerate(specs):
                 site = there.get(spec.url)
@@ -189,10 +189,10 @@ class SiteControl:
         Raises InvalidValueError where the allocator in charge cannot hold one of them.
         """
         async with self._scheduler.changing_sites:
-            result = await self._store.restore_sites(pieces, self._admission(), self._clock())
+            result = await self._store.restore(pieces, self._admission(), self._clock())
             for start in range(0, len(result.touched), _TAKEN_OVER_AT_ONCE):
                 ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
-                await self._take_over(await self._store.get_sites(ids))
+                await self._take_over(await self._store.get_many(ids))
         await self._scheduler.fit_budget_to_growth()
         self._scheduler.due.set()
         return result
@@ -235,7 +235,7 @@ class SiteControl:
         """Stops polling the site at once and forgets it. Raises NotFoundError."""
         async with self._scheduler.changing_sites:
             try:
-                await self._store.delete_site(site_id, self._clock())
+                await self._store.delete(site_id, self._clock())
             except NotFoundError:
                 self._removal.remove(site_id)  # it may have gone by a call whose answer was lost
                 raise
@@ -251,7 +251,7 @@ class SiteControl:
 
     async def poll_now(self, site_id: int) -> Site:
         """The site is polled next, as soon as its host allows. Raises NotFoundError."""
-        site = await self._store.get_site(site_id)
+        site = await self._store.get(site_id)
         slot = self._slot(site_id)
         self._scheduler.sites.asap[slot] = True
         self._scheduler.sites.touch([slot])

@@ -33,7 +33,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import PageState, SiteSpec
 from pollerd.scheduling import Chooser
-from pollerd.storage import FIRST_VALUE, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, Store, Trial
+from pollerd.storage import FIRST_VALUE, CrawlStore, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, PollRecord, Trial
 from pollerd.urls import host_of, origin_of, robots_url
 
 ON_A_SCALE = frozenset({"whittle"})
@@ -70,7 +70,7 @@ class FocusedCrawler:
     def __init__(
         self,
         *,
-        store: Store,
+        store: CrawlStore,
         scheduler: SchedulerState,
         chooser: Chooser,
         topic: TopicSettings,
@@ -105,20 +105,20 @@ class FocusedCrawler:
         Raises ConfigError where the database holds a collection on another topic, and where there is nothing to begin
         with.
         """
-        row = await self._store.begin_collection(self.topic.name, self._clock(), words_of(self.topic))
+        row = await self._store.begin(self.topic.name, self._clock(), words_of(self.topic))
         self._requests = row.requests
         if row.learned is not None:
             try:
                 self._frontier_value.restore(row.learned)
             except InvalidValueError as error:
                 self._log.warning("learned_state_unusable", reason=str(error), instead="learning anew")
-        async for trial in self._store.held_pages():
+        async for trial in self._store.held():
             self._hold(trial)
             slot = self._scheduler.sites.slot_of(trial.site_id)
             if slot is not None and trial.state is PageState.ASKED:
                 self._scheduler.sites.put("value", slot, self._value_of(trial))
         new = await self._store.add_seeds([url for url in seeds if self.topic.permits(url)], self._clock())
-        status = await self._store.collection_status()
+        status = await self._store.status()
         if status is None or not any(status.pages.values()):
             raise ConfigError("seeds: a new collection needs some, within the topic's domains; there is none")
         self._started_at = status.started_at
@@ -162,7 +162,7 @@ class FocusedCrawler:
         """Values again what commits have changed, what is on trial, and some of the frontier."""
         await self._value_stale()
         await self._revalue()
-        rows, swept = await self._store.sweep_frontier(self._swept)
+        rows, swept = await self._store.sweep(self._swept)
         await self._write_values(rows)
         self._swept = swept
 
@@ -170,7 +170,7 @@ class FocusedCrawler:
         """Values the pages around which the commits since the last time have found something."""
         while self._stale:
             some = sorted(self._stale)[:_VALUED_AT_ONCE]
-            await self._write_values(await self._store.pages_around(some))
+            await self._write_values(await self._store.around(some))
             self._stale.difference_update(some)
 
     async def _write_values(self, rows: Sequence[PageRow]) -> None:
@@ -191,7 +191,7 @@ class FocusedCrawler:
         site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
         waiting = {page.status.page_id: site_id for site_id, page in tried if page.value < FIRST_VALUE}
-        for row in await self._store.pages_around(list(waiting)):
+        for row in await self._store.around(list(waiting)):
             around, site_id = frontier_rows([row]), waiting[row.id]
             page, slot = self._pages.get(site_id), self._scheduler.sites.slot_of(site_id)
             if page is not None and slot is not None and page.status.on_trial:
@@ -223,8 +223,8 @@ class FocusedCrawler:
         limits = (per_host, self.topic.pages_per_host, self.topic.relevance_min, self._clock())
         chosen: list[Trial] = []
         if self._rng.random() < _EXPLORATION * room:
-            chosen += await self._store.promote_pages(1, *limits, at=float(self._rng.random()))
-        while len(chosen) < room and (more := await self._store.promote_pages(room - len(chosen), *limits)):
+            chosen += await self._store.promote(1, *limits, at=float(self._rng.random()))
+        while len(chosen) < room and (more := await self._store.promote(room - len(chosen), *limits)):
             chosen += more
         return chosen
 
@@ -294,7 +294,7 @@ class FocusedCrawler:
         """Which of the URLs that the results link to are known. Raises DatabaseUnavailableError."""
         urls = {out_link.url for result in results if result.reading for out_link in result.reading.out_links}
         urls |= {result.reading.canonical for result in results if result.reading and result.reading.canonical}
-        return await self._store.known_pages(sorted(urls)) if urls else set()
+        return await self._store.known(sorted(urls)) if urls else set()
 
     def judge(
         self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]

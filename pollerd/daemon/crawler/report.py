@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import PageState
-from pollerd.storage import CollectionStatus, Store
+from pollerd.storage import CollectionStatus, CrawlStore
 
 _PIECE = 1_000
 
@@ -44,7 +44,7 @@ class CollectionView:
 class CollectionReporter:
     """Looks at the collection."""
 
-    def __init__(self, *, store: Store, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
+    def __init__(self, *, store: CrawlStore, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
         self._store, self._scheduler, self._clock = store, scheduler, clock
 
     async def view(self) -> CollectionView | None:
@@ -52,7 +52,7 @@ class CollectionReporter:
 
         Reads all that is collected: about 0.1 s for 10,000 pages. Raises DatabaseUnavailableError.
         """
-        status = await self._store.collection_status()
+        status = await self._store.status()
         return None if status is None else _view(status, await self._freshness())
 
     async def _freshness(self) -> float | None:

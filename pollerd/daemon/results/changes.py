@@ -9,7 +9,7 @@ from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
 from pollerd.model import Media, OutcomeKind
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
 """Two contents of this size together are described in about 10 ms."""
@@ -18,7 +18,7 @@ _SUMMARISED_HERE_BYTES = 256 * 1024
 class NoiseStep:
     """Compares changed contents with those before, which it reads from the store."""
 
-    def __init__(self, *, store: Store, noise: NoiseDetector, runtime: Runtime) -> None:
+    def __init__(self, *, store: HistoryStore, noise: NoiseDetector, runtime: Runtime) -> None:
         self._store, self._noise = store, noise
         self._workers, self._faults = runtime.workers, runtime.faults
 

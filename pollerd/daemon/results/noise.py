@@ -15,7 +15,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_pair, mask_is_stale, under_known_noise
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
-from pollerd.storage import Store
+from pollerd.storage import HistoryStore
 
 _PROMPT_SECONDS = 30.0
 """A poll that starts so long after it was chosen as a repeat fetch is none: the page has had time to change."""
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class NoiseDetector:
     """Looks at changes that a repeat fetch found, and tells noise from changes of the page."""
 
-    def __init__(self, *, scheduler: SchedulerState, store: Store, runtime: Runtime) -> None:
+    def __init__(self, *, scheduler: SchedulerState, store: HistoryStore, runtime: Runtime) -> None:
         self._scheduler, self._store, self._workers = scheduler, store, runtime.workers
         self._faults, self._instruments = runtime.faults, runtime.instruments
         self._shared: deque[tuple[int, bytes]] = deque(maxlen=_SHARED_MASKS)

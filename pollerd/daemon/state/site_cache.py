@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from pollerd.storage import SiteContext, Store
+from pollerd.storage import SiteContext, SiteStore
 
 
 class SiteCache:
     """A bounded cache of `SiteContext` before the store."""
 
-    def __init__(self, store: Store, capacity: int) -> None:
+    def __init__(self, store: SiteStore, capacity: int) -> None:
         self._store, self._capacity = store, capacity
         self._kept: OrderedDict[int, SiteContext] = OrderedDict()
         self._loading: set[int] = set()
@@ -34,7 +34,7 @@ class SiteCache:
         """Reads the sites; one that is forgotten meanwhile was perhaps read as it was before, and is not kept."""
         self._loading.update(site_ids)
         try:
-            loaded = await self._store.load_contexts(site_ids)
+            loaded = await self._store.contexts(site_ids)
             self._kept.update({i: context for i, context in loaded.items() if i in self._loading})
         finally:
             self._loading.difference_update(site_ids)

@@ -1,4 +1,4 @@
-"""Reading the changes that were recorded, and the contents they lie between."""
+"""Reading the changes that were recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pollerd.errors import NotFoundError
 from pollerd.model import Change, Media
 from pollerd.storage.db.schema import change, content, site, site_tag
 from pollerd.storage.encoding import cursors
-from pollerd.storage.encoding.compression import unpack_all
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import ListPage
 
@@ -38,15 +37,6 @@ class ChangesRead:
     """No wanted change up to this id is left unread: where to go on."""
     whole: bool
     """Whether these are all there were."""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A normalised content as kept: UTF-8 text, or the bytes as they came where `media` is binary."""
-
-    id: int
-    media: Media
-    body: bytes
 
 
 def _changes(wanted: ChangeFilter) -> Select[Any]:
@@ -133,14 +123,3 @@ def _change(  # noqa: PLR0913 (the columns of a row)
         before_content_id=before_content_id,
         after_content_id=after_content_id,
     )
-
-
-def get_content(connection: Connection, content_id: int) -> Content:
-    """The content, decompressed. Raises `NotFoundError` where it was pruned."""
-    c, base = content.c, content.alias("base")
-    wanted = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(content, base, base.c.id == c.base_id)
-    row = connection.execute(wanted.where(c.id == content_id)).one_or_none()
-    if row is None:
-        raise NotFoundError("content", content_id)
-    media, body, base_id, base_body = row
-    return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)

@@ -1,17 +1,15 @@
-"""What is read for a batch of polls before they start."""
+"""What is remembered of sites, read for a batch of polls before they start."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from pollerd.errors import PermanentError
 from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
-from pollerd.storage.db.schema import content
 from pollerd.storage.db.statements import Statements, run
-from pollerd.storage.encoding.compression import PackedRow
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.encoding.text_encoding import decode_header
@@ -82,16 +80,3 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         last_outcome=None if last_outcome is None else OutcomeKind(last_outcome),
         access=access,
     )
-
-
-def content_before(connection: Connection, site_id: int, content_id: int) -> int | None:
-    """The content of the site that was seen last before the one named; None where none is kept."""
-    c = content.c
-    others = select(c.id).where(c.site_id == site_id, c.id != content_id)
-    return connection.execute(others.order_by(c.last_seen_at.desc(), c.id.desc()).limit(1)).scalar_one_or_none()
-
-
-def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
-    """The contents as they are kept, for `unpack_all`; a pruned one is missing."""
-    rows: list[Any] = run(connection, sql.contents, sql.many(content_ids))
-    return rows

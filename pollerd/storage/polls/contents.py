@@ -1,0 +1,48 @@
+"""Reading contents: one for a reader, some for a batch of polls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from pollerd.errors import NotFoundError
+from pollerd.model import Media
+from pollerd.storage.db.schema import content
+from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.encoding.compression import PackedRow, unpack_all
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A normalised content as kept: UTF-8 text, or the bytes as they came where `media` is binary."""
+
+    id: int
+    media: Media
+    body: bytes
+
+
+def get_content(connection: Connection, content_id: int) -> Content:
+    """The content, decompressed. Raises `NotFoundError` where it was pruned."""
+    c, base = content.c, content.alias("base")
+    wanted = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(content, base, base.c.id == c.base_id)
+    row = connection.execute(wanted.where(c.id == content_id)).one_or_none()
+    if row is None:
+        raise NotFoundError("content", content_id)
+    media, body, base_id, base_body = row
+    return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)
+
+
+def content_before(connection: Connection, site_id: int, content_id: int) -> int | None:
+    """The content of the site that was seen last before the one named; None where none is kept."""
+    c = content.c
+    others = select(c.id).where(c.site_id == site_id, c.id != content_id)
+    return connection.execute(others.order_by(c.last_seen_at.desc(), c.id.desc()).limit(1)).scalar_one_or_none()
+
+
+def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
+    """The contents as they are kept, for `unpack_all`; a pruned one is missing."""
+    rows: list[Any] = run(connection, sql.contents, sql.many(content_ids))
+    return rows

@@ -1,0 +1,246 @@
+"""Sites and their hosts in the database: every method is one transaction, or some where it says so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from pollerd.model import HostOverride, Site, SiteSpec, SiteState
+from pollerd.storage.db.engine import Database
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.encoding.encryption import Encryption
+from pollerd.storage.sites import hosts as stored_hosts
+from pollerd.storage.sites import restore, schedule
+from pollerd.storage.sites.imports import SiteImport
+from pollerd.storage.sites.restore import Admit, Restore
+from pollerd.storage.sites.site_context import load_contexts
+from pollerd.storage.sites.sites import Sites, count_sites, counts_by_state
+from pollerd.storage.values import (
+    AddResult,
+    HostRow,
+    KnownHost,
+    ListPage,
+    NewSettings,
+    RestoreResult,
+    ScheduleRows,
+    SiteChanges,
+    SiteContext,
+    SiteRestore,
+)
+
+
+class SiteStore:
+    """Sites, what is remembered of them, and their hosts.
+
+    Every method raises `DatabaseUnavailableError` as those of `Store` do.
+    """
+
+    def __init__(self, *, database: Database, sql: Statements, encryption: Encryption, imports: SiteImport) -> None:
+        self._database, self._sql, self._encryption, self._import = database, sql, encryption, imports
+        self._sites = Sites(sql, encryption)
+        self._restore = Restore(sql, self._sites, imports)
+
+    # For the daemon: all at its start, then those that are polled.
+
+    async def schedule(self) -> AsyncIterator[tuple[ScheduleRows, dict[int, str]]]:
+        """All sites as columns, ordered by id, some at a time: a million need not be held twice.
+
+        With each piece what is wrong with rows of which a value could not be read, by site id.
+        """
+        after = -1
+        while True:
+            rows, faults = await self._database.read(lambda c, a=after: schedule.schedule_piece(c, a))  # type: ignore[misc]
+            if not len(rows):
+                return
+            yield rows, faults
+            after = int(rows.site_id[-1])
+
+    async def hosts(self) -> AsyncIterator[list[HostRow]]:
+        """All hosts, ordered by id, some at a time."""
+        after = -1
+        while rows := await self._database.read(lambda c, a=after: schedule.hosts_piece(c, a)):  # type: ignore[misc]
+            yield rows
+            after = rows[-1].id
+
+    async def contexts(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
+        """Memories by site id, in one query; a site that was deleted is missing."""
+        return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids))
+
+    # Sites.
+
+    async def add(
+        self, specs: Sequence[SiteSpec], hosts: Sequence[str], now: float, *, respect_deleted: bool
+    ) -> AddResult:
+        """Add what is new; `hosts` names ("host:port") the host of each spec.
+
+        A URL that a user deleted is left out where `respect_deleted` is true, and restored otherwise.
+        """
+        return await self._database.write(
+            lambda c: self._import.add(c, specs, hosts, now, respect_deleted=respect_deleted)
+        )
+
+    async def get(self, site_id: int) -> Site:
+        """Raises `NotFoundError`."""
+        return await self._database.read(lambda c: self._sites.get(c, site_id))
+
+    async def get_many(self, site_ids: Sequence[int]) -> list[Site]:
+        """The sites with these ids, by id; those that are gone are left out."""
+        return await self._database.read(lambda c: self._sites.get_many(c, site_ids))
+
+    async def find(self, url: str) -> Site | None:
+        """The site at exactly this URL, or None."""
+        return await self._database.read(lambda c: self._sites.find(c, url))
+
+    async def at(self, urls: Sequence[str]) -> dict[str, Site]:
+        """The sites at these URLs, by URL; a URL that is none is missing."""
+        return await self._database.read(lambda c: self._sites.at(c, urls))
+
+    async def page(
+        self,
+        q: str | None = None,
+        tag: str | None = None,
+        state: SiteState | None = None,
+        host: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> ListPage[Site]:
+        """Sites by id. `q`: part of the URL, any case; `host`: "host:port".
+
+        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: self._sites.page(c, q, tag, state, host, limit, cursor))
+
+    async def iterate(self) -> AsyncIterator[Site]:
+        """All sites by id, read some at a time."""
+        cursor: str | None = None
+        while True:
+            page = await self.page(limit=1000, cursor=cursor)
+            for site in page.items:
+                yield site
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def of_users(self, after: int, limit: int) -> list[Site]:
+        """Sites with ids above `after`, by id, without those that the focused crawler made."""
+        return await self._database.read(lambda c: self._sites.users(c, after, limit))
+
+    async def count(self) -> int:
+        """How many sites there are."""
+        return await self._database.read(count_sites)
+
+    async def counts_by_state(self) -> dict[SiteState, int]:
+        """How many sites stand where; every state is there."""
+        return await self._database.read(counts_by_state)
+
+    async def update(self, site_id: int, changes: SiteChanges, now: float) -> Site:
+        """Change settings; the next poll will be a full one. A new URL forgets what was known of the old page, and
+        `paused` False ends a backoff and brings back a site that was gone.
+
+        Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
+        """
+
+        def work(connection: Connection) -> Site:
+            host_id_of = partial(self._import.host_id, connection)
+            return self._sites.update(connection, host_id_of, site_id, changes, now)
+
+        return await self._database.write(work)
+
+    async def put_settings(self, settings: Sequence[NewSettings], now: float) -> None:
+        """Give every site exactly these settings; their next polls will be full ones. Sites that are gone are left out.
+
+        Raises `InvalidValueError`; nothing was written then.
+        """
+        await self._database.write(lambda c: self._sites.put_settings(c, settings, now))
+
+    async def pause(self, tag: str | None, paused: bool) -> AsyncIterator[tuple[NDArray[np.int64], int]]:
+        """Pauses or resumes every site, or every one with this tag, some at a time, so that commits come in between.
+
+        The ids of each piece, int64[k], and how many of them were not so before. Nothing else of them changes: a
+        backoff goes on, and a site that was gone stays so.
+        """
+        after = 0
+        while True:
+            ids, changed = await self._database.write(
+                lambda c, a=after: self._sites.pause_piece(c, tag, paused, a)  # type: ignore[misc]
+            )
+            if not len(ids):
+                return
+            yield ids, changed
+            after = int(ids[-1])
+
+    async def delete(self, site_id: int, now: float) -> None:
+        """Delete a site and all its rows, and remember its URL as deleted. Raises `NotFoundError`."""
+        await self._database.write(lambda c: self._sites.delete(c, site_id, now))
+
+    async def missing_from(self, urls: Iterable[str]) -> list[tuple[int, str]]:
+        """Id and URL of what `delete_missing` would delete."""
+        return await self._database.read(lambda c: self._sites.missing(c, urls))
+
+    async def delete_missing(self, urls: Iterable[str]) -> list[int]:
+        """Delete every site whose URL is not among these; their ids. Such a URL is added again when listed."""
+        return await self._database.write(lambda c: self._sites.delete_missing(c, urls))
+
+    # URLs that users deleted, and what an export puts back.
+
+    async def deleted_among(self, urls: Sequence[str]) -> set[str]:
+        """Which of these URLs a user deleted."""
+        return await self._database.read(lambda c: self._sites.deleted(c, urls))
+
+    async def deleted_urls(self, after: str, limit: int) -> Sequence[tuple[str, float]]:
+        """URLs that a user deleted, and when (epoch s), by URL, from the first behind `after`."""
+        return await self._database.read(lambda c: restore.deleted_urls(c, after, limit))
+
+    async def mark_deleted(self, pieces: Callable[[], Iterator[list[tuple[str, float]]]]) -> tuple[int, int, int]:
+        """Mark URLs as deleted by a user, all or none; those that are sites are passed over.
+
+        How many were added, changed (none) and left as they are.
+        """
+        return await self._database.write(lambda c: self._restore.mark_deleted(c, pieces()))
+
+    async def restore(
+        self, pieces: Callable[[], Iterator[list[SiteRestore]]], admit: Admit, now: float
+    ) -> RestoreResult:
+        """Add sites, and give those that are there the settings of the export, all or none.
+
+        Raises `InvalidValueError`, and what `admit` raises of a piece; nothing was written then.
+        """
+        asked = self._database.in_loop(admit)
+        return await self._database.write(lambda c: self._restore.sites(c, pieces(), asked, now))
+
+    # Hosts.
+
+    async def host_id(self, name: str) -> int:
+        """The id of the host "name:port". Raises `NotFoundError`."""
+        return (await self.get_host(name)).id
+
+    async def host_ids(self, names: Sequence[str]) -> dict[str, int]:
+        """The ids of the hosts "name:port"; one that is none is missing."""
+        return await self._database.read(lambda c: self._import.known_hosts(c, names))
+
+    async def get_host(self, name: str) -> KnownHost:
+        """The host "name:port". Raises `NotFoundError`."""
+        return await self._database.read(lambda c: stored_hosts.get_host(c, name))
+
+    async def list_hosts(
+        self, q: str | None = None, ids: NDArray[np.int64] | None = None, limit: int = 100, cursor: str | None = None
+    ) -> ListPage[KnownHost]:
+        """Hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k].
+
+        Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: stored_hosts.list_hosts(c, self._sql, q, ids, limit, cursor))
+
+    async def override_host(self, host_id: int, override: HostOverride, backing_off: Collection[int]) -> list[int]:
+        """Keeps what an operator did to the host; ids of those sites of `backing_off` whose backoff ends with that.
+
+        `backing_off`: sites of the host. Only what an end of the host's pause is good for ends: refusals by status 429
+        or 503.
+        """
+        return await self._database.write(
+            lambda c: stored_hosts.override_host(c, self._sql, host_id, override, backing_off)
+        )
