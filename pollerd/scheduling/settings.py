@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pollerd.errors import InvalidValueError
+from pollerd.ranges import SCHEDULING
 
 LONGEST_TTL_SECONDS = 86_400.0
 """A page that asks to be left alone for longer is taken by this: a year is what pages with versioned names say."""
@@ -13,15 +14,15 @@ LONGEST_TTL_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class SchedulingSettings:
-    """Intervals and politeness, all in seconds.
+    """Intervals and politeness, all in seconds, in the ranges of `SCHEDULING`.
 
-    min_interval_seconds: shortest time between two polls of a site that sets none of its own, >= 0.
-    max_interval_seconds: longest, > 0, inf: none.
-    min_yield: a site is left alone while the chance that it has changed is believed to be less, from 0 (no matter) to
-    below 1. max_silence_seconds: after so long it may be polled whatever is believed, > 0, inf: never for that reason.
+    min_interval_seconds: shortest time between two polls of a site that sets none of its own.
+    max_interval_seconds: longest, inf: none.
+    min_yield: a site is left alone while the chance that it has changed is believed to be less; 0: no matter.
+    max_silence_seconds: after so long it may be polled whatever is believed, inf: never for that reason.
     respect_ttl: whether a site is also left alone for as long as it says (max-age, a feed's ttl), at most
     LONGEST_TTL_SECONDS and its max_interval.
-    host_interval_seconds: between two starts at one host, >= 0; a longer Crawl-delay wins.
+    host_interval_seconds: between two starts at one host; a longer Crawl-delay wins.
     backoff_base_seconds, backoff_cap_seconds: first and longest wait after failures.
     crawl_delay_cap_seconds: a Crawl-delay above this is taken as this.
     """
@@ -37,16 +38,8 @@ class SchedulingSettings:
     crawl_delay_cap_seconds: float = 3_600.0
 
     def __post_init__(self) -> None:
-        for name in ("min_interval_seconds", "host_interval_seconds"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise InvalidValueError(name, "a finite number of seconds, 0 or more", value)
-        if not 0 <= self.min_yield < 1:
-            raise InvalidValueError("min_yield", "a chance from 0 (off) to below 1, like 1% or 0.01", self.min_yield)
-        for name in ("max_interval_seconds", "max_silence_seconds", "backoff_base_seconds", "backoff_cap_seconds"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise InvalidValueError(name, "a number of seconds above 0", value)
+        for name, allowed in SCHEDULING.items():
+            allowed.check(getattr(self, name))
         if self.max_interval_seconds < self.min_interval_seconds:
             raise InvalidValueError(
                 "max_interval_seconds",

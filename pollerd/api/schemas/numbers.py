@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from pollerd.api.http import limits
 from pollerd.quantities import per_second, seconds, share
+from pollerd.ranges import BUDGET, SITE, Range
 
 _DURATION = r"^[1-9][0-9]{0,3}(\.[0-9]{1,3})?(s|m|min|h|d)?$"
 _PACE = (
@@ -16,28 +16,34 @@ _PACE = (
     r"|(86[4-9]|8[7-9][0-9]|9[0-9]{2}|[1-9][0-9]{3,7})/d)$"
 )
 _SHARE = r"^(0(\.[0-9]{1,9})?|[1-9]?[0-9](\.[0-9]{1,9})?%)$"
-_POSITIVE_SECONDS = {"minimum": limits.MIN_SECONDS, "maximum": limits.MAX_SECONDS, "description": "seconds"}
-_BUDGET = {"minimum": 0.01, "maximum": 10_000, "description": "polls per second"}
 
 
-def _written(
-    read: Callable[[str], float], number: dict[str, Any], pattern: str
-) -> tuple[BeforeValidator, WithJsonSchema]:
+def _bounds(allowed: Range) -> dict[str, Any]:
+    """The range as OpenAPI has it."""
+    return {
+        "exclusiveMinimum" if allowed.above else "minimum": allowed.lowest,
+        "exclusiveMaximum" if allowed.below else "maximum": allowed.highest,
+        **({"description": allowed.unit} if allowed.unit else {}),
+    }
+
+
+def _written(read: Callable[[str], float], allowed: Range, pattern: str) -> tuple[BeforeValidator, WithJsonSchema]:
     """A number, or the same as a text that `read` understands; the pattern holds what is surely in range."""
     text = {"type": "string", "pattern": pattern}
     return (
         BeforeValidator(lambda value: read(value) if isinstance(value, str) else value),
-        WithJsonSchema({"anyOf": [{"type": "number", **number}, text]}),
+        WithJsonSchema({"anyOf": [{"type": "number", **_bounds(allowed)}, text]}),
     )
 
 
-Weight = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": limits.MAX_WEIGHT})]
-Cost = Annotated[float, Field(json_schema_extra={"minimum": limits.MIN_COST, "maximum": limits.MAX_COST})]
-MinInterval = Annotated[float, *_written(seconds, {**_POSITIVE_SECONDS, "minimum": 0}, _DURATION)]
-Seconds = Annotated[float, *_written(seconds, _POSITIVE_SECONDS, _DURATION)]
+Weight = Annotated[float, Field(json_schema_extra=_bounds(SITE["weight"]))]
+Cost = Annotated[float, Field(json_schema_extra=_bounds(SITE["cost"]))]
+MinInterval = Annotated[float, *_written(seconds, SITE["min_interval"], _DURATION)]
+MaxInterval = Annotated[float, *_written(seconds, SITE["max_interval"], _DURATION)]
+HalfLife = Annotated[float, *_written(seconds, SITE["half_life"], _DURATION)]
 MinYield = Annotated[
     float,
-    *_written(share, {"minimum": 0, "exclusiveMaximum": 1}, _SHARE),
+    *_written(share, SITE["min_yield"], _SHARE),
     Field(description="a site is not polled while a change is believed less likely; 0: whatever is believed"),
 ]
-Budget = Annotated[float, *_written(per_second, _BUDGET, _PACE)]
+Budget = Annotated[float, *_written(per_second, BUDGET, _PACE)]

@@ -10,7 +10,7 @@ from pollerd import model
 from pollerd.api.http import access, limits
 from pollerd.api.http.context import LiveView
 from pollerd.api.schemas.common import Given, Moment
-from pollerd.api.schemas.numbers import Cost, MinInterval, MinYield, Seconds, Weight
+from pollerd.api.schemas.numbers import Cost, HalfLife, MaxInterval, MinInterval, MinYield, Weight
 from pollerd.api.schemas.site_access import AccessFields
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
@@ -46,10 +46,10 @@ class NewSite(AccessFields):
     cost: Cost = 1.0
     tags: Tags = Field([])
     min_interval: MinInterval | None = None
-    max_interval: Seconds | None = None
+    max_interval: MaxInterval | None = None
     min_yield: MinYield | None = None
     respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
-    half_life: Seconds | None = None
+    half_life: HalfLife | None = None
 
     def spec(self) -> model.SiteSpec:
         """The checked spec. Raises `InvalidValueError`."""
@@ -71,10 +71,10 @@ class SitePatch(AccessFields):
     cost: Cost = 1.0
     tags: Tags = Field([])
     min_interval: MinInterval | None = None
-    max_interval: Seconds | None = None
+    max_interval: MaxInterval | None = None
     min_yield: MinYield | None = None
     respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
-    half_life: Seconds | None = None
+    half_life: HalfLife | None = None
 
 
 class SiteSelection(Given):
