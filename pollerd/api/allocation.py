@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import json_body
-from pollerd.api.http.schemas import Allocation, AllocationPatch
+from pollerd.api.schemas.allocation import Allocation, AllocationPatch
 
 router = APIRouter(prefix="/allocation", tags=["allocation"])
 

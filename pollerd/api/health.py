@@ -12,7 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from pollerd.api.auth.middleware import KNOWN_CALLER
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.schemas import Health, Readiness
+from pollerd.api.schemas.health import Health, Readiness
 from pollerd.errors import SchemaError
 
 router = APIRouter(tags=["health"])

@@ -14,8 +14,8 @@ from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes.events import Streams
 from pollerd.api.http import problems
-from pollerd.api.http.schemas import Health, Readiness
 from pollerd.api.http.settings import ApiSettings
+from pollerd.api.schemas.health import Health, Readiness
 from pollerd.errors import DatabaseUnavailableError
 
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -15,6 +15,7 @@ from pollerd import allocation
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, note_all_quiet
+from pollerd.daemon.state.loading import ScheduleLoader
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
@@ -38,16 +39,17 @@ async def restore(
 
     Raises ConfigError where the allocator cannot hold the stored sites.
     """
+    loader = ScheduleLoader(scheduler)
     async for hosts in store.sites.hosts():
-        scheduler.load_hosts(hosts)
-    scheduler.expect(await store.sites.count())
+        loader.add_hosts(hosts)
+    loader.expect(await store.sites.count())
     try:
         async for rows, faults in store.sites.schedule():
-            scheduler.load(rows, faults)
+            loader.add_sites(rows, faults)
     except InvalidValueError as error:
         raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
-    scheduler.set_right(now)
-    scheduler.fit_budget()
+    loader.set_right(now)
+    scheduler.budget_fit.fit()
     await _restore_learned(scheduler, store, settings, rng)
     if scheduler.sites.size <= AT_ONCE:
         await note_all_quiet(scheduler)

@@ -1,8 +1,4 @@
-"""The fetcher: a request goes in, what the site made of it comes out as a value.
-
-Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and
-must not carry the site's own headers to another origin.
-"""
+"""The fetcher: a request goes in, what the site made of it comes out as a value."""
 
 from __future__ import annotations
 
@@ -17,65 +13,18 @@ from typing import Self, TypeVar
 
 from aiohttp import hdrs
 
-from pollerd.errors import InvalidValueError
-from pollerd.fetching.body import discard_body, read_beginning, read_body
 from pollerd.fetching.client import Repeat, Send, Sent, Write
-from pollerd.fetching.egress import Route, Router
-from pollerd.fetching.failures import SITE_FAULTS, RefusedError, kind_of_status, proxy_refusal, refusal
-from pollerd.fetching.headers import (
-    clean_content_type,
-    fresh_seconds,
-    http_date,
-    retry_after_seconds,
-    robots_tags_of,
-    validators_of,
-)
-from pollerd.fetching.request import NO_VALIDATORS, Request
+from pollerd.fetching.egress import Router
+from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
+from pollerd.fetching.outcomes import OutcomeBuilder
+from pollerd.fetching.redirects import REDIRECT_STATUSES, FetchState, MayFollow, follow
+from pollerd.fetching.request import Request
 from pollerd.fetching.response import Response
-from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsKind, RobotsResponse, robots_kind
+from pollerd.fetching.robots import MAX_ROBOTS_REDIRECTS, RobotsResponse
 from pollerd.fetching.settings import FetchSettings
-from pollerd.model import Outcome, OutcomeKind, Redirect, Validators
-from pollerd.urls import join_url, origin_of
-
-MayFollow = Callable[[str], Awaitable[bool]]
-"""Asked with the absolute URL before a redirect is followed, to the same origin too: robots.txt may deny it."""
+from pollerd.model import Outcome, OutcomeKind, Validators
 
 T = TypeVar("T")
-_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
-_EMPTY_STATUSES = frozenset({204, 205})
-
-
-class FetchState:
-    """Where one fetch has come to; known also when it fails on the way."""
-
-    __slots__ = (
-        "awaiting",
-        "deadline",
-        "egress",
-        "endless",
-        "redirects",
-        "sent",
-        "started_at",
-        "started_mono",
-        "status",
-        "url",
-        "way",
-    )
-
-    def __init__(
-        self, url: str, egress: Router, way: Route, started_at: float, started_mono: float, deadline: asyncio.Timeout
-    ) -> None:
-        self.url = url
-        self.deadline = deadline
-        self.egress = egress
-        self.way = way
-        self.started_at = started_at
-        self.started_mono = started_mono
-        self.status: int | None = None
-        self.redirects: list[Redirect] = []
-        self.endless = False
-        self.sent = False
-        self.awaiting = "no complete response within the deadline"
 
 
 class Fetcher:
@@ -101,11 +50,13 @@ class Fetcher:
         self._egress: Router
         self._retired: set[Router] = set()
         self._mono: Callable[[], float]
+        self._outcomes: OutcomeBuilder
 
     async def __aenter__(self) -> Self:
         """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
         self._mono = asyncio.get_running_loop().time
         self._egress = Router(self._settings)
+        self._outcomes = OutcomeBuilder(self._clock, self._mono)
         return self
 
     async def __aexit__(
@@ -151,18 +102,26 @@ class Fetcher:
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
         with self._egress as egress:
-            journey = self._journey(egress, request.url, request.proxy)
+            state = self._begin(egress, request.url, request.proxy)
             try:
-                async with journey.deadline:
-                    first = None if send is None else partial(self._in_turn, journey, send)
-                    response = await self._get(journey, own, first)
-                    if response.status in _REDIRECT_STATUSES:
-                        limit = self._settings.max_redirects
-                        response = await self._follow(journey, response, own, headers, limit, may_follow)
-                    return await self._judge(journey, response, request.validators)
+                async with state.deadline:
+                    first = None if send is None else partial(self._in_turn, state, send)
+                    response = await self._get(state, own, first)
+                    if response.status in REDIRECT_STATUSES:
+                        response = await follow(
+                            state,
+                            response,
+                            own=own,
+                            bare=headers,
+                            limit=self._settings.max_redirects,
+                            may_follow=may_follow,
+                            get=self._get,
+                        )
+                    most = self._settings.max_body_bytes
+                    return await self._outcomes.of_response(state, response, request.validators, most)
             except (RefusedError, TimeoutError) as error:
-                refused = _refused(error, journey)
-                return self._outcome(journey, refused.kind, detail=refused.detail)
+                refused = _refused(error, state)
+                return self._outcomes.build(state, refused.kind, detail=refused.detail)
 
     async def fetch_robots(
         self, url: str, proxy: str | None = None, may_follow: MayFollow | None = None
@@ -174,41 +133,41 @@ class Fetcher:
         unreachable; any other 4xx as absent.
         """
         with self._egress as egress:
-            journey = self._journey(egress, url, proxy)
+            state = self._begin(egress, url, proxy)
             try:
-                async with journey.deadline:
-                    response = await self._get(journey, {})
-                    if response.status in _REDIRECT_STATUSES:
-                        response = await self._follow(journey, response, {}, {}, MAX_ROBOTS_REDIRECTS, may_follow)
-                    return await self._judge_robots(journey, response)
+                async with state.deadline:
+                    response = await self._get(state, {})
+                    if response.status in REDIRECT_STATUSES:
+                        response = await follow(
+                            state,
+                            response,
+                            own={},
+                            bare={},
+                            limit=MAX_ROBOTS_REDIRECTS,
+                            may_follow=may_follow,
+                            get=self._get,
+                        )
+                    return await self._outcomes.of_robots(state, response, self._settings.robots_max_bytes)
             except (RefusedError, TimeoutError) as error:
-                refused = _refused(error, journey)
-                kind = RobotsKind.ABSENT if journey.endless else RobotsKind.UNREACHABLE
-                return RobotsResponse(
-                    kind,
-                    self._since(journey),
-                    status=journey.status,
-                    detail=refused.detail,
-                    failure=None if journey.endless else refused.kind,
-                )
+                return self._outcomes.of_robots_refusal(state, _refused(error, state))
 
-    def _journey(self, egress: Router, url: str, proxy: str | None) -> FetchState:
+    def _begin(self, egress: Router, url: str, proxy: str | None) -> FetchState:
         now = self._mono()
         deadline = asyncio.timeout_at(now + self._settings.total_timeout_seconds)
         return FetchState(url, egress, egress.way(proxy), self._clock(), now, deadline)
 
-    def _in_turn(self, journey: FetchState, send: Send, write: Write) -> bool | Awaitable[bool]:
+    def _in_turn(self, state: FetchState, send: Send, write: Write) -> bool | Awaitable[bool]:
         written = send(write)
-        return written if isinstance(written, bool) else self._waited(journey, written)
+        return written if isinstance(written, bool) else self._waited(state, written)
 
-    async def _repeat(self, journey: FetchState, host: str) -> None:
-        if not journey.redirects:
-            journey.sent = False  # the one that is answered counts as the poll's start
-        await self._waited(journey, self._before_repeat(host))
+    async def _repeat(self, state: FetchState, host: str) -> None:
+        if not state.redirects:
+            state.sent = False  # the one that is answered counts as the poll's start
+        await self._waited(state, self._before_repeat(host))
 
-    async def _waited(self, journey: FetchState, turn: Awaitable[T]) -> T:
+    async def _waited(self, state: FetchState, turn: Awaitable[T]) -> T:
         """Waiting for our own budget, or for a host's interval, is no time of the server's."""
-        deadline = journey.deadline
+        deadline = state.deadline
         began, ends = self._mono(), deadline.when()
         assert ends is not None
         deadline.reschedule(None)
@@ -216,23 +175,23 @@ class Fetcher:
             return await turn
         finally:
             waited = self._mono() - began
-            journey.started_mono += waited
+            state.started_mono += waited
             deadline.reschedule(ends + waited)
 
-    def _sent(self, journey: FetchState, host: str) -> None:
+    def _sent(self, state: FetchState, host: str) -> None:
         self._on_sent(host)
-        if not journey.sent:
-            journey.sent, journey.started_at = True, self._clock()
+        if not state.sent:
+            state.sent, state.started_at = True, self._clock()
 
-    async def _get(self, journey: FetchState, headers: Mapping[str, str], send: Send | None = None) -> Response:
+    async def _get(self, state: FetchState, headers: Mapping[str, str], send: Send | None = None) -> Response:
         """One request, without redirects. Raises `RefusedError`."""
-        journey.status = None
-        way = journey.way
+        state.status = None
+        way = state.way
         try:
             if way.proxy is not None:
-                await journey.egress.check(journey.url)
-            sent, repeat = partial(self._sent, journey), partial(self._repeat, journey)
-            response = await way.client.get(journey.url, headers, sent, way.proxy, send, repeat)
+                await state.egress.check(state.url)
+            sent, repeat = partial(self._sent, state), partial(self._repeat, state)
+            response = await way.client.get(state.url, headers, sent, way.proxy, send, repeat)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise
@@ -240,157 +199,8 @@ class Fetcher:
         if way.proxy is not None and response.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
             response.close()
             raise RefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(response.status))
-        journey.status = response.status
+        state.status = response.status
         return response
-
-    async def _follow(
-        self,
-        journey: FetchState,
-        response: Response,
-        own: Mapping[str, str],
-        bare: Mapping[str, str],
-        limit: int,
-        may_follow: MayFollow | None,
-    ) -> Response:
-        """The first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
-
-        Validators are among both: they belong to the final page, and mean nothing to the others. Raises
-        `RefusedError`.
-        """
-        visited = {journey.url}
-        headers = own
-        while response.status in _REDIRECT_STATUSES:
-            location = response.headers.get(hdrs.LOCATION)
-            await discard_body(response)
-            target = _target(journey.url, response.status, location)
-            journey.redirects.append(Redirect(response.status, target))
-            _refuse_endless(journey, visited, limit)
-            if origin_of(target) != origin_of(journey.url):
-                headers = bare
-            await _ask(journey, may_follow, target)
-            visited.add(target)
-            journey.url = target
-            response = await self._get(journey, headers)
-        return response
-
-    async def _judge(self, journey: FetchState, response: Response, sent: Validators) -> Outcome:
-        """The outcome of a response that is no redirect; leaves its connection reusable or closed."""
-        try:
-            status = response.status
-            if status == 304:
-                return self._not_modified(journey, response, sent)
-            if 200 <= status < 300:
-                return await self._body(journey, response)
-            return await self._failure(journey, response)
-        finally:
-            response.close()
-
-    def _not_modified(self, journey: FetchState, response: Response, sent: Validators) -> Outcome:
-        if not sent:
-            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, "304 to a request without validators")
-        return self._outcome(
-            journey,
-            OutcomeKind.NOT_MODIFIED,
-            validators=_renewed(response, sent),
-            server_date=_date(response),
-            fresh_for=self._fresh_for(response),
-        )
-
-    async def _body(self, journey: FetchState, response: Response) -> Outcome:
-        if response.status in _EMPTY_STATUSES:
-            await discard_body(response)
-            body = b""
-        else:
-            body = await read_body(response, self._settings.max_body_bytes)
-        headers = response.headers
-        return self._outcome(
-            journey,
-            OutcomeKind.BODY,
-            size=len(body),
-            body=body,
-            content_type=clean_content_type(headers.get(hdrs.CONTENT_TYPE)),
-            validators=validators_of(headers.get(hdrs.ETAG), headers.get(hdrs.LAST_MODIFIED)),
-            server_date=_date(response),
-            robots_tags=robots_tags_of(headers.getall("X-Robots-Tag", ())),
-            fresh_for=self._fresh_for(response),
-        )
-
-    async def _failure(self, journey: FetchState, response: Response) -> Outcome:
-        size = await discard_body(response)
-        retry_after = self._retry_after(response)
-        kind = kind_of_status(response.status, retry_after)
-        detail = f"HTTP status {response.status}"
-        date = _date(response)
-        return self._outcome(journey, kind, size=size, retry_after=retry_after, server_date=date, detail=detail)
-
-    async def _judge_robots(self, journey: FetchState, response: Response) -> RobotsResponse:
-        try:
-            kind = robots_kind(response.status)
-            if kind is RobotsKind.FOUND:
-                body = await read_beginning(response, self._settings.robots_max_bytes)
-                return RobotsResponse(kind, self._since(journey), body, response.status)
-            await discard_body(response)
-            retry_after = self._retry_after(response)
-            return RobotsResponse(
-                kind,
-                self._since(journey),
-                status=response.status,
-                retry_after=retry_after,
-                detail=f"HTTP status {response.status}",
-                failure=kind_of_status(response.status, retry_after) if kind is RobotsKind.UNREACHABLE else None,
-            )
-        finally:
-            response.close()
-
-    def _retry_after(self, response: Response) -> float | None:
-        text = response.headers.get(hdrs.RETRY_AFTER)
-        if text is None:
-            return None
-        date = _date(response)
-        return retry_after_seconds(text, self._clock() if date is None else date)
-
-    def _fresh_for(self, response: Response) -> float | None:
-        headers = response.headers
-        control, expires = headers.get(hdrs.CACHE_CONTROL), headers.get(hdrs.EXPIRES)
-        if control is None and expires is None:
-            return None
-        date = _date(response)
-        return fresh_seconds(control, expires, headers.get(hdrs.AGE), self._clock() if date is None else date)
-
-    def _since(self, journey: FetchState) -> float:
-        return self._mono() - journey.started_mono
-
-    def _outcome(  # noqa: PLR0913 (the fields of an outcome)
-        self,
-        journey: FetchState,
-        kind: OutcomeKind,
-        *,
-        size: int = 0,
-        body: bytes | None = None,
-        content_type: str | None = None,
-        validators: Validators = NO_VALIDATORS,
-        server_date: float | None = None,
-        retry_after: float | None = None,
-        detail: str = "",
-        robots_tags: tuple[str, ...] = (),
-        fresh_for: float | None = None,
-    ) -> Outcome:
-        return Outcome(
-            kind,
-            journey.started_at,
-            self._mono() - journey.started_mono,
-            journey.status,
-            size,
-            body,
-            content_type,
-            validators,
-            server_date,
-            retry_after,
-            tuple(journey.redirects),
-            detail,
-            robots_tags,
-            fresh_for,
-        )
 
 
 def _count_nothing(_: str) -> None:
@@ -401,13 +211,13 @@ async def _wait_for_nothing(_: str) -> None:
     """Nor repeats them apart."""
 
 
-def _refused(error: RefusedError | TimeoutError, journey: FetchState) -> RefusedError:
+def _refused(error: RefusedError | TimeoutError, state: FetchState) -> RefusedError:
     """What has ended a fetch; raises a `TimeoutError` that is not of its deadline."""
     if isinstance(error, RefusedError):
         return error
-    if not journey.deadline.expired():
+    if not state.deadline.expired():
         raise error
-    return RefusedError(OutcomeKind.TIMEOUT, journey.awaiting)
+    return RefusedError(OutcomeKind.TIMEOUT, state.awaiting)
 
 
 def _conditional(validators: Validators) -> dict[str, str]:
@@ -417,52 +227,3 @@ def _conditional(validators: Validators) -> dict[str, str]:
     if validators.last_modified is not None:
         headers[hdrs.IF_MODIFIED_SINCE] = validators.last_modified
     return headers
-
-
-def _renewed(response: Response, sent: Validators) -> Validators:
-    """The validators after a 304: those sent, each replaced where the response brings another."""
-    etag, last_modified = response.headers.get(hdrs.ETAG), response.headers.get(hdrs.LAST_MODIFIED)
-    if etag in (None, sent.etag) and last_modified in (None, sent.last_modified):
-        return sent
-    new = validators_of(etag, last_modified)
-    return Validators(new.etag or sent.etag, new.last_modified or sent.last_modified)
-
-
-def _date(response: Response) -> float | None:
-    text = response.headers.get(hdrs.DATE)
-    return None if text is None else http_date(text)
-
-
-def _target(base: str, status: int, location: str | None) -> str:
-    if location is None:
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
-    try:
-        return join_url(base, location)
-    except InvalidValueError as error:
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
-
-
-def _refuse_endless(journey: FetchState, visited: set[str], limit: int) -> None:
-    target = journey.redirects[-1].url
-    if len(journey.redirects) > limit:
-        journey.endless = True
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {limit} redirects")
-    if target in visited:
-        journey.endless = True
-        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
-
-
-async def _ask(journey: FetchState, may_follow: MayFollow | None, target: str) -> None:
-    """Raises `RefusedError` where the hop is not allowed."""
-    if may_follow is None:
-        return
-    journey.egress.check_literal(target)
-    awaited, journey.awaiting = journey.awaiting, f"no permission to follow to {target} in time"
-    allowed = await may_follow(target)
-    journey.awaiting = awaited
-    if allowed:
-        return
-    # The target's host could not be asked for its robots.txt if it may not be dialled: that is the reason then.
-    with contextlib.suppress(OSError):
-        await journey.egress.check(target)
-    raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")

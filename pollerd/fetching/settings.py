@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import UnionType
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.network.proxy import normalise_proxy
+from pollerd.ranges import FETCH_COUNTS, FETCH_SECONDS, Range
 
 
 @dataclass(frozen=True)
@@ -38,16 +40,10 @@ class FetchSettings:
     trusted: it may be a private one."""
 
     def __post_init__(self) -> None:
-        for name in ("total_timeout_seconds", "connect_timeout_seconds", "keepalive_seconds"):
-            _require_seconds(name, getattr(self, name))
-        for name, least in (
-            ("max_body_bytes", 1),
-            ("max_redirects", 0),
-            ("max_connections", 1),
-            ("robots_max_bytes", 1),
-            ("tls_session_bytes", 0),
-        ):
-            _require_count(name, getattr(self, name), least)
+        for allowed in FETCH_SECONDS.values():
+            _require(allowed, getattr(self, allowed.name), int | float)
+        for allowed in FETCH_COUNTS.values():
+            _require(allowed, getattr(self, allowed.name), int)
         if self.proxy is not None:
             normalise_proxy(self.proxy)
         contact = self.contact
@@ -57,11 +53,7 @@ class FetchSettings:
             raise InvalidValueError("contact", "1 to 200 printable ASCII characters, or unset", contact)
 
 
-def _require_seconds(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value <= 86_400):
-        raise InvalidValueError(name, "seconds above 0, at most 86400", value)
-
-
-def _require_count(name: str, value: object, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidValueError(name, f"a whole number, {least} or more", value)
+def _require(allowed: Range, value: float, kind: type | UnionType) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise InvalidValueError(allowed.name, allowed.allowed, value)
+    allowed.check(value)

@@ -8,7 +8,7 @@ from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.politeness.backoff import backoff_seconds, clamp_retry_after, lengthened
 from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.politeness.outage import PROBE_SECONDS, LinkState, OutageDetector, hosts_that_must_fail
-from pollerd.scheduling.politeness.robots_txt import RobotsText, rules_allow, rules_delay
+from pollerd.scheduling.politeness.robots_txt import USER_AGENT_TOKEN, RobotsText, rules_allow, rules_delay
 from pollerd.scheduling.settings import LONGEST_TTL_SECONDS, SchedulingSettings
 from pollerd.scheduling.sites import SiteTable
 from pollerd.scheduling.waiting import PollLimit, Waiting
@@ -16,6 +16,7 @@ from pollerd.scheduling.waiting import PollLimit, Waiting
 __all__ = [
     "LONGEST_TTL_SECONDS",
     "PROBE_SECONDS",
+    "USER_AGENT_TOKEN",
     "AttainableRates",
     "Bounds",
     "Choice",

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pollerd.errors import InvalidValueError
+from pollerd.ranges import SCHEDULING
 
 LONGEST_TTL_SECONDS = 86_400.0
 """Maximum TTL that is honoured: versioned pages commonly announce a year."""
@@ -13,14 +14,17 @@ LONGEST_TTL_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class SchedulingSettings:
-    """Intervals and politeness, all in seconds.
+    """Intervals and politeness, all in seconds, in the ranges of `SCHEDULING`.
 
-    min_interval_seconds: minimum time between two polls of a site without its own, >= 0. max_interval_seconds: maximum,
-    > 0, inf: none. min_yield: a site is not polled while the believed probability of a change is lower, from 0 (off) to
-    below 1. max_silence_seconds: maximum wait because of min_yield, > 0, inf: none. respect_ttl: whether a site is also
-    not polled for the TTL that it announces (max-age, a feed's ttl), at most LONGEST_TTL_SECONDS and its max_interval.
-    host_interval_seconds: between two requests to one host, >= 0; a longer Crawl-delay wins. backoff_base_seconds,
-    backoff_cap_seconds: first and maximum wait after failures. crawl_delay_cap_seconds: upper limit of a Crawl-delay.
+    min_interval_seconds: shortest time between two polls of a site that sets none of its own.
+    max_interval_seconds: longest, inf: none.
+    min_yield: a site is left alone while the chance that it has changed is believed to be less; 0: no matter.
+    max_silence_seconds: after so long it may be polled whatever is believed, inf: never for that reason.
+    respect_ttl: whether a site is also left alone for as long as it says (max-age, a feed's ttl), at most
+    LONGEST_TTL_SECONDS and its max_interval.
+    host_interval_seconds: between two starts at one host; a longer Crawl-delay wins.
+    backoff_base_seconds, backoff_cap_seconds: first and longest wait after failures.
+    crawl_delay_cap_seconds: a Crawl-delay above this is taken as this.
     """
 
     min_interval_seconds: float = 30.0
@@ -34,16 +38,8 @@ class SchedulingSettings:
     crawl_delay_cap_seconds: float = 3_600.0
 
     def __post_init__(self) -> None:
-        for name in ("min_interval_seconds", "host_interval_seconds"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise InvalidValueError(name, "a finite number of seconds, 0 or more", value)
-        if not 0 <= self.min_yield < 1:
-            raise InvalidValueError("min_yield", "a chance from 0 (off) to below 1, like 1% or 0.01", self.min_yield)
-        for name in ("max_interval_seconds", "max_silence_seconds", "backoff_base_seconds", "backoff_cap_seconds"):
-            value = getattr(self, name)
-            if not value > 0:
-                raise InvalidValueError(name, "a number of seconds above 0", value)
+        for name, allowed in SCHEDULING.items():
+            allowed.check(getattr(self, name))
         if self.max_interval_seconds < self.min_interval_seconds:
             raise InvalidValueError(
                 "max_interval_seconds",

@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 
 from pollerd.api import ApiSettings, ControlPort, create_api
-from pollerd.api.http.schemas import Allocation, Explanation
+from pollerd.api.schemas.allocation import Allocation
+from pollerd.api.schemas.explanation import Explanation
 from pollerd.daemon import AllocationView, Control, ExplanationView
 
 from .conftest import Api, served

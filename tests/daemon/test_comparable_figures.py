@@ -28,7 +28,7 @@ def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
     )
     specs = [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(SITES)]
     scheduler.add(range(1, SITES + 1), [(i % hosts + 1, f"h{i % hosts}:80") for i in range(SITES)], specs)
-    scheduler.fit_budget()
+    scheduler.budget_fit.fit()
     for i in range(30):
         gap = rng.uniform(31.0, 50.0, SITES)
         scheduler.allocator.observe(SLOTS, gap, EvidenceBatch((SLOTS < SITES // 2) & (i % 3 == 0)), NOW)
@@ -36,7 +36,7 @@ def fleet_of(budget: float, hosts: int, min_yield: float) -> SchedulerState:
     scheduler.sites.last_poll[:SITES] = scheduler.sites.last_seen[:SITES] = NOW - 5.0
     scheduler.sites.polls[:SITES] = 30
     note_quiet(scheduler, SLOTS)
-    scheduler.fit_budget()
+    scheduler.budget_fit.fit()
     return scheduler
 
 
@@ -57,7 +57,7 @@ def test_nothing_is_better_than_the_best_split(budget: float, min_yield: float, 
     best = found.benefit.best * (1 + 1e-6)
     assert found.benefit.uniform <= best
     spent = (1.0 / found.benefit.periods).sum()
-    assert spent == pytest.approx(min(budget, scheduler.reach().total), rel=1e-3)
+    assert spent == pytest.approx(min(budget, scheduler.budget_fit.reach().total), rel=1e-3)
     if binding(scheduler) is not PollLimit.BUDGET:
         assert found.as_scheduled <= best
 

@@ -86,14 +86,14 @@ async def test_nobody_waits_for_the_next_curve_but_after_a_change(
     forecast = Forecast(scheduler, lambda: NOW)
     first = await forecast.curve()
     assert await forecast.curve() is first
-    scheduler.fit_budget(6.0)
+    scheduler.budget_fit.fit(6.0)
     await forecast.begin_anew()
     assert (await forecast.curve()).points[3][0] == 6.0
 
 
 async def test_what_cannot_be_spent_brings_nothing(scheduler: SchedulerState) -> None:
-    reach = scheduler.spendable(np.inf)
-    scheduler.fit_budget(reach / 2)
+    reach = scheduler.budget_fit.spendable(np.inf)
+    scheduler.budget_fit.fit(reach / 2)
     curve = await Forecast(scheduler, lambda: NOW).curve()
     values = [value for _, value in curve.points]
     assert values[3] < values[4] == values[5] == values[6]

@@ -8,7 +8,7 @@ import pytest
 from pollerd import columns
 from pollerd.allocation import create
 from pollerd.daemon.allocation import forecast
-from pollerd.daemon.state import scheduler_state as fleet_module
+from pollerd.daemon.state import budget_fit
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.model import SiteSpec
 from pollerd.scheduling import SchedulingSettings
@@ -21,24 +21,25 @@ def fleet_of(sites: int, hosts: int) -> SchedulerState:
     )
     names = [(1 + i % hosts, f"h{i % hosts}:80") for i in range(sites)]
     scheduler.add(range(1, sites + 1), names, [SiteSpec(f"http://h{i % hosts}/{i}") for i in range(sites)])
-    scheduler.fit_budget()
+    scheduler.budget_fit.fit()
     return scheduler
 
 
 def test_a_short_list_tells_of_now_and_a_long_one_of_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
     scheduler = fleet_of(6, 3)
     scheduler.sites.paused[:3] = True
-    assert scheduler.crowding().total == pytest.approx(3 / 30)
-    monkeypatch.setattr(fleet_module, "LONG", 5)
+    assert scheduler.budget_fit.crowding().total == pytest.approx(3 / 30)
+    monkeypatch.setattr(budget_fit, "LONG", 5)
     scheduler.sites.paused[:3] = False
-    assert scheduler.crowding().total == pytest.approx(3 / 30)
-    scheduler.fit_budget()
-    assert scheduler.crowding().total == pytest.approx(6 / 30)
+    assert scheduler.budget_fit.crowding().total == pytest.approx(3 / 30)
+    scheduler.budget_fit.fit()
+    assert scheduler.budget_fit.crowding().total == pytest.approx(6 / 30)
 
 
 def test_crowded_hosts_hold_up_their_sites_and_new_ones_none() -> None:
     scheduler = fleet_of(90, 2)
-    np.testing.assert_allclose(scheduler.crowding().of(np.array([0, 1, 2, 9], np.int32)), [1.5, 1.5, 1.0, 1.0])
+    crowding = scheduler.budget_fit.crowding()
+    np.testing.assert_allclose(crowding.of(np.array([0, 1, 2, 9], np.int32)), [1.5, 1.5, 1.0, 1.0])
 
 
 @pytest.mark.parametrize("hosts", [1, 2, 50, 300])

@@ -11,8 +11,8 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.changes.diff import Block, Kind, Span, StepBudget, compare, hunks, marks
-from pollerd.api.http.schemas import Moment
 from pollerd.api.http.timestamps import rfc3339
+from pollerd.api.schemas.common import Moment
 from pollerd.model import Change, Media
 from pollerd.storage import Content
 

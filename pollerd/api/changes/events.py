@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import MAX_ID, Wanted
 from pollerd.api.http.problems import RETRY_SECONDS, problem
-from pollerd.api.http.schemas import ChangeSchema
+from pollerd.api.schemas.polls import ChangeSchema
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import ChangeFilter, HistoryStore
 

@@ -6,7 +6,8 @@ from fastapi import APIRouter
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.parameters import ChangeId, Cursor, GivenOrder, Limit, Wanted
-from pollerd.api.http.schemas import ChangeSchema, Listing
+from pollerd.api.schemas.common import Listing
+from pollerd.api.schemas.polls import ChangeSchema
 
 router = APIRouter(prefix="/changes", tags=["changes"])
 

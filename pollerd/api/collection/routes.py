@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.http.context import ApiPorts, Daemon
 from pollerd.api.http.parameters import Cursor, Limit, Words
-from pollerd.api.http.schemas import Listing, Moment
+from pollerd.api.schemas.common import Listing, Moment
 from pollerd.errors import NotFoundError
 from pollerd.model import PageState
 

@@ -1,1 +1,1 @@
-"""What all routes share: schemas, limits, parameters, problems, OpenAPI."""
+"""What all routes share: limits, parameters, problems, OpenAPI."""

@@ -28,7 +28,7 @@ class LiveView(Protocol):
 
 
 class HostsPort(Protocol):
-    """Shows hosts, with the attributes that `host_shapes.Host` names, and pauses them."""
+    """Shows hosts, with the attributes that `schemas.hosts` names, and pauses them."""
 
     async def views(self, known: Sequence[KnownHost]) -> Sequence[object]:
         """The hosts as they stand."""
@@ -41,7 +41,7 @@ class HostsPort(Protocol):
 
 
 class SitesPort(Protocol):
-    """Adds, changes and removes sites. What `explain` returns has the attributes that `schemas.Explanation` names."""
+    """Adds, changes and removes sites. What `explain` returns has the attributes of `schemas.explanation`."""
 
     async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
         """Adds what is new."""
@@ -75,7 +75,7 @@ class SitesPort(Protocol):
 
 
 class AllocationPort(Protocol):
-    """Shows and steers the allocation. The views have the attributes that `schemas.Allocation` names."""
+    """Shows and steers the allocation. The views have the attributes that `schemas.allocation` names."""
 
     async def over_budgets(self) -> object:
         """The present allocation, and what other budgets would bring."""

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query
 
 from pollerd.api.http.context import Caller, Daemon
-from pollerd.api.http.host_schemas import Host, HostPatch
 from pollerd.api.http.parameters import Cursor, Limit, Words, json_body
-from pollerd.api.http.schemas import Listing
+from pollerd.api.schemas.common import Listing
+from pollerd.api.schemas.hosts import Host, HostPatch
 
 router = APIRouter(prefix="/hosts", tags=["hosts"])
 HostName = Annotated[Words, Path(description="name:port, percent-encoded; IPv6 addresses in brackets")]

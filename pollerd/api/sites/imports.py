@@ -12,7 +12,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 
 from pollerd.api.http.context import ControlPort, Daemon
 from pollerd.api.http.format_names import Format, media_type
-from pollerd.api.http.schemas import ImportResult, Rejection
+from pollerd.api.schemas.lists import ImportResult, Rejection
 from pollerd.api.sites.list_formats import LIST_BODY, Line, parse_file, parse_list
 from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec

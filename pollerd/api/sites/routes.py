@@ -16,18 +16,10 @@ from pollerd.api.http.context import ApiPorts, Caller, Daemon
 from pollerd.api.http.limits import check_spec
 from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
 from pollerd.api.http.problems import problem
-from pollerd.api.http.schemas import (
-    ChangeSchema,
-    Explanation,
-    Listing,
-    NewSite,
-    PollSchema,
-    SitePatch,
-    SitesChanged,
-    SiteSchema,
-    SiteSelection,
-    redirect_proposal,
-)
+from pollerd.api.schemas.common import Listing
+from pollerd.api.schemas.explanation import Explanation
+from pollerd.api.schemas.polls import ChangeSchema, PollSchema
+from pollerd.api.schemas.sites import NewSite, SitePatch, SitesChanged, SiteSchema, SiteSelection, redirect_proposal
 from pollerd.model import SiteSpec, SiteState
 from pollerd.storage import SiteChanges
 from pollerd.urls import normalise_url

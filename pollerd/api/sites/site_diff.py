@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.schemas import FieldDifference, ListDifference, Rejection, SiteDifference
+from pollerd.api.schemas.lists import FieldDifference, ListDifference, Rejection, SiteDifference
 from pollerd.api.sites.imports import ListFormat, posted_lines
 from pollerd.api.sites.list_formats import LIST_BODY, Line, may_name_a_site
 from pollerd.errors import InvalidValueError

@@ -12,9 +12,9 @@ from pollerd.api.transfer.document import Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault
 from pollerd.errors import InvalidValueError
+from pollerd.ranges import BUDGET
 
 _OBJECTIVES = ("changes", "freshness", "interest")
-_MIN_BUDGET, _MAX_BUDGET = 0.01, 10_000.0
 _FIELDS = ("allocator", "objective", "budget")
 
 
@@ -36,8 +36,9 @@ class AllocationSection:
         _among("objective", record["objective"], _OBJECTIVES)
         budget = record["budget"]
         number = isinstance(budget, int | float) and not isinstance(budget, bool) and math.isfinite(budget)
-        if not (number and _MIN_BUDGET <= budget <= _MAX_BUDGET):
-            raise InvalidValueError("budget", f"{_MIN_BUDGET:g} to {_MAX_BUDGET:g} polls per second", str(budget)[:100])
+        if not (number and BUDGET.holds(budget)):
+            allowed = f"{BUDGET.lowest:g} to {BUDGET.highest:g} {BUDGET.unit}"
+            raise InvalidValueError("budget", allowed, str(budget)[:100])
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
         """The last record counts."""

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import ApiPorts, Daemon
-from pollerd.api.http.schemas import RestoredSection, RestoreReport, SecretsMissing
+from pollerd.api.schemas.transfer import RestoredSection, RestoreReport, SecretsMissing
 from pollerd.api.transfer.document import Document, Writer, read_document
 from pollerd.api.transfer.sections import Counts, Section, sections
 from pollerd.api.transfer.sites import LEFT_OUT

@@ -148,7 +148,7 @@ class ScheduleExplainer:
             objective=self._scheduler.objective,
             budget=budget,
             utilization=rate / budget,
-            spendable=self._scheduler.spendable(budget),
+            spendable=self._scheduler.budget_fit.spendable(budget),
             binding=binding.limit.value,
             binding_in_words=binding.in_full(rate, budget),
             price=figures.benefit.price,

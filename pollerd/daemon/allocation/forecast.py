@@ -198,7 +198,7 @@ class Forecast:
 
     def _belief_of(self, slots: NDArray[np.int64]) -> BeliefColumns:
         scheduler, sites = self._scheduler, self._scheduler.sites
-        cost, crowding = sites.cost[slots], scheduler.crowding()
+        cost, crowding = sites.cost[slots], scheduler.budget_fit.crowding()
         return BeliefColumns(
             slots=slots,
             rates=scheduler.allocator.belief_of(slots),

@@ -76,7 +76,7 @@ class AllocationControl:
                 await self._switch(name, goal, rate)
             async with self._scheduler.changing_sites:
                 self._budget.rate = rate
-                self._scheduler.fit_budget(rate)
+                self._scheduler.budget_fit.fit(rate)
                 await self._store.save_allocation(AllocationRow(name, goal, rate))
                 if renewed:
                     await self._shadows.put(wanted, new)
@@ -85,7 +85,7 @@ class AllocationControl:
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:
         """Polling goes on while the candidate learns; the change itself is one transaction."""
-        spendable = self._scheduler.allocator_budget(budget)
+        spendable = self._scheduler.budget_fit.allocator_budget(budget)
         fresh = allocation.create(name, budget=spendable, objective=objective, rng=self._rng)
         handover = AllocatorHandover(store=self._store.history, scheduler=self._scheduler, candidate=fresh)
         await handover.prepare()

@@ -79,7 +79,7 @@ class SiteControl:
                 [specs[i] for _, i, _ in result.added],
             )
             await self._take_in_unknown([site_id for site_id, _ in result.existing])
-        await self._scheduler.fit_budget_to_growth()
+        await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return _renumbered(result, places, refused) if refused else result
 
@@ -193,7 +193,7 @@ class SiteControl:
             for start in range(0, len(result.touched), _TAKEN_OVER_AT_ONCE):
                 ids = result.touched[start : start + _TAKEN_OVER_AT_ONCE]
                 await self._take_over(await self._store.get_many(ids))
-        await self._scheduler.fit_budget_to_growth()
+        await self._scheduler.budget_fit.fit_to_growth()
         self._scheduler.due.set()
         return result
 

@@ -11,10 +11,10 @@ from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.polling.host_reservations import WAIT_SECONDS, HostReservations
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.runtime import Runtime
-from pollerd.daemon.state.scheduler_state import USER_AGENT_TOKEN, SchedulerState
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.fetching import Fetcher, RobotsResponse
 from pollerd.model import Outcome, OutcomeKind
-from pollerd.scheduling import RobotsText, backoff_seconds, lengthened, rules_allow, rules_delay
+from pollerd.scheduling import USER_AGENT_TOKEN, RobotsText, backoff_seconds, lengthened, rules_allow, rules_delay
 from pollerd.storage import StoredRobots
 from pollerd.urls import host_of, robots_url
 

@@ -79,7 +79,7 @@ async def note_all_quiet(scheduler: SchedulerState) -> None:
         note_quiet(scheduler, slots[scheduler.sites.site_id[slots] >= 0])
         at += _PIECE
         await asyncio.sleep(0.0 if hurry else (loop.time() - began) * (1 / _SHARE - 1))
-    await scheduler.fit_budget_by_and_by()
+    await scheduler.budget_fit.fit_by_and_by()
 
 
 async def keep_quiet_known(scheduler: SchedulerState) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -15,34 +15,15 @@ from numpy.typing import NDArray
 from pollerd.allocation import Allocator, EvidenceBatch
 from pollerd.columns import stretches
 from pollerd.daemon.state.allocator_commands import AllocatorCommand, CommandQueue
-from pollerd.daemon.state.repair import replace_invalid_settings
+from pollerd.daemon.state.budget_fit import BudgetFit
 from pollerd.errors import InvalidValueError
 from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
-from pollerd.scheduling import (
-    AttainableRates,
-    HostLoad,
-    HostTable,
-    NoiseCap,
-    RobotsText,
-    SchedulingSettings,
-    SiteTable,
-    reach,
-    totals,
-)
-from pollerd.scheduling.eligibility import LONG
-from pollerd.storage import HostRow, ScheduleRows, SiteContext
-
-USER_AGENT_TOKEN = "pollerd"
-"""The name that robots.txt rules are looked up under."""
-
-LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
-"""No wait is meant to be longer: backoffs and pauses end within a day, a denial is looked at again soon after one."""
-
+from pollerd.scheduling import HostTable, NoiseCap, SchedulingSettings, SiteTable
+from pollerd.storage import SiteContext
 
 _HOSTS_ENOUGH = 100
 """With so many hosts it makes no difference how many more there are: see `hosts_that_must_fail`."""
 _NOTICEABLE = 0.01
-_NOTICEABLE_GROWTH = 0.1
 
 
 def _optional(value: float | None) -> float:
@@ -58,11 +39,6 @@ class SchedulerState:
         self.settings, self.allocator_name, self.allocator = settings, allocator_name, allocator
         self.objective = objective
         """What the budget is spent for: "changes", "freshness" or "interest"."""
-        self.budget = allocator.budget
-        """Cost per second that the user allows; the allocator is told what of it intervals and politeness leave."""
-        self._fitted_sites = 0
-        self._crowding: HostLoad | None = None
-        self._being_fitted = asyncio.Lock()
         self._followers: list[CommandQueue] = []
         self.changing_sites = asyncio.Lock()
         """Held while sites are added, removed, moved or paused."""
@@ -73,42 +49,19 @@ class SchedulerState:
         """Site id -> when its settings changed, for sites not asked under them yet. Times of polls alone do not tell:
         one that starts while the change is being written goes by the old settings."""
         self.hosts = HostTable(settings)
+        self.budget_fit = BudgetFit(
+            sites=self.sites, hosts=self.hosts, budget=allocator.budget, send_budget=self.send_budget
+        )
+        """What of the budget can be spent; the allocator is told it."""
         self.believes_anew = asyncio.Event()
         """Set where beliefs or intervals of all sites are others: `SiteTable.quiet_until` is out of date."""
         self.unusable: dict[int, str] = {}
         """Site id -> what is wrong with its settings in the database: they are set aside when their turn comes."""
 
-    def load_hosts(self, hosts: Sequence[HostRow]) -> None:
-        """Takes over hosts that storage kept, some at a time, before their sites."""
-        slots = self.hosts.add_many([(row.id, row.name) for row in hosts])
-        for slot, row in zip(slots.tolist(), hosts, strict=True):
-            self._load_host(slot, row)
-
-    def expect(self, sites: int) -> None:
-        """Makes room for so many sites at once: growing bit by bit with them copies all columns again and again."""
-        self.sites.grow(sites)
-        self.allocator.expect(sites)
-
-    def load(self, rows: ScheduleRows, faults: Mapping[int, str]) -> None:
-        """Takes over sites that storage kept, some at a time.
-
-        faults: site id -> what could not be read of its row; such sites are set aside when their turn comes.
-        """
-        slots = self.sites.add(rows.site_id)
-        table = self.sites
-        table.host[slots] = self._hosts_of(rows)
-        table.state[slots] = rows.state
-        table.paused[slots] = rows.paused
-        for name in (*NUMERIC_SETTINGS, "failures", "polls", "changes"):
-            table.put(name, slots, getattr(rows, name))
-        table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
-        table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
-        table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
-        self.look_again_at_blocked(slots)
-        self.unusable |= replace_invalid_settings(table, slots)
-        table.touch(slots)
-        self.unusable |= faults
-        self.admit_command(slots)(self.allocator)
+    @property
+    def budget(self) -> float:
+        """Cost per second that the user allows."""
+        return self.budget_fit.budget
 
     def look_again_at_blocked(self, slots: NDArray[np.int64]) -> None:
         """Of the slots int64[k], those that were blocked may be polled now: the settings may be others than then.
@@ -131,51 +84,11 @@ class SchedulerState:
 
         return take_in
 
-    def _hosts_of(self, rows: ScheduleRows) -> NDArray[np.int32]:
-        """The slots of the sites' hosts; sites whose host is not stored stand on one without a name."""
-        hosts = self.hosts.slots_of_ids(rows.host_id)
-        lost = hosts < 0
-        if lost.any():
-            hosts[lost] = self.hosts.add(-1, "")
-            ids = zip(rows.site_id[lost].tolist(), rows.host_id[lost].tolist(), strict=True)
-            self.unusable |= {site_id: f"host_id: must be a host's; given: {host_id}" for site_id, host_id in ids}
-        return hosts
-
-    def _load_host(self, slot: int, row: HostRow) -> None:
-        if row.last_start_at is not None:
-            self.hosts.last_start[slot] = row.last_start_at
-        if row.paused_until or row.throttles:
-            self.hosts.paused_until[slot] = row.paused_until or 0.0
-            self.hosts.throttles[slot] = row.throttles
-        if row.override is not None:
-            self.hosts.load_override(slot, row.override)
-        robots = row.robots
-        if robots is not None and robots.kind != "unreachable":
-            text = None if robots.body is None else RobotsText.of(robots.body, USER_AGENT_TOKEN)
-            self.hosts.load_rules(slot, text, robots.at, robots.crawl_delay or 0.0)
-
     def adopt(self, settings: SchedulingSettings) -> None:
         """Goes by other intervals from now on; pauses and backoffs in force stay."""
         self.settings = self.hosts.settings = settings
         self.believes_anew.set()
-        self.fit_budget()
-
-    def set_right(self, now: float) -> None:
-        """Times to come that a clock running ahead has left are taken as now, waits as the longest there are.
-
-        Without this a site would not be polled until the clock has caught up.
-        """
-        latest = now + max(self.settings.backoff_cap_seconds, LONGEST_WAIT_SECONDS)
-        for column in (self.sites.last_poll, self.sites.last_seen, self.hosts.last_start, self.hosts.robots_at):
-            np.minimum(column, now, out=column)
-        for column in (self.sites.not_before, self.hosts.paused_until):
-            np.minimum(column, latest, out=column)
-        self.sites.eligibility.touch_all()
-
-    async def fit_budget_to_growth(self) -> None:
-        """`fit_budget`, where the number of sites has grown noticeably since the last time."""
-        if len(self.sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
-            await self.fit_budget_by_and_by()
+        self.budget_fit.fit()
 
     def clock_set(self, seconds: float) -> None:
         """The clock was set ahead: past moments count as so much later, so that no wait ends early, nor all at once."""
@@ -343,72 +256,15 @@ class SchedulerState:
         """The queue gets no more commands."""
         self._followers.remove(queue)
 
+    def send_budget(self, budget: float) -> None:
+        """The allocator goes by this budget (cost per second) from now on, where it differs noticeably from its own."""
+        if abs(budget - self.allocator.budget) > _NOTICEABLE * budget:
+            self._do(partial(_set_budget, budget))
+
     def _do(self, command: AllocatorCommand) -> None:
         command(self.allocator)
         for queue in self._followers:
             queue.put(command)
-
-    def spendable(self, budget: float) -> float:
-        """What of a budget (cost per second) can be spent, given min_intervals, min_yields and politeness."""
-        return min(budget, self.crowding().total)
-
-    def allocator_budget(self, budget: float) -> float:
-        """What of a budget (cost per second) an allocator is told: what min_intervals and politeness leave of it.
-
-        Not what its own beliefs leave, by way of min_yields: rates are believed on the scale of the gaps that the
-        budget makes, so that beliefs which make gaps longer would by that alone become others, and never settle.
-        """
-        return min(budget, self.reach(whatever_is_believed=True).total)
-
-    def crowding(self) -> HostLoad:
-        """How much can be spent at all, and how hosts hold up their sites.
-
-        Of more than 65,536 sites as it was when the budget was last fitted, each 15 s: it goes through all of them.
-        """
-        if self._crowding is None or self.sites.size <= LONG:
-            found = self.reach()
-            self._crowding = HostLoad(found.total, found.by_host)
-        return self._crowding
-
-    def reach(self, *, whatever_is_believed: bool = False) -> AttainableRates:
-        """How often each live site can be polled, whatever the budget."""
-        return reach(self.sites, self.hosts, self.settings, whatever_is_believed=whatever_is_believed)
-
-    def fit_budget(self, budget: float | None = None) -> None:
-        """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
-        self.budget = self.budget if budget is None else budget
-        self._fitted_sites = len(self.sites)
-        if self.sites.size > LONG:
-            for _ in self._fitting():
-                pass
-            return
-        reach = self.reach()
-        self._crowding = HostLoad(reach.total, reach.by_host)
-        self._send(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
-
-    async def fit_budget_by_and_by(self) -> None:
-        """`fit_budget`; of a long list so that the loop turns meanwhile. Whoever comes while it is done waits."""
-        if self.sites.size <= LONG:
-            self.fit_budget()
-            return
-        async with self._being_fitted:
-            self._fitted_sites = len(self.sites)
-            for _ in self._fitting():
-                await asyncio.sleep(0)
-
-    def _fitting(self) -> Iterator[None]:
-        """`fit_budget` of a long list, piece by piece."""
-        found = yield from totals(self.sites, self.hosts, self.settings)
-        reached = found.total
-        if reached < self.budget:
-            reached = (yield from totals(self.sites, self.hosts, self.settings, whatever_is_believed=True)).total
-        self._crowding = found
-        self._send(min(self.budget, reached))
-
-    def _send(self, budget: float) -> None:
-        """The allocator goes by what of the budget can be spent, where that has changed noticeably."""
-        if abs(budget - self.allocator.budget) > _NOTICEABLE * budget:
-            self._do(partial(_set_budget, budget))
 
     def remove(self, site_id: int) -> int | None:
         """Forgets a site; returns the slot that it had."""

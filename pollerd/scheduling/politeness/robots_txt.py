@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from protego import Protego
 
+USER_AGENT_TOKEN = "pollerd"
+"""The name that rules are looked up under."""
+
 FRESH_SECONDS = 86_400.0
 """Age after which robots.txt is requested again: a day (RFC 9309, section 2.4)."""
 

@@ -1,4 +1,4 @@
-"""Hosts, and what may be done to them, as OpenAPI shows them."""
+"""Hosts: what is known of one, and what may be done to one."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pollerd.api.http.schemas import Given, HostOverrideSchema, Moment
 from pollerd.api.http.timestamps import parse_moment
+from pollerd.api.schemas.common import Given, Moment
 from pollerd.errors import InvalidValueError
+
+
+class HostOverrideSchema(BaseModel):
+    """What an operator last did to a host's pause."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    at: Moment
+    by: str = Field(description="what it took to be let in: the scope of the token")
+    paused: bool = Field(description="true: paused by hand; false: a pause was ended")
+    until: Moment | None = Field(description="of a pause by hand; null: until somebody ends it")
 
 
 class HostRobots(BaseModel):

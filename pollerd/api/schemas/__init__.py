@@ -1,0 +1,1 @@
+"""The bodies of requests and answers, as OpenAPI shows them: a file a subject."""

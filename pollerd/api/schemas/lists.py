@@ -1,0 +1,64 @@
+"""Lists of sites: what became of one, and what one would change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Rejection(BaseModel):
+    """A line that names no site that can be polled."""
+
+    line: int
+    reason: str
+
+
+class ImportResult(BaseModel):
+    """What became of a list.
+
+    lines_read: number of the last line that was read and said something. stopped: why what follows was not read; null:
+    all was.
+    """
+
+    added: int
+    existing: int
+    rejected: list[Rejection]
+    rejected_count: int
+    lines_read: int
+    stopped: str | None
+
+
+class FieldDifference(BaseModel):
+    """One setting as it is and as the list has it. Of headers the names are told, of a proxy its place."""
+
+    field: str
+    before: Any = Field(description="as it is; null: not set")
+    after: Any = Field(description="as the list has it; null: not set")
+    note: str | None = Field(description="that a secret differs of which the same is told before and after")
+
+
+class SiteDifference(BaseModel):
+    """A site whose settings a list would change."""
+
+    id: int
+    url: str
+    fields: list[FieldDifference]
+
+
+class ListDifference(BaseModel):
+    """What a list would do. Each of the lists shows at most 100,000; the counts count all."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)
+
+    added: list[str] = Field(default=[], description="URLs")
+    added_count: int = 0
+    existing: int = Field(default=0, description="sites of the list that are there already")
+    changed: list[SiteDifference] = []
+    changed_count: int = 0
+    removed: list[str] = Field(default=[], description="URLs")
+    removed_count: int = 0
+    left_out_as_deleted: list[str] = Field(default=[], description="URLs that a user deleted: sync brings them back")
+    left_out_as_deleted_count: int = 0
+    rejected: list[Rejection] = []
+    rejected_count: int = 0

@@ -1,0 +1,49 @@
+"""The numbers of settings: their ranges, and how they may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from pollerd.quantities import per_second, seconds, share
+from pollerd.ranges import BUDGET, SITE, Range
+
+_DURATION = r"^[1-9][0-9]{0,3}(\.[0-9]{1,3})?(s|m|min|h|d)?$"
+_PACE = (
+    r"^([1-9][0-9]{0,3}(/s)?|[1-9][0-9]{0,4}/min|(3[6-9]|[4-9][0-9]|[1-9][0-9]{2,6})/h"
+    r"|(86[4-9]|8[7-9][0-9]|9[0-9]{2}|[1-9][0-9]{3,7})/d)$"
+)
+_SHARE = r"^(0(\.[0-9]{1,9})?|[1-9]?[0-9](\.[0-9]{1,9})?%)$"
+
+
+def _bounds(allowed: Range) -> dict[str, Any]:
+    """The range as OpenAPI has it."""
+    return {
+        "exclusiveMinimum" if allowed.above else "minimum": allowed.lowest,
+        "exclusiveMaximum" if allowed.below else "maximum": allowed.highest,
+        **({"description": allowed.unit} if allowed.unit else {}),
+    }
+
+
+def _written(read: Callable[[str], float], allowed: Range, pattern: str) -> tuple[BeforeValidator, WithJsonSchema]:
+    """A number, or the same as a text that `read` understands; the pattern holds what is surely in range."""
+    text = {"type": "string", "pattern": pattern}
+    return (
+        BeforeValidator(lambda value: read(value) if isinstance(value, str) else value),
+        WithJsonSchema({"anyOf": [{"type": "number", **_bounds(allowed)}, text]}),
+    )
+
+
+Weight = Annotated[float, Field(json_schema_extra=_bounds(SITE["weight"]))]
+Cost = Annotated[float, Field(json_schema_extra=_bounds(SITE["cost"]))]
+MinInterval = Annotated[float, *_written(seconds, SITE["min_interval"], _DURATION)]
+MaxInterval = Annotated[float, *_written(seconds, SITE["max_interval"], _DURATION)]
+HalfLife = Annotated[float, *_written(seconds, SITE["half_life"], _DURATION)]
+MinYield = Annotated[
+    float,
+    *_written(share, SITE["min_yield"], _SHARE),
+    Field(description="a site is not polled while a change is believed less likely; 0: whatever is believed"),
+]
+Budget = Annotated[float, *_written(per_second, BUDGET, _PACE)]

@@ -1,0 +1,48 @@
+"""Polls as they were recorded, and the changes that they found."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from pollerd.api.schemas.common import Moment
+from pollerd.model import Media, OutcomeKind
+
+
+class RedirectSchema(BaseModel):
+    """One hop."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    status: int
+    url: str
+
+
+class PollSchema(BaseModel):
+    """One poll. `elapsed` is seconds since the last informative poll, `duration` seconds."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    at: Moment
+    elapsed: float | None
+    outcome: OutcomeKind
+    status: int | None
+    duration: float
+    bytes: int
+    changed: bool
+    detail: str
+    redirects: tuple[RedirectSchema, ...]
+
+
+class ChangeSchema(BaseModel):
+    """A change found: it happened between the previous poll and the one that detected it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    site_id: int
+    url: str
+    detected_at: Moment
+    previous_poll_at: Moment | None
+    kind: Media
+    summary: str

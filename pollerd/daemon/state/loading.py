@@ -1,0 +1,92 @@
+"""What a start takes over into memory of the rows that storage kept: hosts first, then their sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pollerd.daemon.state.repair import replace_invalid_settings
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.model import NUMERIC_SETTINGS
+from pollerd.scheduling import USER_AGENT_TOKEN, RobotsText
+from pollerd.storage import HostRow, ScheduleRows
+
+LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
+"""No wait is meant to be longer: backoffs and pauses end within a day, a denial is looked at again soon after one."""
+
+
+class ScheduleLoader:
+    """Fills a scheduler that knows nothing yet, some rows at a time; `set_right` comes last."""
+
+    def __init__(self, scheduler: SchedulerState) -> None:
+        self._scheduler, self._sites, self._hosts = scheduler, scheduler.sites, scheduler.hosts
+
+    def add_hosts(self, hosts: Sequence[HostRow]) -> None:
+        """Takes over hosts that storage kept, some at a time, before their sites."""
+        slots = self._hosts.add_many([(row.id, row.name) for row in hosts])
+        for slot, row in zip(slots.tolist(), hosts, strict=True):
+            self._load_host(slot, row)
+
+    def expect(self, sites: int) -> None:
+        """Makes room for so many sites at once: growing bit by bit with them copies all columns again and again."""
+        self._sites.grow(sites)
+        self._scheduler.allocator.expect(sites)
+
+    def add_sites(self, rows: ScheduleRows, faults: Mapping[int, str]) -> None:
+        """Takes over sites that storage kept, some at a time.
+
+        faults: site id -> what could not be read of its row; such sites are set aside when their turn comes.
+        """
+        scheduler, table = self._scheduler, self._sites
+        slots = table.add(rows.site_id)
+        table.host[slots] = self._hosts_of(rows)
+        table.state[slots] = rows.state
+        table.paused[slots] = rows.paused
+        for name in (*NUMERIC_SETTINGS, "failures", "polls", "changes"):
+            table.put(name, slots, getattr(rows, name))
+        table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
+        table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
+        table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)
+        scheduler.look_again_at_blocked(slots)
+        scheduler.unusable |= replace_invalid_settings(table, slots)
+        table.touch(slots)
+        scheduler.unusable |= faults
+        scheduler.admit_command(slots)(scheduler.allocator)
+
+    def set_right(self, now: float) -> None:
+        """Times to come that a clock running ahead has left are taken as now, waits as the longest there are.
+
+        Without this a site would not be polled until the clock has caught up.
+        """
+        latest = now + max(self._scheduler.settings.backoff_cap_seconds, LONGEST_WAIT_SECONDS)
+        for column in (self._sites.last_poll, self._sites.last_seen, self._hosts.last_start, self._hosts.robots_at):
+            np.minimum(column, now, out=column)
+        for column in (self._sites.not_before, self._hosts.paused_until):
+            np.minimum(column, latest, out=column)
+        self._sites.eligibility.touch_all()
+
+    def _hosts_of(self, rows: ScheduleRows) -> NDArray[np.int32]:
+        """The slots of the sites' hosts; sites whose host is not stored stand on one without a name."""
+        hosts = self._hosts.slots_of_ids(rows.host_id)
+        lost = hosts < 0
+        if lost.any():
+            hosts[lost] = self._hosts.add(-1, "")
+            ids = zip(rows.site_id[lost].tolist(), rows.host_id[lost].tolist(), strict=True)
+            self._scheduler.unusable |= {site: f"host_id: must be a host's; given: {host}" for site, host in ids}
+        return hosts
+
+    def _load_host(self, slot: int, row: HostRow) -> None:
+        hosts = self._hosts
+        if row.last_start_at is not None:
+            hosts.last_start[slot] = row.last_start_at
+        if row.paused_until or row.throttles:
+            hosts.paused_until[slot] = row.paused_until or 0.0
+            hosts.throttles[slot] = row.throttles
+        if row.override is not None:
+            hosts.load_override(slot, row.override)
+        robots = row.robots
+        if robots is not None and robots.kind != "unreachable":
+            text = None if robots.body is None else RobotsText.of(robots.body, USER_AGENT_TOKEN)
+            hosts.load_rules(slot, text, robots.at, robots.crawl_delay or 0.0)

@@ -1,0 +1,130 @@
+"""One fetch on its way across redirects: where it has come to, whether it may go on, and what it takes along.
+
+Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and
+must not carry the site's own headers to another origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import hdrs
+
+from pollerd.errors import InvalidValueError
+from pollerd.fetching.body import discard_body
+from pollerd.fetching.egress import Route, Router
+from pollerd.fetching.failures import RefusedError
+from pollerd.fetching.response import Response
+from pollerd.model import OutcomeKind, Redirect
+from pollerd.urls import join_url, origin_of
+
+REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+
+MayFollow = Callable[[str], Awaitable[bool]]
+"""Asked with the absolute URL before a redirect is followed, to the same origin too: robots.txt may deny it."""
+
+
+class FetchState:
+    """Where one fetch has come to; known also when it fails on the way."""
+
+    __slots__ = (
+        "awaiting",
+        "deadline",
+        "egress",
+        "endless",
+        "redirects",
+        "sent",
+        "started_at",
+        "started_mono",
+        "status",
+        "url",
+        "way",
+    )
+
+    def __init__(
+        self, url: str, egress: Router, way: Route, started_at: float, started_mono: float, deadline: asyncio.Timeout
+    ) -> None:
+        self.url = url
+        self.deadline = deadline
+        self.egress = egress
+        self.way = way
+        self.started_at = started_at
+        self.started_mono = started_mono
+        self.status: int | None = None
+        self.redirects: list[Redirect] = []
+        self.endless = False
+        self.sent = False
+        self.awaiting = "no complete response within the deadline"
+
+
+Get = Callable[[FetchState, Mapping[str, str]], Awaitable[Response]]
+"""One request with these headers to where the fetch has come to. Raises `RefusedError`."""
+
+
+async def follow(
+    state: FetchState,
+    response: Response,
+    *,
+    own: Mapping[str, str],
+    bare: Mapping[str, str],
+    limit: int,
+    may_follow: MayFollow | None,
+    get: Get,
+) -> Response:
+    """The first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
+
+    Validators are among both: they belong to the final page, and mean nothing to the others. `limit`: how many
+    redirects may be followed. Raises `RefusedError`.
+    """
+    visited = {state.url}
+    headers = own
+    while response.status in REDIRECT_STATUSES:
+        location = response.headers.get(hdrs.LOCATION)
+        await discard_body(response)
+        target = _target(state.url, response.status, location)
+        state.redirects.append(Redirect(response.status, target))
+        _refuse_endless(state, visited, limit)
+        if origin_of(target) != origin_of(state.url):
+            headers = bare
+        await _ask(state, may_follow, target)
+        visited.add(target)
+        state.url = target
+        response = await get(state, headers)
+    return response
+
+
+def _target(base: str, status: int, location: str | None) -> str:
+    if location is None:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} without a Location")
+    try:
+        return join_url(base, location)
+    except InvalidValueError as error:
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect {status} refused: {error}") from error
+
+
+def _refuse_endless(state: FetchState, visited: set[str], limit: int) -> None:
+    target = state.redirects[-1].url
+    if len(state.redirects) > limit:
+        state.endless = True
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"more than {limit} redirects")
+    if target in visited:
+        state.endless = True
+        raise RefusedError(OutcomeKind.PROTOCOL_ERROR, f"redirect loop at {target}")
+
+
+async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> None:
+    """Raises `RefusedError` where the hop is not allowed."""
+    if may_follow is None:
+        return
+    state.egress.check_literal(target)
+    awaited, state.awaiting = state.awaiting, f"no permission to follow to {target} in time"
+    allowed = await may_follow(target)
+    state.awaiting = awaited
+    if allowed:
+        return
+    # The target's host could not be asked for its robots.txt if it may not be dialled: that is the reason then.
+    with contextlib.suppress(OSError):
+        await state.egress.check(target)
+    raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")

@@ -1,0 +1,122 @@
+"""The ranges of settings: each number is stated here, and nowhere else.
+
+The API, OpenAPI, TOML and the command line, and the repair of damaged rows go by these tables, each by its own. What no
+table can say (that one setting is at most another) is checked by the rooms that own the settings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pollerd.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers that one setting may be."""
+
+    name: str
+    """The field of the setting."""
+    lowest: float
+    highest: float = math.inf
+    words: str = ""
+    """What is allowed, as the end of "must be ..."; the numbers are filled in."""
+    unit: str = ""
+    above: bool = False
+    """Whether `lowest` itself is too low."""
+    below: bool = False
+    """Whether `highest` itself is too high."""
+    least: float = field(init=False)
+    most: float = field(init=False)
+    """The first and the last float in range."""
+
+    def __post_init__(self) -> None:
+        # A check is two comparisons of floats: a list of sites has millions of values.
+        put = object.__setattr__
+        put(self, "least", math.nextafter(self.lowest, math.inf) if self.above else float(self.lowest))
+        put(self, "most", math.nextafter(self.highest, -math.inf) if self.below else float(self.highest))
+
+    @property
+    def allowed(self) -> str:
+        """What is allowed, for people."""
+        return self.words.format(lowest=self.lowest, highest=self.highest)
+
+    def holds(self, value: float) -> bool:
+        """Whether the value is in range; what is not a number (nan) never is."""
+        return self.least <= value <= self.most
+
+    def check(self, value: float) -> None:
+        """Raises InvalidValueError where the value is not in range."""
+        if not self.least <= value <= self.most:
+            raise InvalidValueError(self.name, self.allowed, value)
+
+
+def _table(*ranges: Range) -> Mapping[str, Range]:
+    return {one.name: one for one in ranges}
+
+
+_PLAIN, _SECONDS = "{lowest:g} to {highest:,.10g}", "{lowest:g} to {highest:,.10g} s"
+_MIN_YIELD = Range("min_yield", 0, 1, below=True)
+
+SITE = _table(
+    Range("weight", 0, 1e9, _PLAIN),
+    Range("cost", 0.01, 10_000.0, _PLAIN),
+    Range("min_interval", 0, 1e9, _SECONDS, "seconds"),
+    Range("max_interval", 0.001, 1e9, _SECONDS, "seconds"),
+    replace(_MIN_YIELD, words="from {lowest:g} to below {highest:g}, or below 100%"),
+    Range("half_life", 0.001, 1e9, _SECONDS, "seconds"),
+)
+"""What may be said of a site, by every way in. 1e9 s are 31 years."""
+
+USABLE = _table(
+    Range("weight", 0, words="finite, {lowest:g} or more", below=True),
+    Range("cost", 0, words="finite, above {lowest:g}", above=True, below=True),
+    Range("min_interval", 0, words="seconds, {lowest:g} or more", below=True),
+    Range("max_interval", 0, words="seconds above {lowest:g}", above=True, below=True),
+    replace(_MIN_YIELD, words="a chance from {lowest:g} to below {highest:g}"),
+    Range("respect_ttl", 0, 1.5, "true or false", below=True),
+    Range("half_life", 0, words="seconds above {lowest:g}", above=True, below=True),
+)
+"""What the scheduler can go by, where a row of the database says what nobody may say: wider than `SITE`."""
+
+SCHEDULING = _table(
+    Range("min_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
+    Range("host_interval_seconds", 0, words="a finite number of seconds, {lowest:g} or more", below=True),
+    replace(_MIN_YIELD, words="a chance from {lowest:g} (off) to below {highest:g}, like 1% or 0.01"),
+    Range("max_interval_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
+    Range("max_silence_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
+    Range("backoff_base_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
+    Range("backoff_cap_seconds", 0, words="a number of seconds above {lowest:g}", above=True),
+)
+"""When a poll may happen, unless its site says otherwise. inf: without end."""
+
+BUDGET = Range("budget", 0.01, 10_000, "polls per second from {lowest:g} to {highest:g}", "polls per second")
+
+LIVE_LOOP = _table(
+    Range("full_get_every", 1, words="a whole number, {lowest:g} or more"),
+    Range("max_inflight", 1, words="a whole number, {lowest:g} or more"),
+    Range("flush_polls", 1, words="a whole number, {lowest:g} or more"),
+    Range("memory_sites", 1, words="a whole number, {lowest:g} or more"),
+    Range("flush_seconds", 0, 1, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("gather_seconds", 0, 1, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("tick_seconds", 0, 1, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("drain_seconds", 0, words="seconds, {lowest:g} or more"),
+    Range("maintenance_seconds", 0, words="seconds, {lowest:g} or more"),
+)
+"""How the live loop works."""
+
+FETCH_SECONDS = _table(
+    Range("total_timeout_seconds", 0, 86_400, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("connect_timeout_seconds", 0, 86_400, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("keepalive_seconds", 0, 86_400, "seconds above {lowest:g}, at most {highest:g}", above=True),
+)
+FETCH_COUNTS = _table(
+    Range("max_body_bytes", 1, words="a whole number, {lowest:g} or more"),
+    Range("max_redirects", 0, words="a whole number, {lowest:g} or more"),
+    Range("max_connections", 1, words="a whole number, {lowest:g} or more"),
+    Range("robots_max_bytes", 1, words="a whole number, {lowest:g} or more"),
+    Range("tls_session_bytes", 0, words="a whole number, {lowest:g} or more"),
+)
+"""How pages are fetched."""
