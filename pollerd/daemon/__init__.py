@@ -1,4 +1,4 @@
-"""The live loop: chooses, polls, detects, learns, commits."""
+"""The live loop: chooses sites, polls them, detects changes, learns and commits."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The live loop: runs the parts side by side until it is told to stop."""
+"""The live loop: runs the parts concurrently until stopped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAINTENANCE_LEAST_SECONDS = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The parts of one daemon, as `pollerd.app.build` puts them together."""
+    """The parts of one daemon, assembled by `pollerd.app.build`."""
 
     runtime: Runtime
     store: Store
@@ -51,7 +51,7 @@ class Parts:
 
 
 class Daemon:
-    """Polls until stopped: run it with `run`, end it with `stop`."""
+    """Polls until stopped: started by `run`, ended by `stop`."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts, self.control = parts, parts.control
@@ -59,11 +59,11 @@ class Daemon:
         self._log = structlog.get_logger("pollerd.daemon")
 
     def stop(self) -> None:
-        """Asks the daemon to end; may be called at any time, more than once."""
+        """Stops the daemon; may be called at any time and repeatedly."""
         self._stop.set()
 
     def adopt(self, scheduling: SchedulingSettings, *, full_get_every: int) -> None:
-        """Applies other settings from now on; what is under way ends by the old ones."""
+        """Applies new settings; work in flight ends under the old ones."""
         scheduler = self.parts.scheduler
         self.parts.poller.full_get_every = full_get_every
         if scheduling != scheduler.settings:
@@ -73,9 +73,9 @@ class Daemon:
         scheduler.due.set()
 
     async def run(self) -> None:
-        """Polls until `stop`; then waits for polls under way, commits, and marks the run as ended cleanly.
+        """Polls until `stop`; then waits for polls in flight, commits, and marks the run as ended cleanly.
 
-        Any task that dies ends the daemon with its exception (in an ExceptionGroup).
+        Any task that fails ends the daemon with its exception (in an ExceptionGroup).
         """
         try:
             clean = await self._run()
@@ -86,14 +86,16 @@ class Daemon:
             await self._note_clean_end()
 
     async def _note_clean_end(self) -> None:
-        """All is committed; if this last write fails, the next start takes it for a crash."""
+        """Marks the run as ended; everything is committed. If this write fails, the next start treats the run as
+        crashed.
+        """
         try:
             await self.parts.store.end_run(self.parts.runtime.clock())
         except DatabaseUnavailableError as error:
             self._log.warning("end_not_noted", reason=str(error))
 
     async def _run(self) -> bool:
-        """Returns whether the stop was clean: all polls that started were committed."""
+        """Returns whether the stop was clean: all started polls were committed."""
         parts = self.parts
         async with asyncio.TaskGroup() as group:
             journal = group.create_task(parts.journal.run(), name="journal")
@@ -127,7 +129,7 @@ class Daemon:
         return bool(done)
 
     async def _watch_polls(self) -> None:
-        """Raises what a poll raised: a fault of ours ends the daemon."""
+        """Raises the exception of a failed poll task: an internal fault ends the daemon."""
         await self.parts.in_flight.failed
 
     async def _shadow(self) -> None:
@@ -149,7 +151,7 @@ class Daemon:
                 return
 
     async def _maintain(self) -> None:
-        """Prunes now and then, sooner where much is found; never without a pause."""
+        """Prunes periodically, earlier when many changes are found, but always after a pause."""
         most, store = self.parts.runtime.settings.maintenance_seconds, self.parts.store
         least = min(most, _MAINTENANCE_LEAST_SECONDS)
         while True:

@@ -1,4 +1,4 @@
-"""Keeps the gauges up to date."""
+"""Updates the gauges."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pollerd.model import STATES, SiteState
 from pollerd.telemetry import Instruments
 
 FORECAST_SECONDS = 15.0
-"""Between two forecasts."""
+"""Interval between forecasts."""
 _COLLECTION_SECONDS = 5.0
 _COLLECTION_SHARE = 0.05
-"""Of the time at most: counting millions of pages takes a second or more."""
+"""Largest share of the time: counting millions of pages takes a second or more."""
 
 
 class Gauges:
-    """Reads the daemon's tables on request, the forecast every 15 s, a collection every 5 s or less often."""
+    """Reads the daemon's tables on request, the forecast every 15 s, the collection every 5 s or less often."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class Gauges:
         self._instruments = instruments
 
     async def follow_forecast(self) -> None:
-        """Until cancelled."""
+        """Refreshes the forecast until cancelled."""
         while True:
             await self._refresh_forecast()
             await asyncio.sleep(FORECAST_SECONDS)
 
     async def follow_collection(self) -> None:
-        """Until cancelled; ends where there is none, for one begins with a start of the daemon only."""
+        """Refreshes the collection until cancelled; ends if there is none: only a start of the daemon begins one."""
         there = True
         while there:
             began = time.monotonic()
@@ -54,7 +54,7 @@ class Gauges:
             await asyncio.sleep(max(_COLLECTION_SECONDS, (time.monotonic() - began) / _COLLECTION_SHARE))
 
     def refresh(self) -> None:
-        """Sets the gauges that follow the daemon's tables; called before the metrics are read."""
+        """Sets the gauges of the daemon's tables; called before the metrics are read."""
         instruments, sites = self._instruments, self._scheduler.sites
         budget = self._budget.rate
         instruments.budget.set(budget)
@@ -74,11 +74,11 @@ class Gauges:
         instruments.noisy_sites.set(self._explainer.noisy_sites())
 
     async def look_at_collection(self) -> bool:
-        """Shows how the collection stands. Whether there is one, as far as can be told."""
+        """Sets the gauges of the collection. Returns False if there is none."""
         try:
             view = await self._collection.view()
         except DatabaseUnavailableError:
-            # `storage_failing` tells of it; what was seen last stays.
+            # `storage_failing` reports it; the gauges keep their last values.
             return True
         if view is None:
             return False

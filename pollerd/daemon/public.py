@@ -1,4 +1,4 @@
-"""What other packages use of `pollerd.daemon`; they import it from there."""
+"""The public names of `pollerd.daemon`; other packages import them from there."""
 
 from pollerd.daemon.control.allocation import OBJECTIVES
 from pollerd.daemon.control.control import Control

@@ -1,4 +1,4 @@
-"""What a start takes over from the store: sites, hosts, and what was learned of them."""
+"""Restores the state of the scheduler from the store: sites, hosts, and the learned state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pollerd.storage import AllocationRow, RunInfo, Store
 
 _SITES_AT_A_TIME = 16_384
 _ALL_POLLS = 1_000_000
-"""More than a site can have had since what is learned in common was stored."""
+"""More polls than a site can have had since the shared state was stored."""
 
 
 async def restore(
@@ -35,9 +35,9 @@ async def restore(
     rng: np.random.Generator,
     now: float,
 ) -> None:
-    """Fills the scheduler with what the store kept. `now`: epoch s.
+    """Fills the scheduler from the store. `now`: epoch s.
 
-    Raises ConfigError where the allocator cannot hold the stored sites.
+    Raises ConfigError if the allocator cannot hold the stored sites.
     """
     loader = ScheduleLoader(scheduler)
     async for hosts in store.sites.hosts():
@@ -55,12 +55,12 @@ async def restore(
         await note_all_quiet(scheduler)
     else:
         scheduler.believes_anew.set()
-    # The last polls before a crash were not committed: then every host is left its whole interval.
+    # The last polls before a crash were not committed: then every host waits its whole interval.
     scheduler.hosts.begin_anew(now, all_hosts=not run.previous_clean)
 
 
 def check_weights(name: str, allocator: Allocator) -> None:
-    """Raises ConfigError where the allocator cannot weigh sites by their relevance to a topic."""
+    """Raises ConfigError if the allocator cannot weight sites by their relevance to a topic."""
     try:
         allocator.admit(np.empty(0, np.int64), np.array([0.25, 0.5]), np.ones(2))
     except InvalidValueError as error:
@@ -70,15 +70,15 @@ def check_weights(name: str, allocator: Allocator) -> None:
 async def _restore_learned(
     scheduler: SchedulerState, store: Store, settings: DaemonSettings, rng: np.random.Generator
 ) -> None:
-    """Puts back what was learned; where it is another allocator's or another version's, the stored polls teach anew.
+    """Restores the learned state; if it is of another allocator or version, relearns from the stored polls.
 
-    What is in force now is kept: it holds at the next start, too, unless something else is said then.
+    The present allocation settings are stored: they apply at the next start, too, unless overridden then.
     """
     kept = await store.load_allocation()
     log = structlog.get_logger("pollerd.daemon")
     row = partial(AllocationRow, settings.allocator, settings.objective, settings.budget)
     if kept is not None and kept.allocator == settings.allocator and await _put_back(scheduler, store, kept):
-        # A run that was killed left polls that came after what is learned in common was stored.
+        # A killed run leaves polls that were committed after the shared state was stored.
         after = kept.learned_through
         newer = store.history.recent_polls(
             _ALL_POLLS, after=await store.history.last_poll_id() if after is None else after
@@ -88,7 +88,7 @@ async def _restore_learned(
             log.info("caught_up_on_polls", polls=polls, allocator=settings.allocator)
         await store.save_allocation(row(scheduler.allocator.shared_state()))
         return
-    # Damage may have shown after some of it was put back.
+    # Damage may have been detected after part of the state was restored.
     budget = scheduler.allocator.budget
     scheduler.begin_anew(allocation.create(settings.allocator, budget=budget, objective=settings.objective, rng=rng))
     replay = Replay(scheduler.sites, scheduler.allocator)
@@ -100,7 +100,7 @@ async def _restore_learned(
 
 
 def _states(scheduler: SchedulerState, slots: NDArray[np.int64]) -> Iterator[tuple[int, bytes]]:
-    """(site id, what was learned of it) for each slot; worked out as they are asked for."""
+    """Yields (site id, learned state) for each slot, computed lazily."""
     for start in range(0, len(slots), _SITES_AT_A_TIME):
         some = slots[start : start + _SITES_AT_A_TIME]
         states = scheduler.allocator.site_state(some)
@@ -112,7 +112,7 @@ async def _put_back(scheduler: SchedulerState, store: Store, kept: AllocationRow
     if kept.shared_state is None:
         return False
     try:
-        # What was learned in common holds for sites to come, too, where there is no other yet.
+        # The shared state also applies to future sites, even if there is no site yet.
         none = np.empty(0, np.int64)
         scheduler.allocator.restore(none, scheduler.allocator.site_state(none), kept.shared_state)
         async for site_ids, states in store.learned(kept.allocator):
@@ -127,10 +127,10 @@ async def _put_back(scheduler: SchedulerState, store: Store, kept: AllocationRow
 
 
 def last_start(run: RunInfo, now: float) -> float:
-    """When the previous run last started a poll (monotonic s), so that the budget's window holds across a restart.
+    """Returns the last poll start of the previous run (monotonic s), so that the budget's window spans a restart.
 
-    At a clean stop nothing was under way any more. The last poll that was committed does not tell: later ones may have
-    been dropped in an outage of ours, or deleted with their sites. After any other end it is now.
+    At a clean stop no poll was in flight any more. The last committed poll is no substitute: later ones may have been
+    dropped in an outage of our own link, or deleted with their sites. After any other end it is now.
     """
     if not run.previous_clean:
         return time.monotonic()

@@ -1,1 +1,1 @@
-"""The allocator in force beside others: explanations, forecasts, shadows, handover."""
+"""Explanations, forecasts, shadows and handover around the active allocator."""

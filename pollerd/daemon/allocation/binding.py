@@ -1,4 +1,4 @@
-"""What keeps sites from being polled more often, in words: for the status line, /allocation and doctor alike."""
+"""Explains in words why sites are not polled more often, for the status line, /allocation and doctor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.scheduling.eligibility import LONG
 from pollerd.scheduling.waiting import waiting
 
 SHARE = 0.02
-"""Of the time, for finding out what binds: of very many sites it is some seconds old."""
+"""Largest share of the time spent on finding the binding limit; for long lists the answer is some seconds old."""
 _REMEDIES = {
     PollLimit.MIN_YIELD: "a lower min-yield shortens delays",
     PollLimit.TTL: "most sites ask to be left alone for so long (respect-ttl)",
@@ -24,21 +24,21 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What binds, with the setting that is behind it."""
+    """The binding limit, and the setting behind it."""
 
     limit: PollLimit
     reason: str | None
-    """None: the budget itself."""
+    """None: the budget itself binds."""
     private: str | None = None
-    """Where sites have private addresses, that is said whatever else binds."""
+    """Notice about sites at private addresses, given whatever limit binds."""
 
     def in_short(self) -> str | None:
-        """For a line that shows the pace beside it; None: nothing is to be said."""
+        """Returns the text for a line that also shows the rate; None: there is nothing to report."""
         reason = f"budget not binding: {self.reason}" if self.limit in _REMEDIES else self.reason
         return ", ".join(dict.fromkeys(text for text in (reason, self.private) if text)) or None
 
     def in_full(self, rate: float, budget: float) -> str:
-        """For a person; rate and budget in polls per second."""
+        """Returns the full text for the user; rate and budget in polls per second."""
         if self.limit is PollLimit.NO_SITES:
             return "no sites to poll"
         used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
@@ -48,9 +48,9 @@ class Binding:
 
 
 class BindingWatch:
-    """Counts what sites wait for, anew at each question as long as that takes no more than a share of the time.
+    """Counts the sites by what they wait for, within `SHARE` of the time.
 
-    A long list is counted beside the loop, while the polling goes on: told is what was found out last.
+    A long list is counted in a thread while polling continues; meanwhile the previous count is reported.
     """
 
     def __init__(self, *, scheduler: SchedulerState, meter: BudgetMeter, clock: Callable[[], float]) -> None:
@@ -60,12 +60,12 @@ class BindingWatch:
         self._counting: asyncio.Task[Waiting] | None = None
 
     async def ready(self) -> None:
-        """Returns once `now` has something to tell without counting a long list in the loop, which may take seconds."""
+        """Makes the first count of a long list in a thread, so that `now` does not block the loop for seconds."""
         if self._waiting is None and self._scheduler.sites.size > LONG:
             self._waiting = await asyncio.to_thread(self._count, self._clock())
 
     def now(self) -> Binding:
-        """What binds; of very many sites some seconds ago. The first time they are counted at once."""
+        """Returns the binding limit; for long lists it is some seconds old. The first call counts at once."""
         found = self._counted()
         return binding(found, self._scheduler.settings, self._meter.rate(), self._scheduler.budget)
 
@@ -87,7 +87,7 @@ class BindingWatch:
 
 
 def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget: float) -> Binding:
-    """What binds where sites wait so, and `rate` of the budget is used, both in cost per second."""
+    """Returns the binding limit for these counts; `rate` of the budget is used, both in cost per second."""
     limit = waiting.binding(rate, budget)
     private = f"{waiting.private:,} at private addresses: --allow-private" if waiting.private else None
     return Binding(limit, private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings), private)

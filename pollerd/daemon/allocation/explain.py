@@ -1,4 +1,4 @@
-"""Explaining the schedule: when a site comes next, why not now, and what the whole budget brings."""
+"""Explains the schedule: when a site is polled next, why not now, and what the budget yields."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GONE = STATE_CODE[SiteState.GONE]
 
 
 class ScheduleExplainer:
-    """Read-only views of the sites' schedule, as the allocator believes now."""
+    """Read-only views of the schedule under the allocator's current belief."""
 
     def __init__(
         self,
@@ -40,22 +40,22 @@ class ScheduleExplainer:
         shadows: Callable[[], tuple[ShadowView, ...]],
         clock: Callable[[], float],
     ) -> None:
-        """`shadows`: returns the views of the allocators in shadow."""
+        """`shadows`: returns the views of the shadows."""
         self._scheduler, self._meter, self._forecast = scheduler, meter, forecast
         self._calibration, self._shadows, self._clock = calibration, shadows, clock
         self._sample: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
         self.binding = BindingWatch(scheduler=scheduler, meter=meter, clock=clock)
 
     async def begin_anew(self) -> None:
-        """Budget, objective or allocator have changed: works out the forecast again."""
+        """Recomputes the forecast after a change of budget, objective or allocator."""
         await self._forecast.begin_anew()
 
     def forget_predictions(self) -> None:
-        """The active allocator is another one: its predictions are judged from now on."""
+        """Restarts the calibration for a new active allocator."""
         self._calibration.begin_anew()
 
     def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
-        """What the loop knows of the sites; sites it does not know are left out."""
+        """Returns the in-memory values of the sites; unknown sites are left out."""
         slots = self._scheduler.sites.slots_of(np.array(site_ids, np.int64))
         known, now = slots[slots >= 0], self._clock()
         rates, floors = self._scheduler.allocator.rates_of(known), self._scheduler.floors(known)
@@ -69,12 +69,12 @@ class ScheduleExplainer:
         return found
 
     def _met(self, slot: int) -> bool:
-        """Whether polls told anything of the site itself; before that the belief is about sites in general."""
+        """Returns whether polls gave evidence on this site; before that the belief is the prior."""
         sites = self._scheduler.sites
         return bool(np.isfinite(sites.last_seen[slot]) and sites.polls[slot] > 1)
 
     def explain(self, site_id: int) -> ExplanationView | None:
-        """Everything that decides when the site is polled; None where it is not known."""
+        """Returns everything that decides when the site is polled; None for an unknown site."""
         sites, allocator, now = self._scheduler.sites, self._scheduler.allocator, self._clock()
         slot = sites.slot_of(site_id)
         if slot is None:
@@ -114,14 +114,14 @@ class ScheduleExplainer:
         )
 
     def _rank(self, urgency: float, now: float) -> int:
-        """The place of this urgency among all sites, from 1; of very many, as a sample has it."""
+        """Returns the rank of this urgency among all sites, from 1; estimated from a sample for long lists."""
         number, some = self._sampled()
         elapsed = self._scheduler.sites.elapsed_of(some, now)
         above = np.count_nonzero(self._scheduler.allocator.urgency_of(some, elapsed, now) > urgency)
         return 1 + round(above * number / len(some))
 
     def _sampled(self) -> tuple[int, NDArray[np.int64]]:
-        """How many sites there are, and a `sample` of them; of a long list the last one where they are as many."""
+        """Returns the number of sites and a `sample` of them; for long lists reused while the number is unchanged."""
         sites = self._scheduler.sites
         number, slots = self._sample
         if len(sites) != number or sites.size <= AT_ONCE or (sites.site_id[slots] < 0).any():
@@ -129,7 +129,7 @@ class ScheduleExplainer:
         return number, slots
 
     async def allocation_over_budgets(self) -> AllocationView:
-        """`allocation`, with the benefit curve; worked out off the loop."""
+        """Returns `allocation` with the benefit curve, computed in a thread."""
         await self.binding.ready()
         curve = await self._forecast.curve()
         points = tuple(BenefitPointView(budget, per_second * HOUR_SECONDS) for budget, per_second in curve.points)
@@ -140,7 +140,7 @@ class ScheduleExplainer:
         )
 
     def allocation(self) -> AllocationView:
-        """What the budget brings: as scheduled, under uniform, at the best split; without the benefit curve."""
+        """Returns the yield of the budget as scheduled, under uniform and at the best split; no benefit curve."""
         figures, budget = self._forecast.figures(), self._scheduler.budget
         binding, rate = self.binding.now(), self._meter.rate()
         return AllocationView(
@@ -166,7 +166,7 @@ class ScheduleExplainer:
         )
 
     def late_sites(self) -> int:
-        """How many sites are past their max_interval."""
+        """Returns the number of sites past their max_interval."""
         sites, longest = self._scheduler.sites, self._scheduler.settings.max_interval_seconds
         if longest == math.inf and sites.is_as_ever("max_interval"):
             return 0
@@ -174,14 +174,14 @@ class ScheduleExplainer:
         return sum(int(np.count_nonzero(sites.lateness(now, longest, part) > 0)) for part in stretches(sites.size))
 
     def noisy_sites(self) -> int:
-        """How many sites change at nearly every poll and are held to the uniform share."""
+        """Returns the number of sites that change at nearly every poll and are limited to the uniform share."""
         sites = self._scheduler.sites
         if not sites.eligibility.is_kept:
             return int(np.count_nonzero(sites.changes_always()))
         return int(np.count_nonzero(sites.changes_always(np.flatnonzero(sites.eligibility.suspect[: sites.size]))))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
-        """The earliest moment of the next poll, epoch s, maybe past; None where there is none to come."""
+        """Returns the earliest time of the next poll, epoch s, possibly past; None if there will be none."""
         sites = self._scheduler.sites
         if sites.paused[slot] or sites.state[slot] == _GONE:
             return None
@@ -189,7 +189,7 @@ class ScheduleExplainer:
         return _number(max(own, self._scheduler.hosts.ready_at_of(int(sites.host[slot]))))
 
     def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
-        """What keeps the site from being polled at once; None: nothing but the budget."""
+        """Returns why the site is not polled now; None: only the budget prevents it."""
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
         host, state = int(sites.host[slot]), STATES[sites.state[slot]]
         noisy = bool(sites.changes_always(np.array([slot]))[0])
@@ -216,7 +216,7 @@ class ScheduleExplainer:
         return next((text for holds, text in reasons if holds), None)
 
     def _quiet_until(self, slot: int, now: float) -> float | None:
-        """The moment, epoch s, until which the site is believed unchanged; None where that is over."""
+        """Returns the time, epoch s, until which the site is believed unchanged; None if that time is over."""
         until = float(self._scheduler.sites.quiet_until[slot])
         return until if until > now and not self._scheduler.sites.asap[slot] else None
 

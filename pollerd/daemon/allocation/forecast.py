@@ -1,6 +1,6 @@
-"""What the budget brings under the present belief: price, and expected value at the best split, uniform, as run.
+"""Forecasts the yield of the budget under the current belief: price, and value at the best split, uniform and as run.
 
-The value of polling a site is its expectation over what is believed of its rate, not that at the mean rate.
+The value of polling a site is the expectation over the posterior of its rate, not the value at the mean rate.
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ from pollerd.columns import stretches
 from pollerd.daemon.state.scheduler_state import SchedulerState
 
 FRESH_SECONDS = 5.0
-"""Figures and curves older than this are worked out anew."""
+"""Figures and curves older than this are recomputed."""
 _SMALL = 1_000
-"""Sites up to which the figures are worked out on the spot: some ten milliseconds."""
+"""Largest number of sites whose figures are computed in the loop: about ten milliseconds."""
 SAMPLE_SITES = 16_384
-"""Of more sites the figures are worked out from about as many: all would hold up the loop, and fill memory."""
+"""Approximate sample size for longer lists: computing over all sites would block the loop and fill the memory."""
 _LEAST_PERIOD_SECONDS = 1e-200
 _GOLDEN = 2_654_435_769
-"""2³² over the golden ratio."""
+"""2³² divided by the golden ratio."""
 CURVE_SHARE = 0.05
-"""A curve asked for again and again takes at most this share of the time."""
+"""Largest share of the time spent on computing curves."""
 CURVE_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
-"""Budgets of the curve, in units of the present one."""
+"""Budgets of the curve, relative to the current one."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """One look ahead. Values are per second; detections for the objective `changes`, weighted."""
+    """One forecast. Values are per second: for the objective `changes`, weighted detections."""
 
     benefit: Benefit
     as_scheduled: float
-    """When every site keeps the interval between its last two polls, but for what its bounds have become."""
+    """Value when every site keeps the interval between its last two polls, within its present bounds."""
     slots: NDArray[np.int64]
-    """int64[k], ascending: the sites that `benefit.periods` float64[k] are of."""
+    """int64[k], ascending: sites of `benefit.periods` float64[k]."""
 
 
 @dataclass(frozen=True)
 class BenefitCurve:
-    """Values per second at the best split of other budgets."""
+    """Values per second at the best split for other budgets."""
 
     points: tuple[tuple[float, float], ...]
     """(budget, value), by budget."""
     one_more: float
-    """What one more poll per second would add."""
+    """Value added by one more poll per second."""
 
 
 @dataclass(frozen=True)
 class BeliefColumns:
-    """Copies of the columns that the figures follow from, float64[k] each, for live slots int64[k]."""
+    """Copies of the columns that the figures depend on, float64[k] each, for live slots int64[k]."""
 
     slots: NDArray[np.int64]
     rates: tuple[NDArray[np.float64], NDArray[np.float64]]
-    """As `Allocator.belief_of` tells."""
+    """As returned by `Allocator.belief_of`."""
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     half_life: NDArray[np.float64]
@@ -69,37 +69,38 @@ class BeliefColumns:
     """Shortest gap between two polls that intervals, beliefs (min_yield) and politeness allow, s."""
     last_gap: NDArray[np.float64]
     budget: float
-    """What the user allows."""
+    """The user's budget."""
     reach: float
-    """What of any budget can be spent, for politeness and min_intervals."""
+    """Largest budget that politeness and min_intervals allow to be spent."""
     objective: str
     factor: float
-    """Cost of all live sites in parts of that of these."""
+    """Cost of all live sites divided by the cost of these."""
 
     def mixture(self) -> Mixture:
-        """The sites' indices under the belief."""
+        """Returns the sites' indices under the belief."""
         return Mixture.believed(self.rates, self.weight, self.cost, self.half_life, self.floor, self.objective)
 
     def share(self, budget: float) -> float:
-        """The sites' share of what of a budget can be spent."""
+        """Returns these sites' share of the spendable part of a budget."""
         return min(budget, self.reach) / self.factor
 
     def uniform(self) -> NDArray[np.float64]:
-        """Periods float64[k] s under round robin: one for all, but no shorter than each may have."""
+        """Returns the periods float64[k] s under round robin: equal, except where a floor is longer."""
         return np.maximum(even_period(self.cost, self.floor, self.share(self.budget)), self.floor)
 
     def as_kept(self) -> NDArray[np.float64]:
-        """Periods float64[k] s when every site keeps the gap between its last two polls, within the same bounds.
+        """Returns the periods float64[k] s when every site keeps the gap between its last two polls, within the same
+        bounds.
 
-        A site that was not polled twice counts as under round robin.
+        Sites polled less than twice get their round-robin period.
         """
         return np.where(np.isfinite(self.last_gap), np.maximum(self.last_gap, self.floor), self.uniform())
 
 
 def sample(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """About `SAMPLE_SITES` of the chosen slots, bool[n], the same each time; all where they are no more.
+    """Returns about `SAMPLE_SITES` of the chosen slots, bool[n], always the same; all if there are no more.
 
-    By multiples of the golden ratio: steps of one length would meet what repeats in a list in step.
+    Uses multiples of the golden ratio: a constant step could coincide with a periodic pattern in the list.
     """
     number = int(np.count_nonzero(chosen))
     if number <= SAMPLE_SITES:
@@ -116,7 +117,8 @@ def _sample(part: slice, chosen: NDArray[np.bool_], below: float) -> NDArray[np.
 
 
 def even_period(cost: NDArray[np.float64], floor: NDArray[np.float64], budget: float) -> float:
-    """The period, s, at which `Σ cost / max(period, floor)` is the budget; 0 where the floors leave some of it over.
+    """Returns the period, s, at which `Σ cost / max(period, floor)` equals the budget; 0 if the floors leave some
+    unspent.
 
     cost, floor float64[k].
     """
@@ -125,14 +127,14 @@ def even_period(cost: NDArray[np.float64], floor: NDArray[np.float64], budget: f
     slower = np.append(np.cumsum((cost / floor)[::-1])[::-1], 0.0)
     if slower[0] <= budget:
         return 0.0
-    # Those before place i share one period; the others keep their floors.
+    # Sites before place i share one period; the others keep their floors.
     spent = np.cumsum(cost) / floor + slower[1:]
     place = int(np.searchsorted(-spent, -budget, "right"))
     return float(cost[:place].sum() / (budget - slower[place]))
 
 
 class Forecast:
-    """Keeps the latest figures. With many sites they are worked out beside the loop, not on it."""
+    """Keeps the latest figures. For long lists they are computed in a thread."""
 
     def __init__(self, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
         self._scheduler, self._clock = scheduler, clock
@@ -143,18 +145,18 @@ class Forecast:
         self._renewing: asyncio.Task[BenefitCurve] | None = None
 
     async def refresh(self) -> Figures:
-        """Works the figures out anew, off the loop."""
+        """Recomputes the figures in a thread."""
         return self._keep(await asyncio.to_thread(_figures, self.belief()))
 
     async def begin_anew(self) -> None:
-        """Budget, objective or allocator are others: what was worked out before holds no more."""
+        """Discards the results and recomputes them after a change of budget, objective or allocator."""
         self._curve, self._renewing = None, None
         await self.refresh()
 
     async def curve(self) -> BenefitCurve:
-        """Benefit over budgets, worked out off the loop, once for all who ask meanwhile.
+        """Returns the benefit curve, computed in a thread, once for all concurrent callers.
 
-        One that is some seconds old is given out while the next is on its way; nobody waits but for the first.
+        While a new curve is computed the previous one is returned; only the first call waits.
         """
         task = self._renewing
         if task is None or (task.done() and time.monotonic() >= self._renew_at):
@@ -172,14 +174,14 @@ class Forecast:
         return found
 
     def figures(self) -> Figures:
-        """The latest figures, worked out anew where that is quick and they are older than a few seconds."""
+        """Returns the latest figures; recomputes stale ones if the list is short."""
         stale = self._clock() - self._at > FRESH_SECONDS
         if self._figures is None or (stale and self._scheduler.sites.size <= _SMALL):
             return self._keep(_figures(self.belief()))
         return self._figures
 
     def period(self, slot: int) -> float:
-        """Seconds between polls of the site at the best split, inf where it is not polled at all."""
+        """Returns the seconds between polls of the site at the best split; inf if it is never polled."""
         figures = self.figures()
         place = int(np.searchsorted(figures.slots, slot))
         if place < len(figures.slots) and figures.slots[place] == slot:
@@ -189,7 +191,7 @@ class Forecast:
         return float(self._belief_of(np.array([slot])).mixture().periods(figures.benefit.price)[0])
 
     def belief(self) -> BeliefColumns:
-        """What is believed now, of a sample where there are very many sites."""
+        """Returns the current belief; for a sample if the list is long."""
         return self._belief_of(sample(self._scheduler.live()))
 
     def _keep(self, figures: Figures) -> Figures:

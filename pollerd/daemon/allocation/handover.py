@@ -1,4 +1,4 @@
-"""One allocator taking over from another while the polling goes on."""
+"""Replaces the active allocator by another while polling continues."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _SETTINGS = ("weight", "cost", "half_life")
 
 
 class AllocatorHandover:
-    """A new allocator that learns beside the one in charge, from the stored polls.
+    """A candidate allocator that learns from the stored polls beside the active one.
 
-    First `prepare`: it learns what was stored so far, while polls and changes of sites go on. Then, while nothing is
-    committed and no site is changed, `finish`: it learns what came meanwhile and gets the sites as they are by then.
+    First `prepare`: it learns the polls stored so far, while polls and changes of sites continue. Then, while nothing
+    is committed and no site is changed, `finish`: it learns the polls stored since and takes over changes of sites.
     """
 
     def __init__(self, *, store: HistoryStore, scheduler: SchedulerState, candidate: Allocator) -> None:
@@ -31,9 +31,9 @@ class AllocatorHandover:
         self._through = 0
 
     async def prepare(self) -> None:
-        """Takes the sites and learns from the polls stored so far, at most the last 64 a site.
+        """Adds the sites and learns from the polls stored so far, at most the last 64 per site.
 
-        Raises InvalidValueError where the successor cannot hold the sites.
+        Raises InvalidValueError if the candidate cannot hold the sites.
         """
         slots = np.flatnonzero(self._replay.site_id >= 0)
         await asyncio.to_thread(self.candidate.add, slots, *(self._settings[name][slots] for name in _SETTINGS))
@@ -41,9 +41,9 @@ class AllocatorHandover:
         await self._replay.teach(self._store.recent_polls(through=self._through))
 
     async def finish(self) -> tuple[bytes, list[tuple[int, bytes]]]:
-        """Learns from the polls since; returns what is known in common, and of each site, (site id, state).
+        """Learns from the polls since `prepare`; returns the shared state and a (site id, state) for each site.
 
-        Raises InvalidValueError where the successor cannot hold the sites as they are now.
+        Raises InvalidValueError if the candidate cannot hold the current sites.
         """
         await asyncio.to_thread(self._bring_up_to_date)
         await self._replay.teach(self._store.recent_polls(after=self._through))
@@ -56,7 +56,7 @@ class AllocatorHandover:
         return self.candidate.shared_state(), rows
 
     def _bring_up_to_date(self) -> None:
-        """Sites that went, came, or were set otherwise; of the last kind what was learned stays."""
+        """Applies sites that were removed, added or changed; changed sites keep their learned state."""
         sites, n = self._scheduler.sites, self._scheduler.sites.size
         now = np.where(sites.occupied(), sites.site_id[:n], -1)
         before = np.full(n, -1, np.int64)
@@ -86,6 +86,6 @@ class AllocatorHandover:
 
 
 def _bytes(states: NDArray[np.uint8]) -> Sequence[bytes]:
-    """Each row as bytes."""
+    """Returns each row as bytes."""
     whole, width = states.tobytes(), states.shape[1]
     return [whole[i * width : (i + 1) * width] for i in range(len(states))]

@@ -1,4 +1,4 @@
-"""Teaching an allocator from the polls that storage kept."""
+"""Teaches an allocator from stored polls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pollerd.storage import PollColumns
 
 
 class Replay:
-    """Feeds stored polls, in time order, to an allocator that holds the sites of a table, or some of them.
+    """Feeds stored polls, in time order, to an allocator that holds all or some sites of a table.
 
-    `site_id` int64[n] names the site that the allocator holds in each slot, -1 where none. Polls of other sites, and
-    undated first polls, are passed over, as in life. `taken` counts the polls taught. The allocator learns beside the
-    loop: nobody else may use it meanwhile.
+    `site_id` int64[n] names the site that the allocator holds in each slot, -1 for none. Polls of other sites and
+    undated first polls are skipped, as in live polling. `taken` counts the polls learned. The allocator learns in a
+    thread and must not be used meanwhile.
     """
 
     def __init__(self, sites: SiteTable, allocator: Allocator) -> None:
@@ -28,18 +28,18 @@ class Replay:
         self.taken = 0
 
     async def teach(self, blocks: AsyncIterator[PollColumns]) -> None:
-        """Takes the polls in."""
+        """Learns from all blocks of polls."""
         async for polls in blocks:
             await self.take(polls)
 
     async def take(self, polls: PollColumns) -> None:
-        """Takes one block of polls in."""
+        """Learns from one block of polls."""
         await asyncio.to_thread(self._teach, polls, self.slots_of(polls))
 
     def _teach(self, polls: PollColumns, slots: NDArray[np.int64]) -> None:
         keep = (slots >= 0) & (np.isfinite(polls.elapsed) | ~np.isnan(polls.age))
         rows = np.flatnonzero(keep)
-        # as in life: each batch holds what was found within a quarter of a second
+        # as in live polling: each batch holds the polls of a quarter of a second
         beat = np.floor(polls.at[rows] * 4.0)
         for some in np.split(rows, np.flatnonzero(np.diff(beat)) + 1) if rows.size else ():
             evidence = EvidenceBatch(changed=polls.changed[some], age=polls.age[some], count=polls.count[some])
@@ -47,7 +47,7 @@ class Replay:
         self.taken += len(rows)
 
     def slots_of(self, polls: PollColumns) -> NDArray[np.int64]:
-        """The slot of each poll's site, -1 where the allocator does not hold it."""
+        """Returns the slot of each poll's site, -1 if the allocator does not hold it."""
         slots = self._sites.slots_of(polls.site_id)
         held = (slots >= 0) & (slots < len(self.site_id))
         held[held] = self.site_id[slots[held]] == polls.site_id[held]
@@ -55,9 +55,10 @@ class Replay:
 
 
 async def catch_up(blocks: AsyncIterator[PollColumns], sites: SiteTable, allocator: Allocator) -> int:
-    """Teaches what is learned in common the polls that came after it was stored; returns how many there were.
+    """Updates the shared state with the polls made after it was stored; returns their number.
 
-    The stored states of the polled sites know these polls already, and are put back afterwards: nothing counts twice.
+    The stored states of the polled sites already include these polls; they are restored afterwards, so nothing counts
+    twice.
     """
     replay = Replay(sites, allocator)
     polled, states = np.empty(0, np.int64), []

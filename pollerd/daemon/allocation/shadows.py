@@ -1,10 +1,10 @@
-"""Allocators in shadow: they learn from the same polls, choose nothing, and say how often they would poll.
+"""Shadows: allocators that learn from the same polls, choose nothing, and estimate how often they would poll.
 
-Each has a queue of the commands that the active allocator got, and carries them out in a thread: a shadow costs the
-event loop next to nothing. One that raises, or falls too far behind, is dropped and reported; polling goes on.
+Each has a queue of the commands that the active allocator received and executes them in a thread: a shadow costs the
+event loop next to nothing. A shadow that raises or falls too far behind is dropped and reported; polling continues.
 
-A shadow never sees the polls it would have made itself. It learns from the choices of the active allocator, so it knows
-nothing either of sites that this one neglects, and it is judged by the active allocator's belief.
+A shadow never sees the polls it would have made itself. It learns from the choices of the active allocator, so it has
+no evidence on sites that this one neglects, and its value is computed under the active allocator's belief.
 """
 
 from __future__ import annotations
@@ -32,61 +32,61 @@ from pollerd.storage import HistoryStore
 
 MOST_SHADOWS = 3
 EVERY_SECONDS = 15.0
-"""Between two times that shadows are asked whom they would poll."""
+"""Interval between evaluations of the shadows."""
 SHARE = 0.02
-"""With very many sites a shadow is asked less often: it takes at most this share of the time."""
+"""Largest share of the time that one shadow takes: with very many sites it is evaluated less often."""
 _MOST_COMMANDS = 100_000
-"""Batches of evidence and changes of sites that may wait: more, and the shadow does not keep pace."""
+"""Commands that may be queued; beyond that the shadow is dropped as too slow."""
 _HOUR_SECONDS = 3_600.0
 
 
 class ShadowAllocator:
-    """One allocator in shadow, and the commands that it has not carried out yet."""
+    """One shadow and its queue of commands."""
 
     def __init__(self, *, name: str, allocator: Allocator, scheduler: SchedulerState) -> None:
         self.name, self.allocator = name, allocator
         self._sites = scheduler.sites
         self.replay = Replay(scheduler.sites, allocator)
         self.commands = scheduler.follow(_MOST_COMMANDS)
-        """What happened to the active allocator and is not followed yet."""
+        """Commands of the active allocator not executed yet."""
         self._take_in = scheduler.admit_command(np.flatnonzero(self.replay.site_id >= 0))
         self.through: int | None = None
-        """Id of the last poll stored when it began to listen; None: it has learned the polls up to that."""
+        """Id of the last poll stored when it began to follow; None: it has learned the polls up to that one."""
         self.value: float | None = None
-        """Expected value per second, once it was asked."""
+        """Expected value per second; None before the first evaluation."""
         self.reason: str | None = None
         """Why it was dropped."""
         self.rests_until = -math.inf
 
     def begin_anew(self, allocator: Allocator) -> None:
-        """Another allocator learns in place of one that did not hear all; what waits to be followed goes on waiting."""
+        """Replaces an allocator whose learning was interrupted by a fresh one; the queue stays."""
         known = self.replay.site_id
         self.allocator, self.replay = allocator, Replay(self._sites, allocator)
         self.replay.site_id = known
 
     async def prepare(self, store: HistoryStore) -> None:
-        """Takes the sites, and learns from the stored polls, as a successor does."""
+        """Adds the sites and learns from the stored polls, as a candidate does."""
         if self.through is not None:
             await asyncio.to_thread(self._take_in, self.allocator)
             await self.replay.teach(store.recent_polls(through=self.through))
             self.through = None
 
     async def look(self, belief: BeliefColumns, now: float) -> None:
-        """Follows what has happened so far, and works out what the shadow's wish is worth under the belief."""
+        """Executes the queued commands, and evaluates the shadow's intervals under the belief."""
         commands = self.commands.take()
         started = time.perf_counter()
         self.value = await asyncio.to_thread(_follow_and_ask, self.allocator, commands, belief, now)
         self.rests_until = time.monotonic() + (time.perf_counter() - started) / SHARE
 
     def view(self) -> ShadowView:
-        """How it stands."""
+        """Returns the shadow's state."""
         state = "dropped" if self.reason else "learning" if self.value is None else "following"
         hourly = None if self.value is None or math.isnan(self.value) else self.value * _HOUR_SECONDS
         return ShadowView(self.name, state, None if self.reason else hourly, self.reason)
 
 
 class Shadows:
-    """Keeps the shadows in step with the scheduler, and evaluates them every 15 s or less often."""
+    """Runs the shadows, and evaluates them every 15 s or less often."""
 
     def __init__(
         self,
@@ -105,22 +105,22 @@ class Shadows:
 
     @property
     def allocators(self) -> tuple[ShadowAllocator, ...]:
-        """All of them, dropped ones too."""
+        """All shadows, including dropped ones."""
         return tuple(self._shadows)
 
     def names(self) -> tuple[str, ...]:
-        """The allocators in shadow, dropped ones too."""
+        """Returns the names of all shadows, including dropped ones."""
         return tuple(shadow.name for shadow in self._shadows)
 
     def views(self) -> tuple[ShadowView, ...]:
-        """The state of each."""
+        """Returns the state of each shadow."""
         self._drop_overflowed()
         return tuple(shadow.view() for shadow in self._shadows)
 
     def made(self, names: Sequence[str], objective: str, in_charge: str) -> list[Allocator]:
-        """New allocators of these names, in order, that hold no sites yet.
+        """Returns new allocators of these names, in order, without sites.
 
-        Raises InvalidValueError for names that may not be, and where one cannot hold the sites.
+        Raises InvalidValueError for names that are not allowed, and if an allocator cannot hold the sites.
         """
         known = allocation.names()
         if len(set(names)) < len(names) or len(names) > MOST_SHADOWS or not set(names) <= set(known) - {in_charge}:
@@ -139,7 +139,7 @@ class Shadows:
         return allocation.create(name, budget=self._scheduler.allocator.budget, objective=objective, rng=self._rng)
 
     async def put(self, names: Sequence[str], allocators: Sequence[Allocator]) -> None:
-        """These from now on, begun anew, and no others. No site may be changed meanwhile."""
+        """Replaces all shadows by these, which start learning. No site may be changed meanwhile."""
         for shadow in self._shadows:
             self._unmeasure(shadow.name)
             if shadow.reason is None:
@@ -155,7 +155,7 @@ class Shadows:
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Evaluates the shadows until cancelled."""
         while True:
             self._wake.clear()
             self._drop_overflowed()
@@ -208,7 +208,7 @@ class Shadows:
 def _follow_and_ask(
     allocator: Allocator, commands: Sequence[AllocatorCommand], belief: BeliefColumns, now: float
 ) -> float:
-    """nan where the one in charge believes nothing of rates."""
+    """Returns the value per second; nan if the active allocator has no belief about rates."""
     for command in commands:
         command(allocator)
     if np.isnan(belief.rates[0]).all():

@@ -1,1 +1,1 @@
-"""What the outside may do to the running daemon, and see of it."""
+"""Controls and views of the running daemon for the API and the command line."""

@@ -1,4 +1,4 @@
-"""Steering the allocation of the running daemon: budget, objective, allocator, shadows."""
+"""Changes the allocation of the running daemon: budget, objective, allocator, shadows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OBJECTIVES = ("changes", "freshness", "interest")
 
 
 class AllocationControl:
-    """Shows how the budget is spent, and changes that while polling goes on."""
+    """Shows how the budget is spent, and changes it while polling continues."""
 
     def __init__(
         self,
@@ -40,11 +40,11 @@ class AllocationControl:
         self._changing = asyncio.Lock()
 
     def view(self) -> AllocationView:
-        """What the budget brings under the present belief, without the benefit curve."""
+        """Returns the yield of the budget under the current belief, without the benefit curve."""
         return self._explainer.allocation()
 
     async def over_budgets(self) -> AllocationView:
-        """`view`, and what other budgets would bring."""
+        """Returns `view` with the benefit curve over other budgets."""
         return await self._explainer.allocation_over_budgets()
 
     async def set(
@@ -55,10 +55,10 @@ class AllocationControl:
         budget: float | None = None,
         shadows: Sequence[str] | None = None,
     ) -> AllocationView:
-        """Changes what is given; None leaves it. A new allocator first learns from the stored polls.
+        """Changes the given settings; None leaves one unchanged. A new allocator first learns from the stored polls.
 
-        New `shadows` replace the old ones and begin anew; so do all when the objective changes. An allocator that
-        becomes active leaves the shadows. Raises InvalidValueError.
+        New `shadows` replace the old ones and start learning; a change of objective restarts all shadows. An allocator
+        that becomes active is removed from the shadows. Raises InvalidValueError.
         """
         name = self._scheduler.allocator_name if allocator is None else allocator
         goal = self._scheduler.objective if objective is None else objective
@@ -84,12 +84,12 @@ class AllocationControl:
         return await self.over_budgets()
 
     async def _switch(self, name: str, objective: str, budget: float) -> None:
-        """Polling goes on while the candidate learns; the change itself is one transaction."""
+        """Switches allocators in one transaction; polling continues while the candidate learns."""
         spendable = self._scheduler.budget_fit.allocator_budget(budget)
         fresh = allocation.create(name, budget=spendable, objective=objective, rng=self._rng)
         handover = AllocatorHandover(store=self._store.history, scheduler=self._scheduler, candidate=fresh)
         await handover.prepare()
-        # No poll may come between the polls replayed and the first that the new allocator sees.
+        # No poll may be committed between the replayed polls and the first one that the new allocator observes.
         async with self._scheduler.changing_sites, self._journal.quiesced():
             shared, learned = await handover.finish()
             await self._store.replace_learned(AllocationRow(name, objective, budget, shared), learned)

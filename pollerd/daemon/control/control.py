@@ -1,4 +1,4 @@
-"""The running daemon as the API, the list reader and the status line see it; they never reach further in."""
+"""The interface of the running daemon to the API, the list reader and the status line; they use nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.daemon.gauges import Gauges
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """What may be done to the daemon and seen of it, by subject."""
+    """Views and actions of the daemon, by subject."""
 
     sites: SiteControl
     hosts: HostControl

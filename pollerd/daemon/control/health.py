@@ -1,4 +1,4 @@
-"""Whether the running daemon does its work."""
+"""Health checks of the running daemon."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pollerd.storage import Store
 _HEALTHY_TICKS = 3
 _HEALTHY_FLOOR_SECONDS = 1.0
 CHECK_SECONDS = 3.0
-"""A health check must be answered, whatever the database does."""
+"""A health check must be answered even if the database hangs."""
 
 
 class DaemonHealth:
-    """Answers the health checks, and sums the daemon up for the status line."""
+    """Answers the health checks, and summarises the daemon for the status line."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class DaemonHealth:
         self._storage, self._settings = runtime.health, runtime.settings
 
     def alive(self) -> bool:
-        """Whether the dispatcher's loop turned within three ticks (and at least a second) of when it was due."""
+        """Returns whether the dispatcher's loop ran within three ticks (and at least a second) of its due time."""
         limit = max(_HEALTHY_TICKS * self._settings.tick_seconds, _HEALTHY_FLOOR_SECONDS)
         return time.monotonic() - self._dispatcher.next_turn_due <= limit
 
     async def not_ready(self) -> str | None:
-        """Why the daemon cannot do its work (the database); None where all is well."""
+        """Returns why the daemon cannot work (the database); None if it can."""
         if self._storage.failure is not None:
             return self._storage.failure
         try:
@@ -58,7 +58,7 @@ class DaemonHealth:
         return None
 
     def status(self) -> Status:
-        """The daemon's state now."""
+        """Returns the daemon's current state."""
         sites = self._scheduler.sites
         return Status(
             sites=len(sites),

@@ -1,4 +1,4 @@
-"""What is known of hosts, and what an operator may do to them."""
+"""Views of hosts, and the operator's actions on them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pollerd.storage import KnownHost, SiteStore
 LATEST_MOMENT = 253_402_300_799.0
 """The end of the year 9999, epoch s."""
 _PIECE = 1_000_000
-"""Sites looked at before the loop gets its turn."""
+"""Sites processed before yielding to the loop."""
 
 
 class HostControl:
-    """Shows hosts as they stand, pauses them by hand, and ends their pauses."""
+    """Shows hosts, pauses them by hand, and ends their pauses."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class HostControl:
         self._log = structlog.get_logger("pollerd.hosts")
 
     async def views(self, known: Sequence[KnownHost]) -> list[HostView]:
-        """The hosts as they stand."""
+        """Returns the current state of the hosts."""
         slots = self._scheduler.hosts.slots_of_ids(np.array([host.id for host in known], np.int64))
         sites, last_poll = await self._sites_on(slots)
         rows = zip(known, slots.tolist(), sites.tolist(), last_poll.tolist(), strict=True)
         return [self._view(host, slot, *counted) for host, slot, *counted in rows if slot >= 0]
 
     def ids(self, *, paused: bool | None, unreachable: bool | None) -> NDArray[np.int64] | None:
-        """Ids, int64[k], of the stored hosts that are, or are not, paused, or without a robots.txt that could be read.
+        """Returns ids, int64[k], of the stored hosts that match the filters on pauses and unreachable robots.txt.
 
-        None: no such thing is asked for.
+        None: no filter is given.
         """
         hosts = self._scheduler.hosts
         if paused is None and unreachable is None:
@@ -62,10 +62,10 @@ class HostControl:
         return np.asarray(hosts.host_id[: hosts.size][ours])
 
     async def override(self, name: str, *, paused: bool, until: float | None, by: str) -> HostView:
-        """Pauses the host by hand, until a moment (epoch s) or until somebody ends it; or ends all its pauses.
+        """Pauses the host by hand, until a time (epoch s) or without limit; or ends all its pauses.
 
-        With the pauses end the backoffs of its sites that were refused by status 429 or 503.
-        Raises NotFoundError, InvalidValueError for a moment that is not to come.
+        Ending the pauses also ends the backoffs of its sites after status 429 or 503. Raises NotFoundError, and
+        InvalidValueError for a time that is not in the future.
         """
         now = self._clock()
         if until is not None and not now < until <= LATEST_MOMENT:
@@ -73,7 +73,7 @@ class HostControl:
         if self._health.failure is not None:
             raise DatabaseUnavailableError(self._health.failure)
         known = await self._store.get_host(name)
-        # A batch on its way would write the pause that ends here once more.
+        # Without this a batch being committed would restore the pause that ends here.
         async with self._journal.quiesced():
             slot = self._slot(known)
             override = HostOverride(self._clock(), by, paused, until)
@@ -115,7 +115,7 @@ class HostControl:
         )
 
     def _pause(self, slot: int) -> tuple[float | None, str | None, str | None]:
-        """Until when the host is paused (inf: until somebody ends it), by whom and why; None where it is not."""
+        """Returns the end of the host's pause (inf: no limit), who paused it and why; None if it is not paused."""
         hosts, now = self._scheduler.hosts, self._clock()
         own, held = float(hosts.paused_until[slot]), float(hosts.held_until[slot])
         if max(own, held) <= now:
@@ -141,12 +141,12 @@ class HostControl:
         return RobotsView(state, fetched_at, waiting, failures, known.robots_detail)
 
     async def _sites_on(self, slots: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """How many sites each of the host slots [k] has, int64[k], and when one was last polled, float64[k], -inf."""
+        """Returns the number of sites of the host slots [k], int64[k], and their last poll, float64[k], -inf: none."""
         table = self._scheduler.sites
         count, last = np.zeros(len(slots), np.int64), np.full(len(slots), -math.inf)
         place = np.full(self._scheduler.hosts.size + 1, -1, np.int64)
         place[slots] = np.arange(len(slots))
-        place[-1] = -1  # where slots that are not known were written
+        place[-1] = -1  # the entry that unknown slots, -1, wrote to
         for start in range(0, table.size, _PIECE):
             part = slice(start, min(start + _PIECE, table.size))
             at = np.where(table.site_id[part] >= 0, place[table.host[part]], -1)

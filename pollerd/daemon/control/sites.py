@@ -1,4 +1,4 @@
-"""Adding, changing and removing sites of the running daemon."""
+"""Adds, changes and removes sites of the running daemon."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TAKEN_OVER_AT_ONCE = 1_000
 
 
 class SiteControl:
-    """Changes which sites there are, and their settings: first in the database, then in memory, one call at a time."""
+    """Changes sites and their settings: first in the database, then in memory, one call at a time."""
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class SiteControl:
         explainer: ScheduleExplainer,
         clock: Callable[[], float],
     ) -> None:
-        """`waiting`: where results of a site may wait that are void once it has another URL."""
+        """`waiting`: parts that may hold results of a site, which become void when its URL changes."""
         self._store, self._scheduler, self._site_cache, self._removal = store, scheduler, site_cache, removal
         self._waiting, self._explainer, self._clock = waiting, explainer, clock
         self._log = structlog.get_logger("pollerd.control")
 
     @property
     def scheduling(self) -> SchedulingSettings:
-        """What sites without settings of their own go by now."""
+        """The current defaults for sites without settings of their own."""
         return self._scheduler.settings
 
     async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
-        """Adds sites whose URLs are normalised; those that exist, or were deleted, are named in the result.
+        """Adds sites with normalised URLs; the result names those that exist already or were deleted.
 
-        `respect_deleted`: leave out URLs that a user deleted (the list that is read at every start does).
-        Sites that the allocator in charge cannot hold are refused, one by one.
+        `respect_deleted`: leaves out URLs that a user deleted (as for the list that is read at every start). Sites that
+        the active allocator cannot hold are refused individually.
         """
         async with self._scheduler.changing_sites:
             refused = self._scheduler.refusals(specs)
@@ -84,7 +84,7 @@ class SiteControl:
         return _renumbered(result, places, refused) if refused else result
 
     async def _take_in_unknown(self, site_ids: Sequence[int]) -> None:
-        """Sites whose adding went in although its answer was lost stand in the database, and not in memory yet."""
+        """Adds sites to memory that are only in the database: their insertion was committed but its answer was lost."""
         ids = np.array(site_ids, np.int64)
         for site_id in ids[self._scheduler.sites.slots_of(ids) < 0].tolist():
             site = await self._store.get(site_id)
@@ -92,7 +92,7 @@ class SiteControl:
             self._scheduler.add([site_id], [(host_id, site.host)], [site.spec])
 
     async def add_one(self, spec: SiteSpec) -> Site:
-        """Adds one site. Raises DuplicateError with the existing id, InvalidValueError where it cannot be held."""
+        """Adds one site. Raises DuplicateError with the existing id, InvalidValueError if it cannot be held."""
         result = await self.add([spec])
         if result.refused:
             raise result.refused[0][1]
@@ -101,9 +101,9 @@ class SiteControl:
         return await self._store.get(result.added[0][0])
 
     async def update(self, site_id: int, changes: SiteChanges) -> Site:
-        """Changes what defines a site; what was learned of it stays.
+        """Changes the settings of a site; what was learned of it stays.
 
-        Raises NotFoundError, DuplicateError, and InvalidValueError where the allocator cannot hold it so.
+        Raises NotFoundError, DuplicateError, and InvalidValueError if the allocator cannot hold the changed site.
         """
         async with self._scheduler.changing_sites:
             if "url" in changes:
@@ -133,10 +133,11 @@ class SiteControl:
         return site
 
     async def pause_all(self, tag: str | None, paused: bool, *, by: str) -> int:
-        """Pauses or resumes all sites, or all with this tag; how many were not so before.
+        """Pauses or resumes all sites, or all with this tag; returns how many changed.
 
-        Nothing else of them changes: a backoff goes on, and a site that was gone stays so. `by`: who wants it. Some
-        after the other: where the database fails in between, those before are paused, and to call again does the rest.
+        Changes nothing else: a backoff continues, and a gone site stays gone. `by`: the user, for the log. Works in
+        several transactions: if the database fails in between, part of the sites are changed, and a repeated call
+        completes the rest.
         """
         count = 0
         async with self._scheduler.changing_sites:
@@ -148,10 +149,10 @@ class SiteControl:
         return count
 
     async def put_settings(self, specs: Sequence[SiteSpec]) -> SettingsResult:
-        """Sites at the URLs of these specs get exactly their settings; what was learned of them stays.
+        """Sets the settings of the sites at these specs' URLs exactly; what was learned of them stays.
 
-        URLs that are no sites are passed over. Settings that the allocator in charge cannot hold are refused, one by
-        one. One transaction. Raises InvalidValueError where a value cannot be kept.
+        URLs that are no sites are skipped. Settings that the active allocator cannot hold are refused individually. One
+        transaction. Raises InvalidValueError for a value that cannot be stored.
         """
         result = SettingsResult([], [])
         async with self._scheduler.changing_sites:
@@ -184,9 +185,9 @@ class SiteControl:
         self._scheduler.due.set()
 
     async def restore(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
-        """Adds the sites of an export, some at a time, and gives those that are there its settings: all, or none.
+        """Adds the sites of an export in pieces, and applies its settings to existing sites: all or none.
 
-        Raises InvalidValueError where the allocator in charge cannot hold one of them.
+        Raises InvalidValueError if the active allocator cannot hold one of them.
         """
         async with self._scheduler.changing_sites:
             result = await self._store.restore(pieces, self._admission(), self._clock())
@@ -198,13 +199,13 @@ class SiteControl:
         return result
 
     def _admission(self) -> Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]:
-        """Raises InvalidValueError for pieces of one list of sites that the allocator cannot hold together."""
+        """Returns a check that raises InvalidValueError for pieces of one list that the allocator cannot hold."""
         first: list[SiteSpec] = []
 
         def admit(piece: Sequence[SiteRestore], there: Mapping[str, Site]) -> None:
             fresh = [one.spec for one in piece if one.spec.url not in there]
-            # The first of all stands beside each piece: allocators for equal weights want all to be like it. Those
-            # that hold few sites hold fewer than a piece has.
+            # Each piece is checked together with the very first site: allocators for equal weights require all to be
+            # like it. Allocators that hold few sites hold fewer than a piece has.
             refused = self._scheduler.refusals([*first, *fresh]) | self._scheduler.beyond(fresh, there)
             for error in refused.values():
                 raise error
@@ -216,7 +217,7 @@ class SiteControl:
         return admit
 
     async def _take_over(self, sites: Sequence[Site]) -> None:
-        """Memory follows what the database has of these sites."""
+        """Applies the stored state of these sites to memory."""
         fresh = [site for site in sites if self._scheduler.sites.slot_of(site.id) is None]
         if fresh:
             ids = await self._store.host_ids([site.host for site in fresh])
@@ -237,7 +238,7 @@ class SiteControl:
             try:
                 await self._store.delete(site_id, self._clock())
             except NotFoundError:
-                self._removal.remove(site_id)  # it may have gone by a call whose answer was lost
+                self._removal.remove(site_id)  # it may have been removed by a call whose answer was lost
                 raise
             self._removal.remove(site_id)
 
@@ -250,7 +251,7 @@ class SiteControl:
         return len(removed)
 
     async def poll_now(self, site_id: int) -> Site:
-        """The site is polled next, as soon as its host allows. Raises NotFoundError."""
+        """Has the site polled next, as soon as its host allows. Raises NotFoundError."""
         site = await self._store.get(site_id)
         slot = self._slot(site_id)
         self._scheduler.sites.asap[slot] = True
@@ -263,11 +264,11 @@ class SiteControl:
         return await self.update(site_id, {"paused": paused})
 
     def live(self, site_ids: Sequence[int]) -> dict[int, LiveSite]:
-        """What only the running daemon knows of the sites."""
+        """Returns the in-memory values of the sites."""
         return self._explainer.live(site_ids)
 
     async def explain(self, site_id: int) -> ExplanationView:
-        """Why the site is polled as it is. Raises NotFoundError."""
+        """Explains why the site is polled as it is. Raises NotFoundError."""
         explanation = self._explainer.explain(site_id)
         context = (await self._site_cache.get([site_id])).get(site_id)
         if explanation is None or context is None:
@@ -282,7 +283,7 @@ class SiteControl:
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:
-    """The result for the sites at `places` of a longer list, with those that were refused."""
+    """Maps the result for the sites at `places` back to the full list, and adds the refused ones."""
     return AddResult(
         added=[(site_id, places[i], host_id) for site_id, i, host_id in result.added],
         existing=[(site_id, places[i]) for site_id, i in result.existing],
@@ -292,7 +293,7 @@ def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, 
 
 
 def _without_leak(spec: SiteSpec, changes: SiteChanges) -> SiteChanges:
-    """The changes, with headers and credentials dropped where the site moves to another origin without new ones."""
+    """Returns the changes; drops headers and credentials if the site moves to another origin without new ones."""
     if "url" not in changes or "access" in changes or origin_of(changes["url"]) == origin_of(spec.url):
         return changes
     return {**changes, "access": spec.access.elsewhere()}

@@ -1,7 +1,7 @@
-"""How many requests at once while a topic is set: the fetcher controller of [C] at the live loop.
+"""Limits concurrent requests while a topic is set: the fetcher controller of [C] in the live loop.
 
-Its processor is what detects, scores and extracts links; its queue the responses that wait for that. It decides at
-each response that arrives, and at each that is done with.
+The controller's processor is detection, scoring and link extraction; its queue holds the responses that wait for these.
+It decides whenever a response arrives or is processed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pollerd.crawling.control.concurrency import FetcherController
 
 _OPEN_MOST = 2
-"""Permissions that may stand unused: more would be granted for a load that is no more."""
+"""Most unused permits: more would be granted for a load that has passed."""
 
 
 class ConcurrencyLimiter:
-    """Counts what is under way, and asks the controller about one more."""
+    """Counts the requests in flight, and asks the controller for permits."""
 
     def __init__(self, controller: FetcherController, clock: Callable[[], float] = time.monotonic) -> None:
         self._controller, self._clock = controller, clock
@@ -26,17 +26,19 @@ class ConcurrencyLimiter:
 
     @property
     def may_start(self) -> bool:
-        """Whether one more request may start now; where nothing is under way nobody could decide, and it may."""
+        """Whether one more request may start now; always true with nothing in flight, as no event would trigger a
+        decision.
+        """
         return self._open > 0 or self._in_service + self._queued == 0
 
     def started(self) -> None:
-        """A request started."""
+        """Notes that a request started."""
         self._pass()
         self._open = max(self._open - 1, 0)
         self._in_service += 1
 
     def responded(self, latency: float) -> None:
-        """A request is over after so many seconds, and its response waits to be read."""
+        """Notes that a request ended after `latency` seconds, and that its response waits to be processed."""
         self._pass()
         self._in_service -= 1
         self._queued += 1
@@ -44,7 +46,7 @@ class ConcurrencyLimiter:
         self._decide()
 
     def processed(self, duration: float) -> None:
-        """A response was read, which took so many seconds."""
+        """Notes that a response was processed in `duration` seconds."""
         self._pass()
         self._queued -= 1
         self._controller.processed(duration)

@@ -1,8 +1,8 @@
-"""The focused crawler at the live loop: pages of the frontier become sites on trial, and their first answers decide.
+"""The focused crawler in the live loop: puts frontier pages on trial, and their first answers decide.
 
-A page that is to be asked for is a site like any other, so that politeness, budget, guard and crash safety hold for it
-without a second way of asking. Few are on trial at a time, the best of the frontier, one or some of each host: the
-chooser weighs them against the refresh of what is held.
+A page on trial is a site like any other, so politeness, budget, guard and crash safety apply to it without a second
+code path. Few are on trial at a time, the best of the frontier, one or a few per host: the chooser weighs them against
+refreshing the collection.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ from pollerd.storage import FIRST_VALUE, CrawlStore, CrawlUpdate, OutLinkDraft, 
 from pollerd.urls import host_of, origin_of, robots_url
 
 ON_A_SCALE = frozenset({"whittle"})
-"""Allocators whose urgency is what a poll brings, so that a page on trial can be weighed against it."""
+"""Allocators whose urgency is the value of a poll, so that a page on trial is comparable."""
 _EVERY_SECONDS = 0.25
 _SMOOTHING = 0.2
 _TRIALS_MOST = 2_000
 _SPACING_SECONDS, _PER_HOST_MOST = 0.5, 8
-"""Of one host a page is asked for while another waits; more, up to eight, where it may be asked more often."""
+"""One page per host is on trial at a time; up to eight if the host's interval is shorter."""
 _EXPLORATION = 0.01
 _RATES_OF = 2_048
 _RATE_UNKNOWN_UNIT = 86_400.0
 _HORIZON_LEAST_SECONDS = 60.0
 _VALUED_AT_ONCE = 500
-"""Pages that are valued before the event loop runs on."""
+"""Pages valued before yielding to the event loop."""
 
 
 @dataclass
 class _Page:
-    """A page that is a site."""
+    """A page that is polled as a site."""
 
     status: PageStatus
     host: str
@@ -65,7 +65,7 @@ class _Page:
 
 
 class FocusedCrawler:
-    """Puts pages on trial, judges them, learns what asking brings, and keeps the collection within its limits."""
+    """Puts pages on trial, judges them, learns the value of requests, and enforces the collection's limits."""
 
     def __init__(
         self,
@@ -80,30 +80,29 @@ class FocusedCrawler:
         self._store, self._scheduler, self._chooser, self.topic = store, scheduler, chooser, topic
         self._rng, self._clock = rng, clock
         self.sites: dict[int, bool] = {}
-        """Id of each site that is to be read for the topic -> whether it is the crawler's own."""
+        """Id of each site that is read for the topic -> whether it belongs to the crawler."""
         self.unread: set[int] = set()
-        """Ids of sites that were polled before, and not read for the topic as it is now."""
+        """Ids of sites polled before, but not read for the present topic."""
         self._settings = RequestSettings()
         self._frontier_value = FrontierValue(self._settings)
         self._pages: dict[int, _Page] = {}
         self._collected: set[int] = set()
-        """Ids of sites of the crawler's own that are no longer on trial."""
+        """Ids of the crawler's own sites that are no longer on trial."""
         self._stale: set[int] = set()
-        """Ids of pages on the frontier whose stored values do not follow from what is known around them."""
+        """Ids of frontier pages whose stored values are outdated."""
         self._shapes = ShapeLimits()
         self._mapped: set[str] = set()
         self._requests, self._price, self._started_at = 0, 0.0, clock()
         self._updated, self._swept = False, 0
         self._cycle = _EVERY_SECONDS
-        """Mean seconds from one filling up to the next."""
+        """Mean seconds between two fillings."""
         self._wake = asyncio.Event()
         self._log = structlog.get_logger("pollerd.crawler")
 
     async def begin(self, seeds: Sequence[str]) -> None:
-        """Takes over what the store holds of the collection, and adds seeds that are new.
+        """Loads the collection from the store, and adds new seeds.
 
-        Raises ConfigError where the database holds a collection on another topic, and where there is nothing to begin
-        with.
+        Raises ConfigError if the database holds a collection on another topic, and if there are no pages to start with.
         """
         row = await self._store.begin(self.topic.name, self._clock(), words_of(self.topic))
         self._requests = row.requests
@@ -127,7 +126,7 @@ class FocusedCrawler:
             "crawl_started", topic=self.topic.name, held=held, to_be_read_again=len(self.unread), new_seeds=new
         )
 
-    # --- what to ask for ----------------------------------------------------------------------------------------
+    # --- choosing pages -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Puts pages on trial until cancelled."""
@@ -148,7 +147,7 @@ class FocusedCrawler:
             self._cycle += _SMOOTHING * (time.monotonic() - began - self._cycle)
 
     async def _fill_up(self, budget: float) -> int:
-        """Values anew what is on trial and some of the frontier, where something was learned; how many sites came."""
+        """Revalues pages if something was learned, then puts pages on trial; returns the number of new sites."""
         if self._updated:
             self._updated = False
             try:
@@ -159,7 +158,7 @@ class FocusedCrawler:
         return await self._promote(budget)
 
     async def _value_all(self) -> None:
-        """Values again what commits have changed, what is on trial, and some of the frontier."""
+        """Revalues the pages affected by commits, the pages on trial, and part of the frontier."""
         await self._value_stale()
         await self._revalue()
         rows, swept = await self._store.sweep(self._swept)
@@ -167,19 +166,19 @@ class FocusedCrawler:
         self._swept = swept
 
     async def _value_stale(self) -> None:
-        """Values the pages around which the commits since the last time have found something."""
+        """Revalues the pages affected by commits since the last call."""
         while self._stale:
             some = sorted(self._stale)[:_VALUED_AT_ONCE]
             await self._write_values(await self._store.around(some))
             self._stale.difference_update(some)
 
     async def _write_values(self, rows: Sequence[PageRow]) -> None:
-        """Stores the values of pages that are on the frontier, where they are others than before."""
+        """Stores the changed values of frontier pages."""
         for start in range(0, len(rows), _VALUED_AT_ONCE):
             some = [
                 row
                 for row in rows[start : start + _VALUED_AT_ONCE]
-                if row.value is not None and row.value < FIRST_VALUE  # those are asked for first, whatever is known
+                if row.value is not None and row.value < FIRST_VALUE  # FIRST_VALUE: requested first in any case
             ]
             if not some:
                 continue
@@ -187,7 +186,7 @@ class FocusedCrawler:
             await self._store.write_values([(row, value) for row, value in values if value != row.value])
 
     async def _revalue(self) -> None:
-        """Values pages on trial again: what was found of their siblings has changed their features."""
+        """Revalues pages on trial: findings about their siblings have changed their features."""
         site_ids = self._scheduler.sites.site_id[self._on_trial()].tolist()
         tried = [(site_id, page) for site_id in site_ids if (page := self._pages.get(site_id)) is not None]
         waiting = {page.status.page_id: site_id for site_id, page in tried if page.value < FIRST_VALUE}
@@ -199,7 +198,7 @@ class FocusedCrawler:
                 self._scheduler.sites.put("value", slot, page.value)
 
     async def _promote(self, budget: float) -> int:
-        """Fills up what is on trial from the frontier; how many sites came."""
+        """Puts frontier pages on trial up to the limit; returns the number of new sites."""
         room = self._room(budget)
         if room <= 0:
             return 0
@@ -229,10 +228,11 @@ class FocusedCrawler:
         return chosen
 
     def _room(self, budget: float) -> int:
-        """How many more sites to put on trial: as many wait as the budget can ask until the next time, and one more.
+        """Returns how many more sites to put on trial: the requests the budget allows until the next filling, and one
+        more.
 
-        No more, for what is found meanwhile may be better. Those under way, or not to be asked yet, do not count; of
-        one host no more than it may be asked.
+        Not more, since better pages may be found meanwhile. Sites in flight or not ready yet do not count; each host
+        counts for at most the requests its interval allows.
         """
         hosts, sites, slots = self._scheduler.hosts, self._scheduler.sites, self._on_trial()
         ready = np.maximum(hosts.ready_at()[sites.host[slots]], sites.not_before[slots])
@@ -243,7 +243,7 @@ class FocusedCrawler:
         return min(math.ceil(budget * self._cycle) + 1 - int(can_be_asked), _TRIALS_MOST - len(slots))
 
     def _on_trial(self) -> NDArray[np.int64]:
-        """Slots of the sites on trial."""
+        """Returns the slots of the sites on trial."""
         on_trial = self._scheduler.sites.on_trial()
         return np.empty(0, np.int64) if on_trial is None else np.flatnonzero(on_trial)
 
@@ -271,11 +271,12 @@ class FocusedCrawler:
         return self._frontier_value.value(rows.states())
 
     def value_unit(self, objective: str) -> float:
-        """Urgency, on the allocator's scale, of a page on trial with value 1; nan where it has none.
+        """Returns the urgency, on the allocator's scale, of a page on trial with value 1; nan if there is no such
+        scale.
 
-        The index of the objective for weight 1 and a copy that is sure to be new, as it is on average for what is held:
-        integrated over the beliefs, as the index of a refresh is, so that both are on one scale. What it brings is
-        counted for as long to come as the collection has been there: of what lasts for ever nobody sees more.
+        The index of the objective for weight 1 and a copy that is certainly new, averaged over the collection:
+        integrated over the beliefs, as the index of a refresh is, so that both are on one scale. The horizon of the
+        gain is the age of the collection, as an unlimited gain cannot be compared.
         """
         if self._scheduler.allocator_name not in ON_A_SCALE:
             return math.nan
@@ -288,10 +289,10 @@ class FocusedCrawler:
         horizon = max(self._clock() - self._started_at, _HORIZON_LEAST_SECONDS)
         return float((probabilities * amplitude * -np.expm1(-rate * horizon)).sum(axis=1).mean())
 
-    # --- what came of it ----------------------------------------------------------------------------------------
+    # --- judging answers ----------------------------------------------------------------------------------------
 
     async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
-        """Which of the URLs that the results link to are known. Raises DatabaseUnavailableError."""
+        """Returns the known URLs among those that the results link to. Raises DatabaseUnavailableError."""
         urls = {out_link.url for result in results if result.reading for out_link in result.reading.out_links}
         urls |= {result.reading.canonical for result in results if result.reading and result.reading.canonical}
         return await self._store.known(sorted(urls)) if urls else set()
@@ -299,9 +300,9 @@ class FocusedCrawler:
     def judge(
         self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
     ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
-        """What becomes of the pages, by row, and what else is to be stored, if anything.
+        """Returns the page records by row, and the update of the crawl, if any.
 
-        Learns from each page that was on trial. The pages themselves change with `apply_committed`: a commit may be
+        Learns from each page that was on trial. The pages themselves change in `apply_committed`: a commit may be
         refused.
         """
         pages, dropped = dict[int, PageRecord](), list[tuple[int, int]]()
@@ -330,9 +331,9 @@ class FocusedCrawler:
         enrolled: int,
         dropped: list[tuple[int, int]],
     ) -> PageTransition:
-        """A collection that is full takes a page only in place of a less relevant one.
+        """Admits a page to a full collection only in place of a less relevant one.
 
-        enrolled: pages that come in with the same commit; none of them is crowded out.
+        enrolled: pages admitted in the same commit; none of them is displaced.
         """
         enrols = found.state is PageState.COLLECTED and page.status.on_trial
         if not enrols or reading is None:
@@ -357,7 +358,7 @@ class FocusedCrawler:
     def _out_links(
         self, result: PollResult, page: _Page, found: PageTransition, known: set[str]
     ) -> tuple[OutLinkDraft, ...] | None:
-        """Where the page leads within the limits; None where that is as it was."""
+        """Returns the page's links within the limits; None if they are unchanged."""
         reading = result.reading
         if found.instead is not None:
             return self._drafts([OutLink(found.instead, reading.relevance if reading else 0.0)], page, known)
@@ -373,7 +374,7 @@ class FocusedCrawler:
         return drafts
 
     def _sitemaps(self, result: PollResult) -> tuple[str, ...]:
-        """Those that the host's robots.txt names, else where they are by custom."""
+        """Returns the sitemaps that the host's robots.txt names, else the conventional URL."""
         url = result.context.url
         text = self._scheduler.hosts.robots_text(int(self._scheduler.sites.host[result.slot]))
         named = () if text is None else robots_sitemaps(text.plain(), robots_url(url))
@@ -389,7 +390,7 @@ class FocusedCrawler:
         )
 
     def _may_come(self, url: str, depth: int) -> bool:
-        """Whether a URL that is not known yet may be a page on the frontier."""
+        """Returns whether an unknown URL may be added to the frontier."""
         allowed = depth <= self.topic.max_depth and self.topic.permits(url) and trap(url) is None
         return allowed and self._shapes.admit(url)
 
@@ -409,9 +410,9 @@ class FocusedCrawler:
     def apply_committed(
         self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
     ) -> list[int]:
-        """Takes over what was committed; returns ids of the sites that ended with their pages.
+        """Applies a commit; returns ids of the sites that were removed with their pages.
 
-        stale_pages: ids of pages on the frontier that are to be valued again.
+        stale_pages: ids of frontier pages to be revalued.
         """
         self._stale.update(stale_pages)
         for record in records:
@@ -439,14 +440,14 @@ class FocusedCrawler:
             self._scheduler.weigh(slot, kept.weight)
 
     def forget(self, site_id: int) -> None:
-        """The site is gone, or no longer what it was."""
+        """Forgets a site that was removed or got another URL."""
         self._pages.pop(site_id, None)
         self.sites.pop(site_id, None)
         self._collected.discard(site_id)
         self.unread.discard(site_id)
 
     async def _pause(self) -> None:
-        """Until something came of a trial, or a moment passed."""
+        """Waits until a trial was committed, or a short time passed."""
         try:
             async with asyncio.timeout(_EVERY_SECONDS):
                 await self._wake.wait()
@@ -457,7 +458,7 @@ class FocusedCrawler:
 
 
 async def _to_its_end(work: Coroutine[None, None, int]) -> int:
-    """What the work returns; where we are cancelled it is let end first: a transaction is not to be left half done."""
+    """Returns the result of the work; on cancellation lets it finish first, to leave no transaction half done."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""What storage knows around pages of the frontier, as the columns that their value is computed from."""
+"""Converts stored rows of frontier pages to the columns that their value is computed from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.storage import PageRow
 
 
 def frontier_rows(rows: Sequence[PageRow]) -> FrontierRows:
-    """The rows, at least one, as columns."""
+    """Returns the rows, at least one, as columns."""
     columns: Any = PageRow._make(zip(*rows, strict=True))
     return FrontierRows(
         urls=columns.url,
@@ -30,7 +30,7 @@ def frontier_rows(rows: Sequence[PageRow]) -> FrontierRows:
 
 
 def when_discovered(row: PageRow) -> FrontierRows:
-    """One row as it was when the page was discovered."""
+    """Returns one row as it was when the page was discovered."""
     known = row.parent_id is not None
     relevance = row.parent_relevance or 0.0
     return discovered(
@@ -39,5 +39,5 @@ def when_discovered(row: PageRow) -> FrontierRows:
 
 
 def _numbers(values: Any) -> NDArray[np.float64]:
-    """A column; 0 where there is none."""
+    """Returns a column; missing values become 0."""
     return np.array([value or 0.0 for value in values], np.float64)

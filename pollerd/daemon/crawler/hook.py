@@ -1,4 +1,4 @@
-"""What the focused crawler adds to a poll. Without a topic `NoCrawl` stands in its place and adds nothing."""
+"""The focused crawler's hooks in a poll. Without a topic `NoCrawl` takes its place and does nothing."""
 
 from __future__ import annotations
 
@@ -22,117 +22,117 @@ _FLUSH_SECONDS = 0.05
 
 
 class PageHook(Protocol):
-    """The live loop calls these at the steps of a poll: before it, when it was answered, judged and committed."""
+    """Called by the live loop at the steps of a poll: before it starts, when it is answered, judged and committed."""
 
     chooses_ahead: bool
-    """Whether polls may be chosen before they can start; not where one answer decides what to ask for next."""
+    """Whether polls may be chosen before they can start; False if each answer decides what to request next."""
 
     def may_start(self) -> bool:
-        """Whether one more poll may be under way."""
+        """Returns whether one more poll may be in flight."""
 
     def started(self) -> None:
-        """A poll starts."""
+        """Notes that a poll starts."""
 
     def wants_whole(self, site_id: int) -> bool:
-        """Whether the site is to be asked for its whole page, whatever is known of it."""
+        """Returns whether the site needs an unconditional request."""
 
     def following(self, site_id: int, may_follow: MayFollow) -> MayFollow:
-        """The check that redirects of the site have to pass: `may_follow`, or a stricter one."""
+        """Returns the check for redirects of the site: `may_follow`, or a stricter one."""
 
     def responded(self, latency: float) -> None:
-        """The poll was answered, or failed, after `latency` seconds."""
+        """Notes that the poll was answered, or failed, after `latency` seconds."""
 
     async def read(self, context: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
-        """Reads the answered page; None where there is nothing to read."""
+        """Reads the answered page; None if there is nothing to read."""
 
     def processed(self, duration: float) -> None:
-        """Detection and reading took `duration` seconds."""
+        """Notes that detection and reading took `duration` seconds."""
 
     def pause_after(self, latency: float, interval: float) -> float:
-        """Seconds to leave alone a host that answered after `latency` s and is polled each `interval` s at most."""
+        """Returns the pause in s for a host that answered after `latency` s and is polled every `interval` s."""
 
     async def known_urls(self, results: Sequence[PollResult]) -> set[str]:
-        """Which of the URLs that the results link to are known. Raises DatabaseUnavailableError."""
+        """Returns the known URLs among those that the results link to. Raises DatabaseUnavailableError."""
 
     def judge(
         self, results: Sequence[PollResult], effects: Sequence[PollEffect], known: set[str]
     ) -> tuple[dict[int, PageRecord], CrawlUpdate | None]:
-        """What becomes of the pages, by row, and what else is to be stored, if anything."""
+        """Returns the page records by row, and the update of the crawl, if any."""
 
     def apply_committed(
         self, records: Sequence[PollRecord], update: CrawlUpdate | None, stale_pages: Sequence[int]
     ) -> Collection[int]:
-        """Takes over what was committed; returns ids of the sites that ended with their pages.
+        """Applies a commit; returns ids of the sites that were removed with their pages.
 
-        stale_pages: ids of pages that are to be valued again.
+        stale_pages: ids of pages to be revalued.
         """
 
     def forget(self, site_id: int) -> None:
-        """The site was removed."""
+        """Forgets a removed site."""
 
     async def run(self) -> None:
-        """Works beside the polls until cancelled; returns at once where there is nothing to do."""
+        """Runs beside the polls until cancelled; returns at once if there is nothing to do."""
 
 
 class NoCrawl:
-    """No topic is set: polls are as they are."""
+    """Does nothing: no topic is set."""
 
     chooses_ahead = True
 
     def may_start(self) -> bool:
-        """Always."""
+        """Returns True."""
         return True
 
     def started(self) -> None:
-        """Counts nothing."""
+        """Does nothing."""
 
     def wants_whole(self, _site_id: int) -> bool:
-        """Never."""
+        """Returns False."""
         return False
 
     def following(self, _site_id: int, may_follow: MayFollow) -> MayFollow:
-        """The same check."""
+        """Returns the same check."""
         return may_follow
 
     def responded(self, latency: float) -> None:
-        """Counts nothing."""
+        """Does nothing."""
 
     async def read(self, _context: SiteContext, _outcome: Outcome, _detection: Detection | None) -> None:
         """Reads nothing."""
         return
 
     def processed(self, duration: float) -> None:
-        """Counts nothing."""
+        """Does nothing."""
 
     def pause_after(self, _latency: float, _interval: float) -> float:
-        """None beyond politeness."""
+        """Returns 0: no pause beyond politeness."""
         return 0.0
 
     async def known_urls(self, _results: Sequence[PollResult]) -> set[str]:
-        """No URLs are followed."""
+        """Returns no URLs."""
         return set()
 
     def judge(
         self, _results: Sequence[PollResult], _effects: Sequence[PollEffect], _known: set[str]
     ) -> tuple[dict[int, PageRecord], None]:
-        """No site is a page of a crawl."""
+        """Returns no page records and no update."""
         return {}, None
 
     def apply_committed(
         self, _records: Sequence[PollRecord], _update: CrawlUpdate | None, _stale_pages: Sequence[int]
     ) -> Collection[int]:
-        """No pages, no sites that end with them."""
+        """Returns no ids."""
         return ()
 
     def forget(self, site_id: int) -> None:
-        """Holds nothing of a site."""
+        """Does nothing."""
 
     async def run(self) -> None:
-        """Nothing to do."""
+        """Returns at once."""
 
 
 class CrawlHook:
-    """Connects the focused crawler, its page reader and its limit on concurrent requests with the polls."""
+    """Connects the focused crawler, its page reader and its limit on concurrent requests to the polls."""
 
     chooses_ahead = False
 
@@ -146,15 +146,15 @@ class CrawlHook:
         self.apply_committed, self.forget, self.run = crawler.apply_committed, crawler.forget, crawler.run
 
     def may_start(self) -> bool:
-        """Whether the limit allows one more request."""
+        """Returns whether the limit allows one more request."""
         return self._limiter.may_start
 
     def pause_after(self, latency: float, interval: float) -> float:
-        """A host that answers more slowly than it is polled is left alone for as long as its answer took."""
+        """Returns the latency as the pause for a host that answers more slowly than its interval, else 0."""
         return pause_s(0.0, latency) if latency > interval else 0.0
 
 
 def crawl_settings(settings: DaemonSettings) -> DaemonSettings:
-    """The settings for a daemon that crawls: results are committed soon, for they decide what to ask for next."""
+    """Returns the settings of a crawling daemon: it commits results early, as they decide what to request next."""
     soon = min(settings.flush_seconds, _FLUSH_SECONDS)
     return replace(settings, flush_seconds=soon, gather_seconds=soon)

@@ -1,4 +1,4 @@
-"""Reads the answers of the focused crawler's sites for the topic, in the loop or, where they are long, beside it."""
+"""Reads the answers of the focused crawler's sites for the topic: long ones in a worker, others in the loop."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _HERE_BYTES = 32 * 1024
 
 
 class PageReader:
-    """Reads pages of sites that are the crawler's, and keeps their redirects within the topic's domains."""
+    """Reads pages of the crawler's sites, and keeps their redirects within the topic's domains."""
 
     def __init__(self, *, topic: TopicSettings, sites: Mapping[int, bool], unread: set[int], runtime: Runtime) -> None:
-        """`sites`: id of each site that is read -> whether it is the crawler's own, so that it stays within bounds.
+        """`sites`: id of each site that is read -> whether it belongs to the crawler, and so stays within the domains.
 
-        `unread`: ids of those of which a whole page is wanted, whether or not it is news; they are taken out.
+        `unread`: ids of sites to be read once even if unchanged; they are removed when read.
         """
         self._topic, self._recipe, self._sites = topic, recipe_of(topic), sites
         self._unread, self._workers, self._faults = unread, runtime.workers, runtime.faults
 
     def wants_whole(self, site_id: int) -> bool:
-        """Whether the site was polled before the crawler came, and is to be asked for its whole page once."""
+        """Returns whether the site was polled before the crawler was started, and needs one unconditional request."""
         return site_id in self._unread
 
     def following(self, site_id: int, may_follow: Callable[[str], Awaitable[bool]]) -> Callable[[str], Awaitable[bool]]:
-        """Whether a redirect of the site may be followed: for the crawler's own, not out of the topic's domains."""
+        """Returns the check for redirects; for the crawler's own sites it also requires the topic's domains."""
         if not self._sites.get(site_id, False):
             return may_follow
 
@@ -40,7 +40,7 @@ class PageReader:
         return within
 
     async def read(self, context: SiteContext, outcome: Outcome, detection: Detection | None) -> PageReading | None:
-        """What a new body shows; None where the site is not the crawler's, nothing is new, or reading raised."""
+        """Reads a new body; None if the site is not the crawler's, nothing is new, or reading raised."""
         if context.site_id not in self._sites or outcome.body is None or detection is None:
             return None
         if detection.content is None and context.site_id not in self._unread:

@@ -1,4 +1,4 @@
-"""What one answer means for a page of the focused crawler: collected, kept, dropped, or polled again. Pure."""
+"""Decides what one answer means for a page of the focused crawler: collected, kept, dropped or retried. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pollerd.model import OutcomeKind, PageState
 from pollerd.storage import OutLinkDraft, PageRecord
 
 TRIES = 3
-"""A page on trial that failed so often in a row is given up."""
+"""Consecutive failures after which a page on trial is given up."""
 MISSING = 4
-"""A page of the collection that was not found so often in a row is gone."""
+"""Consecutive 404s after which a page of the collection is gone."""
 MOVED = 3
-"""A page of the collection that moved for good so often in a row is known by its new URL from then on."""
+"""Consecutive permanent redirects after which a page of the collection gets its new URL."""
 _AT_ONCE = {
     OutcomeKind.GONE: "gone",
     OutcomeKind.NOT_FOUND: "not found",
@@ -37,7 +37,7 @@ class PageStatus(Struct, frozen=True, gc=False):
 
 
 class PageTransition(Struct, frozen=True, gc=False):
-    """The page's state from now on, and its URL, if it is known by another one."""
+    """The page's new state, and its new URL if that changes."""
 
     state: PageState
     reason: str = ""
@@ -47,7 +47,7 @@ class PageTransition(Struct, frozen=True, gc=False):
 def page_transition(
     before: PageStatus, effect: PollEffect, reading: PageReading | None, topic: TopicSettings
 ) -> PageTransition | None:
-    """What the poll means for the page; None: nothing."""
+    """Returns the page's transition after the poll; None: no change."""
     if reading is not None:
         return _of_reading(before, effect, reading, topic)
     kind = effect.poll.outcome
@@ -83,7 +83,7 @@ def page_record(
     reading: PageReading | None,
     links: tuple[OutLinkDraft, ...] | None,
 ) -> PageRecord:
-    """The transition as it is stored, with the page's links; None: they are as they were."""
+    """Returns the transition as it is stored, with the page's links; None: they are unchanged."""
     ended = before.own and found.state is not PageState.COLLECTED
     taken = before.own and found.state is PageState.COLLECTED and reading is not None
     return PageRecord(

@@ -1,4 +1,4 @@
-"""How the focused crawler's collection stands: what storage counts, and how current the allocator believes it to be."""
+"""Reports on the focused crawler's collection: stored counts, and freshness as believed by the allocator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CollectionView:
     topic: str
     started_at: float
     requests: int
-    """Pages asked for from the frontier."""
+    """Pages requested from the frontier."""
     harvest_rate: float | None
     """Share of them that were relevant; None before the first."""
     size: int
@@ -31,32 +31,32 @@ class CollectionView:
     """By state."""
     hosts: int
     mean_relevance: float | None
-    """Of the pages collected; None where there are none."""
+    """Mean over the collected pages; None if there are none."""
     freshness: float | None
     """Expected share of the collection's relevance whose copy is current, equation (1) of [C]; None: no belief."""
 
     @property
     def fringe(self) -> int:
-        """The frontier by its older name, which REST keeps."""
+        """The frontier under its older name, which REST keeps."""
         return self.frontier
 
 
 class CollectionReporter:
-    """Looks at the collection."""
+    """Reports on the collection."""
 
     def __init__(self, *, store: CrawlStore, scheduler: SchedulerState, clock: Callable[[], float]) -> None:
         self._store, self._scheduler, self._clock = store, scheduler, clock
 
     async def view(self) -> CollectionView | None:
-        """The collection as it stands; None where there never was one.
+        """Returns the current collection; None if there never was one.
 
-        Reads all that is collected: about 0.1 s for 10,000 pages. Raises DatabaseUnavailableError.
+        Reads the whole collection: about 0.1 s for 10,000 pages. Raises DatabaseUnavailableError.
         """
         status = await self._store.status()
         return None if status is None else _view(status, await self._freshness())
 
     async def _freshness(self) -> float | None:
-        """Mean chance that a page has not changed since its last poll, weighted by relevance."""
+        """Returns the mean probability that a page is unchanged since its last poll, weighted by relevance."""
         weight = current = 0.0
         cursor: str | None = None
         while True:
@@ -72,7 +72,7 @@ class CollectionReporter:
                 return current / weight if weight > 0 else None
 
     def _unchanged(self, site_ids: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Chance of each site to be as it was last seen, [k]; nan where nothing is believed, or it is not known."""
+        """Returns the probability of each site to be unchanged, [k]; nan without a belief or for unknown sites."""
         sites, chance = self._scheduler.sites, np.full(len(site_ids), np.nan)
         slots = sites.slots_of(site_ids)
         known = slots[slots >= 0]

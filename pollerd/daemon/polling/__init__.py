@@ -1,1 +1,1 @@
-"""From the choice of a site to its response: budget, robots.txt, redirects, outages."""
+"""From choosing a site to its response: budget, robots.txt, redirects, outages."""

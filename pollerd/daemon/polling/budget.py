@@ -1,4 +1,4 @@
-"""The budget of polls per second at the places where it is spent."""
+"""Applies the budget of polls per second wherever it is spent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _PENDING_LEAST, _PENDING_MOST, _PENDING_SECONDS = 64, 1_000, 1.5
 
 
 def robots_allowance(rate: float) -> float:
-    """robots.txt requests per second: half the budget, so that a new list gets going without doubling the load."""
+    """Returns the robots.txt requests per second: half the budget, so a new list starts without doubling the load."""
     return max(rate / 2, BUDGET_MIN)
 
 
 class Budget:
-    """One budget (cost per second): polls pass its gate, their requests its pacer, robots.txt a gate of its own."""
+    """One budget (cost per second): polls pass its gate, their requests its pacer, robots.txt a separate gate."""
 
     def __init__(self, rate: float, *, last_start: float = -math.inf) -> None:
-        """`last_start`: when the previous run last started a poll (monotonic s); the budget's window spans a restart.
+        """`last_start`: last poll start of the previous run (monotonic s); the budget's window spans a restart.
 
         Must be called inside the running event loop.
         """
@@ -41,8 +41,8 @@ class Budget:
         self.robots_gate.budget = robots_allowance(value)
 
     def most_robots_pending(self) -> int:
-        """How many robots.txt requests may wait or be under way at once: those to be sent before the next choice.
+        """Returns how many robots.txt requests may wait or be in flight: those that can be sent before the next choice.
 
-        That choice comes up to a second later where choosing takes long.
+        The next choice comes up to a second later if choosing takes long.
         """
         return int(min(max(robots_allowance(self.rate) * _PENDING_SECONDS, _PENDING_LEAST), _PENDING_MOST))

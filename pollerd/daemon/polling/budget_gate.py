@@ -1,4 +1,4 @@
-"""The budget gate: lets a poll start, evenly paced, whatever the event loop is busy with."""
+"""The budget gate: lets polls start at even spacing, however busy the event loop is."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from asyncio_throttle.throttler import Throttler
 from pollerd.daemon.state.settings import check_budget
 
 _TOLERANCE_SECONDS = 0.02
-"""How late a start may be without being lost: the gate catches up on stalls of the loop up to this long."""
+"""Largest delay of a start that does not lose budget: the gate catches up on stalls of the loop up to this length."""
 _RATE_SHARE = 0.96
-"""Share of the budget that is let through, less than the share that the pacer may write: else what one slow connection
-has held up would be held up for ever. With tolerance t and share s, a window of T >= 1 s sees at most
-s·budget·(T + t) + 1 starts, which stays within budget·T + 1 as long as s·(1 + t) <= 1."""
+"""Share of the budget that the gate grants, below the pacer's share: otherwise a backlog left by one slow connection
+would never shrink. With tolerance t and share s, a window of T >= 1 s contains at most s·budget·(T + t) + 1 starts,
+which stays within budget·T + 1 as long as s·(1 + t) <= 1."""
 _WAIT_FLOOR_SECONDS = 0.005
-"""Shortest wait: at high rates several starts share one turn of the loop, which costs a fraction of one turn each."""
+"""Shortest wait: at high rates several starts share one iteration of the loop, which lowers the cost of each."""
 
 
 class BudgetGate(Throttler):
-    """asyncio-throttle with room for one start per 1/rate, whose log holds when the start was *due*.
+    """asyncio-throttle with room for one start per 1/rate, whose log holds the time a start was *due*.
 
-    Throttler itself logs when a start happened, so every late wake-up of the loop is budget lost for good (at 1,000
-    a second most of it), and with room for many starts it lets them all go at once. Logging the due time makes it the
-    generic cell rate algorithm: even pacing, no drift, and in any window of T >= max(1, 1/budget) seconds at most
-    budget·T + 1 starts (of cost 1), while at least 95 % of the budget is used as long as work is waiting.
+    Throttler itself logs the actual start time, so every late wake-up of the loop loses budget (at 1,000 per second
+    most of it), and with room for many starts it grants them in a burst. Logging the due time makes it the generic cell
+    rate algorithm: even spacing, no drift, and in any window of T >= max(1, 1/budget) seconds at most budget·T + 1
+    starts (of cost 1), while at least 95 % of the budget is used as long as polls are waiting.
     """
 
     def __init__(self, budget: float, *, last_start: float = -math.inf) -> None:
-        """`last_start` (monotonic s): the last start of the run before, for the window must hold across a restart."""
+        """`last_start` (monotonic s): last start of the previous run, since the window must hold across a restart."""
         self._budget = check_budget(budget)
         self._last_cost = 1.0
         super().__init__(rate_limit=1, period=1 / (self._budget * _RATE_SHARE), retry_interval=_WAIT_FLOOR_SECONDS)
@@ -53,11 +53,11 @@ class BudgetGate(Throttler):
 
     @property
     def next_turn_due(self) -> float:
-        """By when somebody who waits is let through (monotonic s); -inf: nobody waits."""
+        """Time by which the next waiter is granted (monotonic s); -inf: nobody waits."""
         return self._due + self.period if self._waiting else -math.inf
 
     async def acquire(self, cost: float = 1.0) -> None:
-        """Waits for the turn of a poll that costs `cost` of the budget."""
+        """Waits for permission to start a poll that costs `cost` of the budget."""
         self._waiting += 1
         try:
             await self._turn_comes()
@@ -71,9 +71,9 @@ class BudgetGate(Throttler):
         self.period = cost / (self._budget * _RATE_SHARE)
 
     async def _turn_comes(self) -> None:
-        """In one sleep, unless the budget changes or another is first; Throttler would look again and again.
+        """Waits in one sleep, unless the budget changes or another waiter is first; Throttler would poll instead.
 
-        A little late at high rates, so that several starts share a turn of the loop.
+        Wakes slightly late at high rates, so that several starts share an iteration of the loop.
         """
         while (wait := self._due + self.period - time.monotonic()) >= 0:
             self._changed.clear()

@@ -1,4 +1,4 @@
-"""How much of the budget was spent over the last minute, and when a poll last started."""
+"""Measures the budget spent over the last minute, and the time of the last start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WINDOW_SECONDS = 60
 
 
 class BudgetMeter:
-    """Counts the cost of started polls by second, on the monotonic clock."""
+    """Sums the cost of started polls by second, on the monotonic clock."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -22,7 +22,7 @@ class BudgetMeter:
         self.started = 0
 
     def note_start(self, cost: float) -> None:
-        """A poll of this cost started."""
+        """Counts the start of a poll of this cost."""
         now = time.monotonic()
         self._last_start = now
         self.started += 1
@@ -35,7 +35,7 @@ class BudgetMeter:
 
     @contextlib.contextmanager
     def idle(self, nothing_due: bool) -> Iterator[None]:
-        """A wait during which, where nothing is due, it is no fault that nothing starts."""
+        """Marks a wait; if nothing is due, it does not count as a stall."""
         self._nothing_due = nothing_due
         try:
             yield
@@ -45,14 +45,14 @@ class BudgetMeter:
             self._nothing_due = False
 
     def rate(self) -> float:
-        """Cost per second spent over the last minute (or since the start, when that is shorter)."""
+        """Returns the cost per second over the last minute (or since the start, if that is shorter)."""
         now = time.monotonic()
         self._drop_old(now)
         span = min(now - self._began, _WINDOW_SECONDS)
         return sum(cost for _, cost in self._seconds) / max(span, 1.0)
 
     def dispatch_age(self) -> float:
-        """Seconds since a poll last started while sites were due; 0 while none are."""
+        """Returns the seconds since a poll last started while sites were due; 0 while none are."""
         if self._nothing_due:
             return 0.0
         return max(0.0, time.monotonic() - max(self._last_start, self._last_idle))

@@ -1,4 +1,4 @@
-"""The loop that spends the budget: choose sites, wait for the gate, start the polls."""
+"""The loop that spends the budget: chooses sites, waits for the gate, starts polls."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from pollerd.errors import DatabaseUnavailableError
 from pollerd.scheduling import PROBE_SECONDS, Chooser, next_due
 
 _LONGEST_SLEEP_SECONDS = 10.0
-"""The clock that the loop sleeps by stands still while the machine is suspended: sites are due before it rings."""
+"""Longest sleep: the loop's clock stops while the machine is suspended, so sites may be due before it wakes."""
 _IDLE_CAP_SECONDS = 1.0
-"""Where something seems due that may not be chosen yet, it is looked at again at least so often."""
+"""Longest wait between choices while a site seems due but cannot be chosen yet."""
 _STORAGE_RETRY_SECONDS = 0.5
 _ROOM_SECONDS = 1.0
 _LIMIT_RETRY_SECONDS = 0.02
 
 
 class Dispatcher:
-    """Starts polls under the budget, in the order that the chooser names."""
+    """Starts polls under the budget, in the chooser's order."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Dispatcher:
 
     @property
     def next_turn_due(self) -> float:
-        """By when the loop should turn again (monotonic s): it wakes when something is due, not before."""
+        """Time by which the loop should run again (monotonic s): it wakes only when something is due."""
         return max(self._next_turn_due, self._budget.gate.next_turn_due)
 
     async def run(self) -> None:
@@ -75,17 +75,17 @@ class Dispatcher:
                 idle = min(idle * 1.5, _IDLE_CAP_SECONDS)
 
     async def _may_poll(self) -> bool:
-        """False, after a short wait, while the database does not take commits."""
+        """Returns False, after a short wait, while the database does not accept commits."""
         return await self._come(self._health.takes_commits, _STORAGE_RETRY_SECONDS)
 
     async def _rest(self, seconds: float) -> None:
-        """Sleeps on purpose."""
+        """Sleeps; the delay does not count as a stall."""
         if seconds > 0:
             self._next_turn_due = time.monotonic() + seconds
             await asyncio.sleep(seconds)
 
     async def _come(self, event: asyncio.Event, seconds: float) -> bool:
-        """Whether the event is set, or is set within so many seconds."""
+        """Returns whether the event is set, or becomes set within `seconds`."""
         if event.is_set():
             return True
         self._next_turn_due = time.monotonic() + seconds
@@ -97,7 +97,7 @@ class Dispatcher:
         return True
 
     async def _take_room(self) -> None:
-        """Waits for a permit to have one more poll under way; waiting for slow servers is no standstill of ours."""
+        """Waits for a permit for one more poll in flight; waiting for slow servers does not count as a stall."""
         while not await self._come(self._budget.pacer.keeps_up, _ROOM_SECONDS):
             pass
         while not self._hook.may_start():
@@ -109,7 +109,7 @@ class Dispatcher:
         await room.acquire()
 
     def _due_in(self) -> float:
-        """Seconds until something may be polled, or is to be reviewed, unless something happens before."""
+        """Returns the seconds until a site may be polled or a review is due, unless an event comes first."""
         wait = min(self._cadence.due_in, self._outage_filter.review_in)
         if wait <= self._settings.tick_seconds:
             return wait
@@ -119,7 +119,7 @@ class Dispatcher:
         return min(wait, due)
 
     async def _idle(self, seconds: float) -> None:
-        """Waits so long, or until something may be polled, but never chooses more often than choosing may cost."""
+        """Waits for `seconds` or until a site may be polled, but limits the time spent on choosing."""
         until = time.monotonic() + seconds
         self._in_flight.idling = True
         try:
@@ -130,7 +130,7 @@ class Dispatcher:
             await self._rest(min(self._cadence.rested_at, until) - time.monotonic())
 
     async def _round(self) -> bool:
-        """Chooses for one tick and starts what was chosen; False where nothing could be started."""
+        """Chooses for one tick and starts the chosen sites; returns False if nothing could be started."""
         began, scheduler, rate = time.perf_counter(), self._scheduler, self._budget.rate
         self._in_flight.mark_turn()
         choice = self._chooser.choose(
@@ -146,9 +146,9 @@ class Dispatcher:
         return await self._start(choice.polls, choice.robots)
 
     async def _probe(self) -> bool:
-        """While our link is down: polls one site a second, though earlier ones still hang, to learn when it is back.
+        """While our own link is down: polls one site per second, even if earlier polls hang, to detect its return.
 
-        True at once when it is back.
+        Returns True as soon as the link is back.
         """
         if await self._come(self._outage_filter.online, PROBE_SECONDS):
             return True
@@ -163,7 +163,7 @@ class Dispatcher:
         return await self._start([], [slot]) if ask_robots else await self._start([slot], [])
 
     async def _start(self, polls: Sequence[int], robots: Sequence[int]) -> bool:
-        """Starts the polls and robots.txt requests of these slots; whether at least one site was not given back."""
+        """Starts the polls and robots.txt requests of these slots; returns whether at least one was started."""
         chosen = [*polls, *robots]
         if not chosen:
             return False
@@ -192,7 +192,7 @@ class Dispatcher:
                 break
 
     async def _start_poll(self, slot: int, contexts: Contexts) -> None:
-        """Starts one poll once robots.txt, the room and the budget gate allow it, unless the site changed meanwhile."""
+        """Starts one poll once robots.txt, permit and budget gate allow it, unless the site changed meanwhile."""
         if not self._in_flight.still_chosen(slot):
             return
         context = contexts.get(self._in_flight.chosen[slot])

@@ -1,4 +1,4 @@
-"""Which sites were chosen or are being polled, and the tasks that poll them."""
+"""Tracks the sites that are chosen or being polled, and their tasks."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from pollerd.telemetry import Instruments
 
 
 class InFlight:
-    """Reserves the chosen sites, runs one task for each, and gives sites and hosts back."""
+    """Reserves the chosen sites, runs one task for each, and frees sites and hosts."""
 
     def __init__(self, *, scheduler: SchedulerState, most: int, instruments: Instruments) -> None:
-        """`most`: polls under way at once. Must be called inside the running event loop."""
+        """`most`: maximum of concurrent polls. Must be called inside the running event loop."""
         self._scheduler = scheduler
         self._lag = LagWatch(instruments)
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self.chosen: dict[int, int] = {}
-        """Slot -> site id of the sites that were chosen and have not started."""
+        """Slot -> site id of the chosen sites that have not started."""
         self.asking: set[int] = set()
-        """Slots whose host is being asked for its robots.txt."""
+        """Slots whose host's robots.txt is being requested."""
         self.room = asyncio.Semaphore(most)
-        """One permit for each poll under way."""
+        """One permit per poll in flight."""
         self.ended = asyncio.Event()
         """Set whenever a task ends."""
         self.idling = False
-        """Whether the dispatcher waits because nothing could be started: a site or host that is freed wakes it."""
+        """Whether the dispatcher waits because nothing could be started: freeing a site or host wakes it."""
         self.failed: asyncio.Future[None] = self._loop.create_future()
-        """Gets the exception of a task that raised: a fault of ours, which ends the daemon."""
+        """Receives the exception of a failed task: an internal fault that ends the daemon."""
         instruments.inflight.set_function(lambda: len(self._tasks))
 
     def __len__(self) -> int:
-        """Polls and robots.txt requests under way."""
+        """Returns the number of polls and robots.txt requests in flight."""
         return len(self._tasks)
 
     def reserve(self, slots: list[int]) -> None:
@@ -46,35 +46,35 @@ class InFlight:
         sites.touch(slots)
 
     def release_chosen(self) -> int:
-        """Gives back the chosen sites that did not start; returns how many."""
+        """Frees the chosen sites that did not start; returns how many."""
         left, self.chosen = self.chosen, {}
         self.release(left)
         return len(left)
 
     def release(self, ids: dict[int, int]) -> None:
-        """Gives back sites, slot -> site id, that were reserved and are not going to be polled."""
+        """Frees reserved sites, slot -> site id, that will not be polled."""
         sites = self._scheduler.sites
         for slot, site_id in ids.items():
             if sites.site_id[slot] == site_id:
                 sites.in_flight[slot] = False
                 sites.touch([slot])
-        if self.idling:  # when the next is due was worked out as if these were going to be polled
+        if self.idling:  # the next due time was computed as if these were polled
             self._scheduler.due.set()
 
     def still_chosen(self, slot: int) -> bool:
-        """Whether the chosen site is to be polled after all: not removed, moved or paused meanwhile."""
+        """Returns whether the chosen site is still to be polled: not removed, moved or paused meanwhile."""
         return slot in self.chosen and not self._scheduler.sites.paused[slot]
 
     def abandon(self, slot: int) -> None:
-        """Calls off what is under way for the slot: its site was removed."""
+        """Cancels the work for the slot after its site was removed."""
         self.chosen.pop(slot, None)
         task = self._tasks.get(slot)
         if task is not None:
-            # Not at once: a task cancelled before its first step would never give back its room and its host.
+            # Not at once: a task cancelled before its first step would never free its permit and its host.
             self._loop.call_soon(task.cancel)
 
     def mark_turn(self) -> None:
-        """Measures how long this turn of the event loop takes."""
+        """Measures how long this iteration of the event loop takes."""
         self._lag.mark()
 
     def spawn(self, slot: int, work: Coroutine[None, None, None], name: str) -> None:
@@ -97,9 +97,9 @@ class InFlight:
             self.failed.set_exception(fault)
 
     async def drain(self, seconds: float) -> bool:
-        """Waits up to `seconds` for the polls under way and calls off the rest; returns whether none was left.
+        """Waits up to `seconds` for the polls in flight and cancels the rest; returns whether none was left.
 
-        Requests for robots.txt are called off at once: no poll waits for them any more.
+        Cancels robots.txt requests at once: no poll waits for them any more.
         """
         for slot in self.asking & self._tasks.keys():
             self._tasks[slot].cancel()

@@ -1,4 +1,4 @@
-"""Takes finished polls and separates outages of our own link from failures of sites."""
+"""Separates outages of our own link from failures of sites."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pollerd.scheduling import LinkState, OutageDetector, hosts_that_must_fail
 from pollerd.telemetry import Instruments
 
 PATIENCE_SECONDS = 300.0
-"""A failure that no other host has shed light on for so long counts."""
+"""A failure held back for this long without evidence from another host counts."""
 
 
 class OutageFilter:
-    """Passes results on to the journal, and holds back failures that our own link may have caused."""
+    """Passes results to the journal, and holds back failures that our own link may have caused."""
 
     def __init__(self, *, scheduler: SchedulerState, journal: Journal, instruments: Instruments) -> None:
         self._scheduler, self._journal, self._instruments = scheduler, journal, instruments
@@ -46,29 +46,29 @@ class OutageFilter:
             self._journal.put(result)
 
     def answered(self) -> None:
-        """Some host answered something other than a poll (a robots.txt)."""
+        """Notes that a host answered a request other than a poll (robots.txt)."""
         self._answered()
 
     def forget(self, site_id: int) -> None:
-        """Drops held-back results of a site that got another URL."""
+        """Drops held-back results of a site whose URL changed."""
         self._watch.drop(lambda result: result.site_id == site_id)
 
     @property
     def review_in(self) -> float:
-        """Seconds until `review` has something to do, below 0 where that is overdue; inf: nothing is held back."""
+        """Seconds until `review` has work, negative if overdue; inf: nothing is held back."""
         if not self._watch.holding:
             return math.inf
         slow = 2 * hosts_that_must_fail(self._scheduler.hosts.size) / self._scheduler.budget
         return self._held_since + max(PATIENCE_SECONDS, slow) - time.monotonic()
 
     def review(self) -> None:
-        """Failures held back for long, with no other host to shed light on them, count: none waits for ever."""
+        """Counts failures that were held back for long without evidence from other hosts."""
         if self.review_in < 0:
             for result in self._watch.held():
                 self._journal.put(result)
 
     def close(self) -> None:
-        """At a stop: what was not judged never happened."""
+        """Discards the held-back failures at a stop."""
         for result in self._watch.held():
             self._release(result)
 

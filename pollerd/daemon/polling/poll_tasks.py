@@ -1,4 +1,4 @@
-"""Starts what the dispatcher chose: a poll, a request for robots.txt, or a slow look at known rules, each as a task."""
+"""Starts what the dispatcher chose, as tasks: polls, robots.txt requests, or slow evaluations of known rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Contexts = Mapping[int, SiteContext]
 
 
 class PollTasks:
-    """Runs polls and what must come before them; their results go to the outage filter."""
+    """Runs polls and their prerequisites; passes results to the outage filter."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class PollTasks:
         self._faults, self._clock = runtime.faults, runtime.clock
 
     def set_aside_unusable(self, slot: int, contexts: Contexts) -> None:
-        """Sets aside a site whose row in the database is damaged: it is not polled."""
+        """Excludes a site whose database row is damaged from polling."""
         site_id = self.in_flight.chosen.get(slot)
         context = None if site_id is None else contexts.get(site_id)
         if context is None:
@@ -51,9 +51,9 @@ class PollTasks:
             self._outage_filter.put(self._faults.unusable(slot, context, reason))
 
     def allowed(self, slot: int, host: int, context: SiteContext) -> bool:
-        """Whether robots.txt lets us poll the site now; where it forbids that, this is the site's result.
+        """Returns whether robots.txt allows polling the site now; a denial becomes the site's result.
 
-        Where the answer takes long it is looked up in a task, and the site is chosen again later.
+        If the evaluation is slow it runs in a task, and the site is chosen again later.
         """
         try:
             allowed = self._scheduler.hosts.allows(host, context.url)
@@ -69,14 +69,14 @@ class PollTasks:
         return allowed is True
 
     def start_poll(self, slot: int, host: int, context: SiteContext) -> None:
-        """Starts the poll of a chosen site; the caller has passed the budget gate and taken a permit of the room."""
+        """Starts the poll of a chosen site; the caller has passed the budget gate and taken a permit."""
         del self.in_flight.chosen[slot]
         self._scheduler.hosts.start(host, self._clock())
         self.hook.started()
         self.in_flight.spawn(slot, self._poll(slot, host, context), f"poll-{context.site_id}")
 
     def start_robots(self, slot: int, contexts: Contexts) -> None:
-        """Starts the request for the robots.txt of the slot's host, unless the host is busy."""
+        """Requests the robots.txt of the slot's host, unless the host is busy."""
         if not self.in_flight.still_chosen(slot) or self.in_flight.chosen[slot] not in contexts:
             return
         host = int(self._scheduler.sites.host[slot])
@@ -87,14 +87,14 @@ class PollTasks:
         self.in_flight.spawn(slot, self._ask_robots(slot, host, context), f"robots-{context.site_id}")
 
     def _claim(self, host: int) -> bool:
-        """Marks the host as busy before a poll of it; False where another's redirect has it."""
+        """Marks the host as busy before a poll of it; returns False if a redirected request holds it."""
         free = self._scheduler.hosts.may_start(host, self._clock())
         if free:
             self._scheduler.hosts.busy[host] = True
         return free
 
     def _free(self, host: int) -> None:
-        """A request to the host is over; wakes the dispatcher where it waits for a host."""
+        """Frees the host after a request; wakes the dispatcher if it waits for a host."""
         self._scheduler.hosts.finish(host)
         if self.in_flight.idling and self._scheduler.hosts.may_start(host, self._clock()):
             self._scheduler.due.set()

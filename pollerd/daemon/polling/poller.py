@@ -1,4 +1,4 @@
-"""One poll, from a site to its result."""
+"""Runs one poll, from a site to its result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators
 from pollerd.storage import SiteContext
 
 _CLOCK_SET_SECONDS = 1.0
-"""A poll that started so much earlier than its duration says was overtaken by the clock."""
+"""Smallest gap between recorded and computed start that indicates that the clock was set during the poll."""
 
 
 class Poller:
-    """Does single polls. The caller has reserved the site and its host and has passed the budget gate."""
+    """Runs single polls. The caller has reserved the site and its host and has passed the budget gate."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Poller:
         self._pacer, self._hook = pacer, hook
         self._workers, self._faults, self._clock = runtime.workers, runtime.faults, runtime.clock
         self.full_get_every = runtime.settings.full_get_every
-        """Every n-th poll of a site asks for the whole page; may be changed."""
+        """Every n-th poll of a site is unconditional; may be changed."""
         self._began_at = runtime.clock()
 
     async def poll(self, slot: int, context: SiteContext) -> PollResult:
-        """Polls the site in `slot`. Faults of the site, and ours that it brings out, are in the result."""
+        """Polls the site in `slot`. Failures of the site, and internal faults that it triggers, are in the result."""
         try:
             return await self._poll(slot, context)
         except Exception as error:  # noqa: BLE001
@@ -64,7 +64,7 @@ class Poller:
         return PollResult(slot, context, outcome, detection, reading=reading)
 
     async def _fetch(self, slot: int, context: SiteContext) -> Outcome:
-        """Sends the request when the budget allows, and follows redirects where robots.txt and politeness do."""
+        """Sends the request when the budget allows, and follows redirects if robots.txt and politeness allow."""
         own, cost = int(self._scheduler.sites.host[slot]), float(self._scheduler.sites.cost[slot])
         redirects = RedirectPolicy(
             scheduler=self._scheduler,
@@ -87,7 +87,9 @@ class Poller:
         return outcome
 
     def _request(self, slot: int, context: SiteContext) -> Request:
-        """Conditional, but for every n-th poll and the first after a change of settings: some servers lie."""
+        """Returns a conditional request; a full one every n-th poll and after a change of settings, as some servers
+        lie.
+        """
         last_seen = float(self._scheduler.sites.last_seen[slot])
         changed_at = context.settings_changed_at
         full = (
@@ -105,7 +107,7 @@ class Poller:
         return Request(context.url, validators, own_headers(context.access), context.access.proxy)
 
     async def _detect(self, slot: int, context: SiteContext, outcome: Outcome) -> Detection | None:
-        """Compares the answer with the site's baseline; None where there is no answer to compare."""
+        """Compares the answer with the site's baseline; None if there is no answer to compare."""
         if outcome.kind not in (OutcomeKind.BODY, OutcomeKind.NOT_MODIFIED):
             return None
         last_seen = float(self._scheduler.sites.last_seen[slot])
@@ -115,19 +117,19 @@ class Poller:
                 return await self._workers.do(detect, outcome, context.baseline, elapsed)
             return detect(outcome, context.baseline, elapsed)
         except Exception as error:  # noqa: BLE001
-            # Bodies come from strangers: one that breaks a parser is set aside with its site, the rest go on.
+            # Bodies are untrusted: one that breaks a parser affects only its own site.
             self._faults.report(context, error)
             detail = f"detection failed: {reason(context, error)}"
             return Detection(OutcomeKind.UNDECODABLE, context.baseline, detail=detail)
 
 
 def _dated(outcome: Outcome, now: float) -> Outcome:
-    """The outcome by the clock as it is now, which may have been set while the poll was under way."""
+    """Returns the outcome with its start corrected if the clock was set during the poll."""
     started_at = now - outcome.duration
     return replace(outcome, started_at=started_at) if started_at - outcome.started_at > _CLOCK_SET_SECONDS else outcome
 
 
 def _put_off(outcome: Outcome, seconds: float) -> Outcome:
-    """No refusal for good: the host that we were redirected to may not be asked for so many seconds."""
+    """Returns a temporary refusal: the redirect's host may not be requested for `seconds`."""
     detail = f"redirect to {outcome.redirects[-1].url}: its host cannot be asked now"
     return replace(outcome, kind=OutcomeKind.THROTTLED, retry_after=seconds, detail=detail)

@@ -1,4 +1,4 @@
-"""The hosts that one poll is redirected to: each is asked as politely as if the poll were its own."""
+"""Applies politeness and robots.txt to the hosts that a poll is redirected to."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _UNSTORED_HOST = -1
 
 
 class RedirectPolicy:
-    """Answers, for one poll, whether a redirect may be followed now: to another host, or once more to one of its own.
+    """Decides, for one poll, whether a redirect may be followed now: to another host, or again to a held one.
 
-    `put_off`: seconds until the host that could not be asked now may be; None: nothing was put off, so a refusal is
-    that host's robots.txt.
+    `put_off`: seconds until the host that was not available may be requested; None: nothing was put off, so a refusal
+    comes from that host's robots.txt.
     """
 
     __slots__ = ("_clock", "_proxy", "_reservations", "_robots", "_scheduler", "_unknown_since", "put_off")
@@ -31,10 +31,9 @@ class RedirectPolicy:
         clock: Callable[[], float],
         proxy: str | None,
     ) -> None:
-        """`own`: the host slot of the poll. `unknown_since`: when the daemon began (epoch s).
+        """`own`: the host slot of the poll. `unknown_since`: start of the daemon (epoch s).
 
-        A host that is met for the first time may have been asked until then. `proxy`: the site's own, through which
-        other hosts are asked, too.
+        A new host may have been requested until then. `proxy`: the site's own, also used for other hosts.
         """
         self._scheduler, self._robots = scheduler, robots
         self._reservations = HostReservations(hosts=scheduler.hosts, own=own, clock=clock)
@@ -43,7 +42,7 @@ class RedirectPolicy:
         self.put_off: float | None = None
 
     async def may_follow(self, url: str) -> bool:
-        """Waits for the turn of the URL's host, and takes it where its robots.txt allows."""
+        """Waits for the URL's host, and reserves it if its robots.txt allows the URL."""
         host = self._slot(host_of(url))
         asked_before = self._reservations.holds(host)
         if not asked_before and not await self._turn(host, url):
@@ -55,7 +54,7 @@ class RedirectPolicy:
         return True
 
     def finish(self) -> None:
-        """The poll is over."""
+        """Frees the hosts after the poll."""
         self._reservations.finish()
 
     def _slot(self, name: str) -> int:
@@ -77,7 +76,7 @@ class RedirectPolicy:
             if hosts.robots_wanted(now)[host]:
                 await self._ask(host, url)
             elif (allowed := hosts.allows(host, url)) is None:
-                await self._robots.allows(host, url)  # from now on it is known; but the turn may have passed
+                await self._robots.allows(host, url)  # cached from now on; but the reservation may be lost
             else:
                 break
         if allowed:
@@ -88,5 +87,5 @@ class RedirectPolicy:
         self._scheduler.hosts.busy[host] = True
         try:
             await self._robots.ask(host, url, self._proxy)
-        finally:  # also where the poll's time ran out before its turn came
+        finally:  # also if the poll timed out before
             self._scheduler.hosts.finish(host)

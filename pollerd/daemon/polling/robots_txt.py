@@ -1,4 +1,4 @@
-"""Asks hosts for their robots.txt, on an allowance of its own, before anything else is asked of them."""
+"""Fetches the robots.txt of hosts before anything else is requested from them, under a separate rate limit."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _RETRY_CAP_SECONDS = 3_600.0
 
 
 class RobotsKeeper:
-    """Fetches and remembers robots.txt (RFC 9309): absent allows all, unreachable forbids all until it is tried again.
+    """Fetches and stores robots.txt (RFC 9309): absent allows all, unreachable forbids all until the next try.
 
-    A robots.txt request counts as a request to its host: spaced, and one at a time.
+    A robots.txt request counts as a request to its host: it is spaced, and runs alone.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class RobotsKeeper:
         gate: BudgetGate,
         runtime: Runtime,
     ) -> None:
-        """`gate`: spaces the requests for robots.txt over all hosts."""
+        """`gate`: spaces the robots.txt requests over all hosts."""
         self._scheduler, self._fetcher, self._journal, self._gate = scheduler, fetcher, journal, gate
         self._workers, self._requests = runtime.workers, runtime.instruments.robots
         self._rng, self._clock = runtime.rng, runtime.clock
@@ -44,11 +44,10 @@ class RobotsKeeper:
         self._log = structlog.get_logger("pollerd.robots")
 
     async def ask(self, host: int, page_url: str, proxy: str | None) -> Outcome:
-        """Asks the host slot for the robots.txt that rules `page_url`; the caller has marked the host busy.
+        """Requests the robots.txt that applies to `page_url` from the host slot; the caller has marked the host busy.
 
-        `proxy`: that of the site that is to be polled; nothing else of the site is sent.
-
-        Returns what a poll would say of the same answer (`kind` is BODY where the host answered usefully).
+        `proxy`: that of the site to be polled; nothing else of the site is sent. Returns the outcome that a poll would
+        have with the same answer (`kind` is BODY if the host answered usefully).
         """
         async with self._turn:
             await self._gate.acquire()
@@ -70,9 +69,9 @@ class RobotsKeeper:
         return _outcome(response, started_at)
 
     async def _in_turn(self, reservations: HostReservations, url: str) -> bool:
-        """Waits for the turn of the host that a robots.txt is redirected to; False where that is paused by hand.
+        """Waits for the host that a robots.txt redirects to; returns False if the host is paused by hand.
 
-        Where the turn does not come soon it is asked all the same: without its rules nothing of a host may be.
+        If the wait is too long the request is sent anyway: without its rules nothing on the host may be polled.
         """
         host = self._scheduler.hosts.slot_of(host_of(url))
         if host is None:
@@ -86,9 +85,9 @@ class RobotsKeeper:
         return True
 
     async def allows(self, host: int, url: str) -> bool:
-        """Whether what is known of the host slot's robots.txt lets us ask for the URL.
+        """Returns whether the known robots.txt of the host slot allows the URL.
 
-        Long ones are asked in another process, which may take a second: parsing and matching keep the interpreter.
+        Long files are evaluated in a worker process, which may take a second: parsing and matching hold the GIL.
         """
         hosts = self._scheduler.hosts
         while (answer := hosts.allows(host, url)) is None:

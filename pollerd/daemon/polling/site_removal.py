@@ -1,4 +1,4 @@
-"""Forgetting a site that is no longer in the database."""
+"""Removes a site that is no longer in the database from memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pollerd.daemon.state.site_cache import SiteCache
 
 
 class SiteRemoval:
-    """Takes a site out of every part that knows it."""
+    """Removes a site from every part that knows it."""
 
     def __init__(
         self, *, scheduler: SchedulerState, site_cache: SiteCache, in_flight: InFlight, hook: PageHook
@@ -17,7 +17,7 @@ class SiteRemoval:
         self._scheduler, self._site_cache, self._in_flight, self._hook = scheduler, site_cache, in_flight, hook
 
     def remove(self, site_id: int) -> None:
-        """Forgets the site, if it is known, and calls off what is under way for it."""
+        """Removes the site, if it is known, and cancels its work in flight."""
         slot = self._scheduler.remove(site_id)
         self._hook.forget(site_id)
         self._site_cache.forget(site_id)

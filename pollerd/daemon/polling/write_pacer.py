@@ -1,4 +1,4 @@
-"""The write pacer: when the request of a poll goes out, whatever time its connection took."""
+"""The write pacer: times the writing of requests, however long their connections took."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 WRITTEN_SHARE = 0.97
-"""Share of the budget that may be written. With tolerance t, share s and travel to the server that varies by j, the
-server sees at most s·budget·(T + t + j) + 1 requests in a window of T seconds: within budget·T + 1 as long as
-s·(1 + (t + j) / T) <= 1, so for j up to 20 ms in a window of one second, and up to 20 ms times T in longer ones."""
+"""Share of the budget that may be written. With tolerance t, share s and network delay that varies by j, the server
+sees at most s·budget·(T + t + j) + 1 requests in a window of T seconds: within budget·T + 1 as long as s·(1 + (t + j) /
+T) <= 1, so for j up to 20 ms in a window of one second, and up to 20 ms times T in longer ones."""
 _TOLERANCE_SECONDS = 0.01
-"""How late a write may be without being lost."""
+"""Largest delay of a write that does not lose budget."""
 _SHARED_TURN_SECONDS = 0.003
-"""Shortest wait: at high rates several writes share one turn of the loop, within the tolerance."""
+"""Shortest wait: at high rates several writes share one iteration of the loop, within the tolerance."""
 _BACKLOG_SECONDS = 0.25
 _BACKLOG_LEAST = 2.0
 
 Write = Callable[[], bool]
-"""Writes a request at once; False where its connection has meanwhile been closed, and nothing was written."""
+"""Writes a request at once; returns False if its connection has been closed meanwhile and nothing was written."""
 
 
 class _Waiting(NamedTuple):
@@ -31,16 +31,16 @@ class _Waiting(NamedTuple):
 
 
 class WritePacer:
-    """Writes the requests of polls one after the other, spaced by the budget.
+    """Writes the requests of polls one by one, spaced by the budget.
 
-    The gate spaces dispatches, but from there to the server name lookup, TCP and TLS take a time of their own, so
-    that polls let through one by one may be ready all at once. Here each is written, synchronously, when its turn has
-    come (the generic cell rate algorithm on the times of writing). In any window of T >= max(1, 1/budget) seconds at
-    most budget·T + 1 requests (of cost 1) are written.
+    The gate spaces dispatches, but name lookup, TCP and TLS then take varying times, so that polls granted one by one
+    may become ready together. The pacer writes each synchronously when it is due (the generic cell rate algorithm on
+    the times of writing). In any window of T >= max(1, 1/budget) seconds at most budget·T + 1 requests (of cost 1) are
+    written.
     """
 
     def __init__(self, budget: float, *, last_write: float = -math.inf) -> None:
-        """`last_write` (monotonic s): of the run before. To be made inside the running loop."""
+        """`last_write` (monotonic s): that of the previous run. Must be called inside the running loop."""
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Waiting] = deque()
         self._waiting_cost = 0.0
@@ -50,7 +50,7 @@ class WritePacer:
         self._turn_due: float | None = None
         self._turn_cost = 0.0
         self.keeps_up = asyncio.Event()
-        """Cleared while so many polls wait to be written that no more are to be dispatched."""
+        """Cleared while too many polls wait to be written; no more are dispatched then."""
         self.keeps_up.set()
 
     @property
@@ -65,9 +65,9 @@ class WritePacer:
         self._set_timer()
 
     def send(self, cost: float, write: Write) -> bool | Awaitable[bool]:
-        """Calls `write` when the turn of a poll of this cost has come; where that is now, returns what it returned.
+        """Calls `write` when a poll of this cost is due; if that is now, returns its result.
 
-        Nothing is spent where it wrote nothing. What it raises is raised.
+        Spends nothing if nothing was written. Raises what `write` raises.
         """
         if not self._waiting and (now := time.monotonic()) >= self._next():
             return self._write(cost, write, now)
@@ -80,7 +80,7 @@ class WritePacer:
         return waiting.written
 
     def _next(self) -> float:
-        """When the next write is due (monotonic s)."""
+        """Returns when the next write is due (monotonic s)."""
         return self._due + self._seconds(self._cost)
 
     def _seconds(self, cost: float) -> float:
@@ -98,7 +98,9 @@ class WritePacer:
         return True
 
     def _end_turn(self) -> None:
-        """The loop sends what is written at the end of its turn: a long one has held up all that was written in it."""
+        """Corrects the due time: the loop sends writes at the end of its iteration, so a long one delays all of its
+        writes.
+        """
         assert self._turn_due is not None
         first = max(self._turn_due, time.monotonic() - _TOLERANCE_SECONDS)
         self._due = max(self._due, first + self._seconds(self._turn_cost))
@@ -110,7 +112,8 @@ class WritePacer:
             self._timer = None
         if self._waiting:
             wait = max(self._next() - time.monotonic(), _SHARED_TURN_SECONDS)
-            # By way of the ready queue: what a timer itself writes is sent at an end of turn that is not its own.
+            # Through the ready queue: data written by a timer itself is sent in another iteration than the one
+            # measured.
             self._timer = self._loop.call_later(wait, self._loop.call_soon, self._write_due)
 
     def _write_due(self) -> None:

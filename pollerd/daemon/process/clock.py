@@ -7,23 +7,23 @@ from collections.abc import Callable
 from functools import partial
 
 _SET_SECONDS = 2.0
-"""A wall clock that differs from ours by more was set."""
+"""Difference from the wall clock above which that clock must have been set."""
 _SLOWED = 0.1
-"""Share of the time that goes by unseen while the wall clock is behind."""
+"""Share of the elapsed time that is skipped while the wall clock is behind."""
 
 
 since_boot: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
 )
-"""Seconds that pass whatever the wall clock is set to; on Linux also while the machine is suspended."""
+"""Seconds independent of changes to the wall clock; on Linux they include suspends."""
 
 
 class SteadyClock:
-    """UTC epoch seconds that advance with the time since boot, through a suspend, too.
+    """UTC epoch seconds that advance with the time since boot, including suspends.
 
-    A wall clock set back does not set this one back, for no site would come due for as long: it runs a tenth slower
-    until the wall clock has caught up. A wall clock set ahead by more than two seconds is followed at once, and
-    `on_set` is called with how many seconds it was, so that what was to wait still does.
+    If the wall clock is set back, this clock is not, since no site would become due for that long: it runs a tenth
+    slower until the wall clock has caught up. If the wall clock is set ahead by more than two seconds, this clock
+    follows at once and calls `on_set` with the seconds, so that pending waits can be extended.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class SteadyClock:
         *,
         on_set: Callable[[float], None] | None = None,
     ) -> None:
-        """`steady` never runs backwards; `wall` gives UTC epoch seconds and may be set.
+        """`steady` never runs backwards; `wall` returns UTC epoch seconds and may be set.
 
         `on_set`: called with the seconds by which the wall clock was set ahead.
         """
@@ -42,10 +42,10 @@ class SteadyClock:
         self._now = wall()
 
     def __call__(self) -> float:
-        """Now, UTC epoch seconds."""
+        """Returns the current time, UTC epoch seconds."""
         steady, wall = self._steady(), self._wall()
         passed = steady - self._last
-        if passed > 0.0:  # `max` would take as long as all the rest: this is asked several times a poll
+        if passed > 0.0:  # `max` would double the cost; this is called several times per poll
             self._last = steady
         else:
             passed = 0.0

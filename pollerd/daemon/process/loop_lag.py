@@ -1,4 +1,4 @@
-"""How late the event loop runs: the worst of the last while."""
+"""Measures the lag of the event loop: the maximum of the last seconds."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pollerd.telemetry import Instruments
 
 _EVERY_SECONDS = 0.05
 _KEPT_SECONDS = 15
-"""The gauge tells the worst of so long: no less than between two looks of Prometheus."""
+"""Window of the gauge: no shorter than the interval between two scrapes of Prometheus."""
 
 
 class LagWatch:
-    """As long as polls start and end, sets a timer twenty times a second and notes how late it rings.
+    """Sets a timer twenty times per second while polls start and end, and records its delay.
 
-    While nothing happens it wakes nobody; then only turns of the loop that are marked are measured.
+    While the daemon is idle it sets no timer; then only marked iterations of the loop are measured.
     """
 
     def __init__(self, instruments: Instruments) -> None:
-        """To be made inside the running loop."""
+        """Must be called inside the running loop."""
         self._loop = asyncio.get_running_loop()
         self._worst: deque[tuple[int, float]] = deque(maxlen=_KEPT_SECONDS)
         self._timer: asyncio.TimerHandle | None = None
@@ -28,23 +28,23 @@ class LagWatch:
         instruments.loop_lag.set_function(self.worst)
 
     def worst(self) -> float:
-        """Seconds that the loop was late at worst in the last fifteen."""
+        """Returns the largest lag of the last fifteen seconds, s."""
         since = time.monotonic() - _KEPT_SECONDS
         return max((late for second, late in self._worst if second >= since), default=0.0)
 
     def begin(self) -> None:
-        """A poll has started or ended, and others are under way."""
+        """Sets the timer; called when a poll has started or ended while others are in flight."""
         if self._timer is None:
             self._timer = self._loop.call_later(_EVERY_SECONDS, self._ring, time.monotonic() + _EVERY_SECONDS)
 
     def end(self) -> None:
-        """No more polls are under way."""
+        """Stops the timer; called when no polls are in flight."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def mark(self) -> None:
-        """Measures this turn of the loop, from now to its end."""
+        """Measures this iteration of the loop, from now to its end."""
         if not self._marked:
             self._marked = True
             self._loop.call_soon(self._turned, time.monotonic())

@@ -1,8 +1,8 @@
-"""Where heavy work is done beside the event loop: in processes of their own.
+"""Runs heavy work in worker processes.
 
-Parsers and regular expressions keep the interpreter until they are through, in a thread as well: a page of 5 MB for a
-quarter of a second at a time, a feed of 150 KB for a tenth. Only another process leaves the loop alone. It also dies
-alone of a page that kills a parser.
+Parsers and regular expressions hold the GIL until they finish, even in a thread: a page of 5 MB for a quarter of a
+second at a time, a feed of 150 KB for a tenth. Only another process leaves the loop free. A page that crashes a parser
+also crashes only the worker.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ import structlog
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 60.0
-"""What takes longer is broken off; the slowest pages known take 2 s."""
+"""Timeout of one piece of work; the slowest pages known take 2 s."""
 _WORKERS_MAX = 4
 
 
 class WorkerPool:
-    """Does work elsewhere. Processes are started when they are first needed, and end with `close` or with ours."""
+    """Runs work in processes, started on first use; they end with `close` or with the daemon."""
 
     def __init__(self, workers: int | None = None) -> None:
-        """`workers`: processes at most; by default one less than there are processors, 1 to 4."""
+        """`workers`: maximum number of processes; by default one less than there are processors, 1 to 4."""
         self._workers = workers or min(max((os.cpu_count() or 1) - 1, 1), _WORKERS_MAX)
         self._pool: ProcessPoolExecutor | None = None
         self._log = structlog.get_logger("pollerd.workshop")
 
     async def do(self, work: Callable[..., T], *arguments: object) -> T:
-        """What `work`, a function of a module, returns of the arguments; sending costs about a millisecond a MiB.
+        """Returns the result of `work`, a module-level function; sending the arguments costs about a millisecond per
+        MiB.
 
-        Raises what it raises; TimeoutError after a minute; BrokenExecutor where it killed its process twice.
+        Raises what it raises; TimeoutError after a minute; BrokenExecutor if it crashed its process twice.
         """
         try:
             return await self._elsewhere(work, *arguments)
-        except BrokenExecutor:  # it may have been another's work that killed the process
+        except BrokenExecutor:  # other work may have crashed the process
             return await self._elsewhere(work, *arguments)
 
     def close(self) -> None:
-        """Ends the processes, whatever they are at."""
+        """Ends the processes, even at work."""
         pool, self._pool = self._pool, None
         if pool is not None:
             _kill_workers()
@@ -77,7 +78,7 @@ def _kill_workers() -> None:
 
 
 def _begin() -> None:
-    """In the worker: signals sent to all of the group are the daemon's business; without it there is nothing to do."""
+    """Prepares a worker: it ignores signals, which the daemon handles, and ends with the daemon."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="watch-parent", daemon=True).start()

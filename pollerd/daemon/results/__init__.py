@@ -1,1 +1,1 @@
-"""From a response to what is stored: noise, status, learning, commit."""
+"""From a response to the database: noise, status, learning, commit."""

@@ -1,4 +1,4 @@
-"""How well the allocator foretells changes: predicted against found, by decile of the predicted probability."""
+"""Calibration of the allocator: predicted against found changes, by decile of the predicted probability."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pollerd.telemetry import DECILES, Instruments
 
 
 class CalibrationSums:
-    """Sums over the polls since the allocator took over; the metrics go on counting over a change of it.
+    """Sums over the polls since the allocator became active; the metrics continue across a change of allocator.
 
-    `polls`, `predicted` and `found` float64[10], by decile: how many polls, the sum of their predicted probabilities,
-    and how many found a change.
+    `polls`, `predicted` and `found` float64[10], by decile: number of polls, sum of their predicted probabilities, and
+    number that found a change.
     """
 
     def __init__(self, instruments: Instruments) -> None:
@@ -22,13 +22,13 @@ class CalibrationSums:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Another allocator took over."""
+        """Resets the sums for another allocator."""
         self.polls, self.predicted, self.found = np.zeros((3, DECILES))
 
     def note(self, predicted: NDArray[np.float64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
-        """Counts k polls: probabilities float64[k] of a change as predicted before them, gaps float64[k] s, findings.
+        """Counts k polls: predicted probabilities float64[k] of a change, gaps float64[k] s, and evidence.
 
-        Polls without a known gap (inf), and those of which nothing was predicted (nan), are passed over.
+        Polls without a known gap (inf) and those without a prediction (nan) are skipped.
         """
         known = np.isfinite(elapsed) & ~np.isnan(predicted)
         probability = predicted[known]
@@ -46,7 +46,7 @@ class CalibrationSums:
             self._instruments.calibration_found[one].inc(found[one])
 
     def view(self) -> CalibrationView:
-        """The sums as shares, with the expected calibration error `Σ_d n_d / n |found_d - predicted_d|`.
+        """Returns the sums as shares, with the expected calibration error `Σ_d n_d / n |found_d - predicted_d|`.
 
         Naeini, Cooper and Hauskrecht, "Obtaining well calibrated probabilities using Bayesian binning" (2015), eq. 1.
         """

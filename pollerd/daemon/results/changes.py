@@ -1,4 +1,4 @@
-"""The noise step: changes that are only noise are recognised, the others described in a line."""
+"""The noise step: recognises changes that are only noise, and summarises the others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pollerd.model import Media, OutcomeKind
 from pollerd.storage import HistoryStore
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
-"""Two contents of this size together are described in about 10 ms."""
+"""Two contents of this total size are summarised in about 10 ms."""
 
 
 class NoiseStep:
-    """Compares changed contents with those before, which it reads from the store."""
+    """Compares changed contents with the previous ones, which it reads from the store."""
 
     def __init__(self, *, store: HistoryStore, noise: NoiseDetector, runtime: Runtime) -> None:
         self._store, self._noise = store, noise
         self._workers, self._faults = runtime.workers, runtime.faults
 
     async def recognise(self, results: Sequence[PollResult]) -> tuple[Sequence[PollResult], dict[int, str]]:
-        """The results with noise recognised, and by site id a line that says what changed.
+        """Returns the results with noise recognised, and a one-line summary of each change by site id.
 
         Raises DatabaseUnavailableError.
         """
@@ -41,7 +41,7 @@ class NoiseStep:
         return out, summaries
 
     async def _summary(self, result: PollResult, before: bytes | None) -> str:
-        """What changed, in a line; empty where that cannot be said."""
+        """Returns a one-line summary of the change; empty if there is none."""
         detection, context = result.detection, result.context
         if detection is None or detection.content is None:
             return ""

@@ -1,6 +1,6 @@
-"""How long a finished poll may wait for others, to be learned from and committed with them.
+"""Decides how long a finished poll may wait for others, to be learned and committed with them.
 
-A batch costs the loop, the allocator and the database nearly the same with one poll in it as with ten.
+A batch costs the loop, the allocator and the database nearly the same with one poll as with ten.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _NOTHING_NEW = frozenset({OutcomeKind.UNCHANGED, OutcomeKind.NOT_MODIFIED})
 
 
 def free_to_wait(result: PollResult, sites: SiteTable, settings: SchedulingSettings) -> float:
-    """Seconds for which nobody misses what the result says, 0 where somebody may.
+    """Returns the seconds that the result may be delayed without effect; 0 if it is needed now.
 
-    Its site, which stays in flight until the commit, could not be polled earlier anyway, by its min_interval; the poll
-    found what the one before did; and nobody asked for it by hand.
+    A result may wait if it found nothing new, as the poll before, if it was not requested by hand, and if its site,
+    which stays in flight until the commit, could not be polled earlier anyway because of its min_interval.
     """
     outcome, detection, slot = result.outcome, result.detection, result.slot
     if detection is None or detection.kind not in _NOTHING_NEW or outcome.redirects or result.reading is not None:

@@ -1,4 +1,4 @@
-"""Group commit: finished polls are judged, learned from and committed together, at most a second old."""
+"""Group commit: finished polls are judged, learned and committed in batches, at most a second old."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, SchemaE
 from pollerd.storage import Batch, CommitResult, PollRecord, Store, StoredRobots
 
 _SHARED_STATE_SECONDS = 30.0
-"""What is learned in common is large; after a crash the polls since it was stored teach it again."""
+"""Interval between two stores of the large shared state; after a crash it relearns from the polls since then."""
 
 _COMPANY = 16
-"""So many polls are worth a batch of their own: more together cost each little less, and hold up the loop longer."""
+"""Batch size from which waiting for more gains little: a larger batch saves little per poll, and blocks the loop
+longer."""
 
 T = TypeVar("T")
 
 
 def _part(batch: Batch, records: tuple[PollRecord, ...]) -> Batch:
-    """A batch of its own with some of the records."""
+    """Returns a separate batch with some of the records."""
     return replace(batch, records=records, hosts=(), shared_state=None, id=Batch().id)
 
 
 class Journal:
     """Takes results, keeps them until they are committed, then frees their sites for the next poll.
 
-    While the database does not take a commit the same batch is tried again and again, and `health` says so (so that
-    the dispatcher starts nothing).
+    While the database does not accept commits the same batch is retried, and `health` reports it (so that the
+    dispatcher starts nothing).
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Journal:
         self._results: list[PollResult] = []
         self._robots: dict[int, StoredRobots] = {}
         self._moved: set[int] = set()
-        """Sites that got another URL while the present batch is on its way."""
+        """Sites whose URL changed while the current batch is being committed."""
         self._due = asyncio.Event()
         self._timer: asyncio.Handle | None = None
         self._flush_at = math.inf
@@ -76,17 +77,17 @@ class Journal:
             self._flush_within(max(may_wait, settings.flush_seconds))
 
     def forget(self, site_id: int) -> None:
-        """What waits of this site's polls is of a page that it no longer is."""
+        """Drops the waiting polls of a site whose URL changed."""
         self._results = [result for result in self._results if result.site_id != site_id]
         self._moved.add(site_id)
 
     def put_robots(self, host: int, robots: StoredRobots) -> None:
-        """Takes what the robots.txt of the host slot came to."""
+        """Takes the robots.txt result of the host slot."""
         self._robots[host] = robots
         self._flush_within(self._settings.flush_seconds)
 
     def close(self) -> None:
-        """Nothing more will come: `run` ends once all is committed."""
+        """Accepts no more results: `run` ends once all are committed."""
         self._closing = True
         self._due.set()
 
@@ -100,19 +101,19 @@ class Journal:
         await self.flush()
 
     async def flush(self) -> None:
-        """Commits what has come so far; returns when it is in the database."""
+        """Commits the results so far; returns when they are in the database."""
         async with self._busy:
             await self._flush()
 
     @contextlib.asynccontextmanager
     async def quiesced(self) -> AsyncIterator[None]:
-        """Commits what has come so far; what comes later waits until the block ends."""
+        """Commits the results so far; later ones wait until the block ends."""
         async with self._busy:
             await self._flush()
             yield
 
     def _flush_within(self, seconds: float) -> None:
-        """Has `run` commit after so long at the latest; what is due sooner stays due."""
+        """Schedules a commit within `seconds`; an earlier one stays scheduled."""
         at = time.monotonic() + (0.0 if self._closing else seconds)
         if at < self._flush_at:
             self._call_off()
@@ -120,7 +121,7 @@ class Journal:
             self._timer = asyncio.get_running_loop().call_later(max(at - time.monotonic(), 0.0), self._due.set)
 
     def _call_off(self) -> None:
-        """Nothing waits for its commit any more."""
+        """Cancels the scheduled commit."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._flush_at = None, math.inf
@@ -146,13 +147,13 @@ class Journal:
         self._processor.apply_committed(prepared, committed, self._moved)
 
     async def _commit(self, batch: Batch) -> CommitResult:
-        """Commits when the database answers."""
+        """Commits, retrying until the database answers."""
         return await self._retry(lambda: self._store.commit(batch))
 
     async def _commit_singly(self, prepared: PreparedBatch, batch: Batch) -> tuple[PreparedBatch, CommitResult]:
-        """Each poll by itself; a site whose poll is refused is set aside.
+        """Commits each poll separately; a site whose poll is refused is set aside.
 
-        A refusal that no site is to blame for hits what comes last, too, and is raised.
+        A refusal not caused by any site also affects the final commit, and is raised.
         """
         content_ids: dict[int, int] = {}
         stale: list[int] = []

@@ -1,4 +1,4 @@
-"""The learning step: what the polls tell of changes goes to the allocator."""
+"""The learning step: passes the evidence of polls to the allocator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 
 
 class LearningStep:
-    """Hands evidence to the allocator, and asks it for what it has learned."""
+    """Passes evidence to the allocator, and reads its learned state."""
 
     def __init__(
         self, *, scheduler: SchedulerState, status: StatusStep, calibration: CalibrationSums, runtime: Runtime
@@ -31,10 +31,11 @@ class LearningStep:
     def learn(
         self, results: Sequence[PollResult], effects: Sequence[PollEffect]
     ) -> tuple[list[PollEffect], dict[int, bytes]]:
-        """The effects, where a site whose evidence raises is set aside, and by row the allocator's state of the site.
+        """Returns the effects, with sites whose evidence raises set aside, and the allocator's state of the sites by
+        row.
 
-        Failures and undated first polls tell nothing. A policy checks a batch before it learns from it, so one that it
-        refuses can be handed over again, poll by poll.
+        Failures and undated first polls are no evidence. A policy checks a batch before it learns from it, so a refused
+        batch can be passed again poll by poll.
         """
         misled = [result.slot for result, effect in zip(results, effects, strict=True) if effect.mask_changed]
         if misled:
@@ -70,9 +71,9 @@ class LearningStep:
         self._calibration.note(predicted, elapsed, batch)
 
     def _unlearnable(self, result: PollResult, effect: PollEffect, error: Exception) -> PollEffect:
-        """The effect of a poll that the allocator cannot learn from.
+        """Returns the effect of a poll that the allocator cannot learn from.
 
-        What was found stays; the site backs off as after a failure and says why.
+        What the poll found stays; the site backs off as after a failure and gives the reason.
         """
         aside = self._status.effect(self._faults.set_aside(result.slot, result.context, error))
         return replace(
@@ -84,7 +85,7 @@ class LearningStep:
         )
 
     def _states(self, results: Sequence[PollResult], effects: Sequence[PollEffect]) -> dict[int, bytes]:
-        """The allocator's state of the sites that it has just learned from, by row."""
+        """Returns the allocator's states of the sites it has just learned from, by row."""
         rows = [i for i, effect in enumerate(effects) if effect.poll.outcome.informative]
         if not rows:
             return {}
@@ -93,6 +94,6 @@ class LearningStep:
 
 
 def _is_evidence(result: PollResult, effect: PollEffect) -> bool:
-    """Whether the poll says anything of its site's changes."""
+    """Returns whether the poll is evidence on its site's changes."""
     evidence = None if result.detection is None else result.detection.evidence
     return evidence is not None and (effect.poll.elapsed is not None or evidence.age is not None)

@@ -1,4 +1,4 @@
-"""Two polls of a site right after each other: what differs between them is noise, and masked from then on."""
+"""Repeat fetches: what differs between two polls in quick succession is noise, and is masked afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pollerd.model import Baseline, Detection, Evidence, OutcomeKind
 from pollerd.storage import HistoryStore
 
 _PROMPT_SECONDS = 30.0
-"""A poll that starts so long after it was chosen as a repeat fetch is none: the page has had time to change."""
+"""Longest delay from its choice to its start for a repeat fetch: later the page has had time to change."""
 _SHARED_MASKS = 8
 _TRIED_MOST = 1024
 
@@ -26,22 +26,21 @@ T = TypeVar("T")
 
 
 class NoiseDetector:
-    """Looks at changes that a repeat fetch found, and tells noise from changes of the page."""
+    """Tells noise from changes of the page, by repeat fetches."""
 
     def __init__(self, *, scheduler: SchedulerState, store: HistoryStore, runtime: Runtime) -> None:
         self._scheduler, self._store, self._workers = scheduler, store, runtime.workers
         self._faults, self._instruments = runtime.faults, runtime.instruments
         self._shared: deque[tuple[int, bytes]] = deque(maxlen=_SHARED_MASKS)
-        """Hosts, and masks learned there lately: pages made by one program, or one host, have the same noise."""
+        """Hosts and their recently learned masks: pages of the same program or host have the same noise."""
         self._tried: dict[int, tuple[bytes, ...]] = {}
-        """Site id -> which of them were tried there, so that each is tried once."""
+        """Site id -> masks tried there, so that each is tried once."""
 
     async def judged(self, result: PollResult, first: bytes | None) -> PollResult:
-        """The result of a change as it is once noise is known; as it was, where it is of no repeat fetch.
+        """Returns the result with noise recognised; unchanged if there is nothing to learn from.
 
-        `first` is the content of the poll before, None where it is not kept. The mask that the two fetches teach stands
-        in the result's baseline; two fetches that are the same under it found no change. Raises
-        DatabaseUnavailableError.
+        `first` is the content of the poll before, None if it is not stored. The mask learned from the two fetches is in
+        the result's baseline; two fetches that are equal under it found no change. Raises DatabaseUnavailableError.
         """
         detection = result.detection
         if detection is None or detection.content is None or first is None:
@@ -62,12 +61,12 @@ class NoiseDetector:
         return result if given is None else replace(result, detection=given)
 
     async def _look_at_structure(self, slot: int, content: bytes, mask: bytes) -> None:
-        """Where the page was rebuilt its mask must be learned again: requests a repeat fetch."""
+        """Requests a repeat fetch if the page was restructured, since its mask must be learned again."""
         if await self._do(len(content), mask_is_stale, content, mask):
             self._scheduler.sites.suspect(slot)
 
     async def _learned(self, result: PollResult, detection: Detection, first: bytes, second: bytes) -> Detection | None:
-        """The detection under the mask that the two fetches teach; None where they teach nothing."""
+        """Returns the detection under the mask learned from the two fetches; None if they teach nothing."""
         context = result.context
         earlier = await self._store.load_content_before(context.site_id, context.content_id or 0)
         size = len(first) + len(second)
@@ -83,10 +82,10 @@ class NoiseDetector:
     async def _recognised(
         self, result: PollResult, detection: Detection, first: bytes, second: bytes
     ) -> Detection | None:
-        """The detection of a site without a mask, where one learned at others lately explains its change.
+        """Returns the detection of a site without a mask if a mask recently learned elsewhere explains its change.
 
-        Of sites that change always all masks are tried, each once; of those that have changed so far, and few polls
-        told of, those of their host.
+        For sites that always change all masks are tried, each once; for sites with few polls that have all found
+        changes, those of their host.
         """
         masks = self._to_try(result.site_id, result.slot)
         if not masks:
@@ -113,13 +112,13 @@ class NoiseDetector:
         return masks
 
     def _share(self, slot: int, mask: bytes) -> None:
-        """Others may have this noise, too."""
+        """Offers the mask to other sites."""
         learned = (int(self._scheduler.sites.host[slot]), mask)
         if learned not in self._shared:
             self._shared.append(learned)
 
     async def _do(self, size: int, work: Callable[..., T], *arguments: object) -> T:
-        """Where it may take long, beside the loop."""
+        """Runs the work, in a worker if it may take long."""
         return work(*arguments) if size <= HEAVY_UNDER_MASK_BYTES else await self._workers.do(work, *arguments)
 
     def _is_repeat(self, result: PollResult) -> bool:
@@ -130,6 +129,6 @@ class NoiseDetector:
 
 
 def _quiet(detection: Detection, baseline: Baseline) -> Detection:
-    """No change after all."""
+    """Returns the detection as unchanged."""
     evidence = Evidence(changed=False) if detection.evidence is not None else None
     return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=baseline, evidence=evidence, content=None)

@@ -1,4 +1,4 @@
-"""Sites whose addresses are private while the daemon runs without allow_private: noted, and the user is told."""
+"""Tracks sites at private addresses while the daemon runs without allow_private, and warns the user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.scheduling import SiteTable
 from pollerd.storage import PollRecord
 
 _AGAIN = 10
-"""A warning comes with the first such site, and whenever there are ten times as many as at the last."""
+"""Growth factor between warnings: one comes with the first such site, then at ten times the number of the last one."""
 
 
 class PrivateAddresses:
@@ -26,7 +26,7 @@ class PrivateAddresses:
         self._log = structlog.get_logger("pollerd.guard")
 
     def note(self, slots: NDArray[np.int64], records: Sequence[PollRecord]) -> None:
-        """Takes in what polls came to, of the sites in the slots int64[k]."""
+        """Records the outcomes of polls of the sites in the slots int64[k]."""
         refused = [_is_private(record) for record in records]
         self._sites.put("private", slots, refused)
         if any(refused):

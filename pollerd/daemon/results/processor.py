@@ -1,6 +1,6 @@
-"""The six steps from a batch of results to the present: noise, status, crawl, learn, store, apply.
+"""The six steps that process a batch of results: noise, status, crawl, learn, store, apply.
 
-The journal stores the batch between `prepare`, which takes the first four steps, and `apply_committed`, the last.
+The journal stores the batch between `prepare`, which runs the first four steps, and `apply_committed`, the last.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pollerd.storage import Batch, CommitResult, CrawlUpdate, PollRecord, Stored
 
 @dataclass(frozen=True)
 class PreparedBatch:
-    """Results and their records, row by row: what one transaction is to store."""
+    """Results and their records, row by row, for one transaction."""
 
     results: tuple[PollResult, ...]
     records: tuple[PollRecord, ...]
     crawled: CrawlUpdate | None = None
-    """What the focused crawler has to store besides."""
+    """Further data of the focused crawler to be stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """The parts that take the steps."""
+    """The parts that run the steps."""
 
     noise: NoiseStep
     status: StatusStep
@@ -60,18 +60,18 @@ class ResultProcessor:
         remove_site: Callable[[int], None],
         runtime: Runtime,
     ) -> None:
-        """`remove_site`: forgets a site, by its id, that ended with its page."""
+        """`remove_site`: removes a site, by its id, that ended with its page."""
         self._scheduler, self._steps, self._site_cache = scheduler, steps, site_cache
         self._remove_site, self._faults, self._instruments = remove_site, runtime.faults, runtime.instruments
 
     def free_to_wait(self, result: PollResult) -> float:
-        """Seconds for which nobody misses what the result says; so long it may wait for others."""
+        """Returns the seconds that the result may wait for others without effect."""
         return free_to_wait(result, self._scheduler.sites, self._scheduler.settings)
 
     async def prepare(self, results: Sequence[PollResult], moved: Collection[int]) -> PreparedBatch:
-        """Takes the steps before the commit; may be repeated only after `DatabaseUnavailableError`.
+        """Runs the steps before the commit; may be repeated only after `DatabaseUnavailableError`.
 
-        moved: ids of sites that got another URL since they were polled; may grow during the call.
+        moved: ids of sites whose URL changed since they were polled; may grow during the call.
         """
         steps = self._steps
         results, summaries = await steps.noise.recognise(results)
@@ -83,7 +83,9 @@ class ResultProcessor:
         return PreparedBatch(tuple(results), records, crawled)
 
     def batch(self, prepared: PreparedBatch, robots: dict[int, StoredRobots], *, with_shared_state: bool) -> Batch:
-        """The transaction: the records, the hosts touched since the last one, now and then the shared state."""
+        """Returns the transaction: the records, the hosts touched since the last one, and periodically the shared
+        state.
+        """
         allocator = self._scheduler.allocator
         return Batch(
             records=prepared.records,
@@ -94,12 +96,12 @@ class ResultProcessor:
         )
 
     def set_aside(self, result: PollResult, error: Exception) -> PreparedBatch:
-        """What to store in place of a poll that the database refused because of its contents."""
+        """Returns the batch that replaces a poll that the database refused because of its contents."""
         aside = self._faults.set_aside(result.slot, result.context, error)
         return PreparedBatch((aside,), (self._steps.status.effect(aside).record(),))
 
     def apply_committed(self, prepared: PreparedBatch, committed: CommitResult, moved: Collection[int]) -> None:
-        """Brings tables, cache, crawler and metrics up to date, and frees the sites for their next poll.
+        """Updates tables, cache, crawler and metrics, and frees the sites for their next poll.
 
         moved: as in `prepare`.
         """
@@ -118,7 +120,7 @@ class ResultProcessor:
             self._remove_site(site_id)
 
     def _current(self, results: Sequence[PollResult], moved: Collection[int]) -> list[bool]:
-        """Of each result, whether its slot still holds its site, at the same URL."""
+        """Returns for each result whether its slot still holds its site, at the same URL."""
         held = self._scheduler.sites.site_id[np.array([result.slot for result in results], np.int64)].tolist()
         pairs = zip(results, held, strict=True)
         return [result.site_id == site_id and site_id not in moved for result, site_id in pairs]

@@ -1,4 +1,4 @@
-"""The status step: what each result means for its site and host, in the light of how they stood before."""
+"""The status step: derives what each result means for its site and host, given their status before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.urls import host_of
 
 
 class StatusStep:
-    """Draws the conclusions of each poll, and backs off the hosts that refused."""
+    """Derives the effect of each poll, and backs off hosts that refused."""
 
     def __init__(self, scheduler: SchedulerState, runtime: Runtime) -> None:
         self._scheduler, self._faults = scheduler, runtime.faults
@@ -23,9 +23,9 @@ class StatusStep:
     def effects(
         self, results: Sequence[PollResult], summaries: Mapping[int, str]
     ) -> tuple[list[PollResult], list[PollEffect]]:
-        """Results and their effects, row by row; `summaries` describe changes by site id.
+        """Returns results and their effects, row by row; `summaries` describe changes by site id.
 
-        A site whose result raises is set aside: its row is the result of that.
+        A site whose result raises is set aside: its row becomes that result.
         """
         out, effects = list(results), list[PollEffect]()
         for i, result in enumerate(results):
@@ -37,7 +37,7 @@ class StatusStep:
         return out, effects
 
     def effect(self, result: PollResult, summary: str = "") -> PollEffect:
-        """What follows from one poll; its host's pause and count of refusals are brought up to date."""
+        """Returns the effect of one poll; updates its host's pause and count of refusals."""
         sites, hosts = self._scheduler.sites, self._scheduler.hosts
         host, slot = self._answering_host(result), result.slot
         last_seen = float(sites.last_seen[slot])
@@ -54,9 +54,9 @@ class StatusStep:
         return effect
 
     def _answering_host(self, result: PollResult) -> int:
-        """The slot of the host that answered: the last one asked, where the poll was redirected."""
+        """Returns the slot of the host that answered: after redirects, the last one requested."""
         own, outcome = int(self._scheduler.sites.host[result.slot]), result.outcome
-        refused = outcome.status in REDIRECTS  # the hop was not taken: the host that redirected us has answered
+        refused = outcome.status in REDIRECTS  # the redirect was not followed: the redirecting host answered
         if not outcome.redirects or refused:
             return own
         slot = self._scheduler.hosts.slot_of(host_of(outcome.redirects[-1].url))

@@ -1,4 +1,4 @@
-"""The apply step: committed polls become the present in the scheduler's tables."""
+"""The apply step: writes committed polls into the scheduler's tables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pollerd.storage import HostUpdate, PollRecord, StoredRobots
 
 
 class TableUpdates:
-    """Writes results into the table of sites, and collects what of the hosts is to be stored."""
+    """Writes results into the site table, and collects host updates to be stored."""
 
     def __init__(self, scheduler: SchedulerState) -> None:
         self._scheduler = scheduler
         self._private = PrivateAddresses(scheduler.sites)
 
     def apply(self, results: Sequence[PollResult], records: Sequence[PollRecord]) -> None:
-        """Brings the sites up to date and frees them for their next poll."""
+        """Updates the sites and frees them for their next poll."""
         sites, slots = self._scheduler.sites, np.array([result.slot for result in results], np.int64)
         informed = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
         sites.note_history(slots[informed], np.array([_puzzling(records[i]) for i in informed], np.bool_))
@@ -44,7 +44,7 @@ class TableUpdates:
         note_quiet(self._scheduler, slots)
 
     def host_updates(self, robots: dict[int, StoredRobots]) -> list[HostUpdate]:
-        """The hosts touched since the last call; `robots`: new robots.txt by host slot."""
+        """Returns the hosts touched since the last call; `robots`: new robots.txt by host slot."""
         hosts = self._scheduler.hosts
         n = hosts.size
         touched = np.flatnonzero(hosts.touched[:n] & (hosts.host_id[:n] >= 0)).tolist()
@@ -62,10 +62,10 @@ class TableUpdates:
 
 
 def _puzzling(record: PollRecord) -> bool:
-    """A change without a known reason; a feed whose new entries were told apart has one."""
+    """Returns whether a change has no known cause; a feed with identified new entries has one."""
     return record.poll.changed and not (record.context.baseline.media is Media.FEED and record.poll.count)
 
 
 def _ttl(result: PollResult, record: PollRecord) -> float:
-    """Seconds for which the page asks not to be polled again, by its headers or as a feed; 0: it does not."""
+    """Returns the seconds for which the page, by its headers or as a feed, asks not to be polled again; 0: none."""
     return max(result.outcome.fresh_for or 0.0, record.context.baseline.ttl or 0.0)

@@ -1,4 +1,4 @@
-"""What follows from a result: state, backoff, validators, redirects. Pure."""
+"""Derives the effect of a result: state, backoff, validators, redirects. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.storage import ChangeDraft, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
 REDIRECT_CONFIRMATIONS = 3
-"""A permanent redirect is proposed as the site's URL once it was met this often in a row."""
+"""Consecutive polls with the same permanent redirect after which it is proposed as the site's URL."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
 _REFUSALS = frozenset({429, 503})
@@ -22,7 +22,7 @@ _HOST_THROTTLES = 3
 
 
 class SiteStatus(Struct, frozen=True, gc=False):
-    """How a site and its host stood before the poll."""
+    """The site and its host before the poll."""
 
     failures: int
     last_seen_at: float | None
@@ -32,7 +32,7 @@ class SiteStatus(Struct, frozen=True, gc=False):
 def poll_effect(
     result: PollResult, before: SiteStatus, summary: str, settings: SchedulingSettings, rng: np.random.Generator
 ) -> PollEffect:
-    """Draws the conclusions of one poll. `summary` describes the change, where there is one."""
+    """Returns the effect of one poll. `summary` describes the change, if there is one."""
     outcome = result.outcome
     kind = result.detection.kind if result.detection is not None else outcome.kind
     informative = kind.informative
@@ -59,7 +59,7 @@ def poll_effect(
 def _site_state(
     kind: OutcomeKind, outcome: Outcome, failures: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[SiteState, float | None]:
-    """Where the site stands now, and how long to leave it alone (s)."""
+    """Returns the site's new state, and how long not to poll it (s)."""
     if kind.informative:
         return SiteState.ACTIVE, None
     if kind is OutcomeKind.GONE:
@@ -67,7 +67,7 @@ def _site_state(
     if kind is OutcomeKind.DENIED:
         return SiteState.BLOCKED, ROBOTS_RECHECK_SECONDS * float(rng.uniform(1.0, 1.1))
     state = SiteState.BLOCKED if kind is OutcomeKind.BLOCKED_ADDRESS else SiteState.BACKING_OFF
-    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECTS:  # nobody refused: the next host was not free
+    if kind is OutcomeKind.THROTTLED and outcome.status in REDIRECTS:  # no refusal: the next host was busy
         return state, clamp_retry_after(outcome.retry_after, settings.backoff_cap_seconds)
     return state, _backoff(failures, outcome, settings, rng)
 
@@ -75,7 +75,9 @@ def _site_state(
 def _host_pause(
     outcome: Outcome, throttles: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[float | None, int]:
-    """429 pauses the host at once; 503 its URL first, and the host when it keeps coming. An answer ends the row."""
+    """Returns the host's pause (s) and refusal count: 429 pauses at once, 503 when repeated. An answer resets the
+    count.
+    """
     if outcome.status is None:
         return None, throttles
     if outcome.status not in _REFUSALS:
@@ -87,7 +89,7 @@ def _host_pause(
 
 
 def _backoff(failures: int, outcome: Outcome, settings: SchedulingSettings, rng: np.random.Generator) -> float:
-    """Seconds to leave alone what has failed so often in a row, at least as long as the server asked for."""
+    """Returns the backoff in s after this many consecutive failures, at least as long as the server asked for."""
     cap = settings.backoff_cap_seconds
     own = backoff_seconds(failures, settings.backoff_base_seconds, cap, rng)
     return lengthened(own, outcome.retry_after, cap)
@@ -133,7 +135,7 @@ def _context(result: PollResult, kind: OutcomeKind) -> SiteContext:
 
 
 def _permanent_target(outcome: Outcome) -> str | None:
-    """Where the page has moved for good: the end of the leading run of 301 and 308."""
+    """Returns the permanent target of the redirects: the end of the leading run of 301 and 308."""
     target = None
     for hop in outcome.redirects:
         if hop.status not in _PERMANENT:

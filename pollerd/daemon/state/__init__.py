@@ -1,1 +1,1 @@
-"""What the running daemon knows of sites, hosts and its own health."""
+"""The running daemon's state of sites, hosts and its own health."""

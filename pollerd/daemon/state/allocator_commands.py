@@ -1,4 +1,4 @@
-"""Commands that change an allocator, for those that follow the active one."""
+"""Commands that change an allocator, for the followers of the active one."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Callable
 from pollerd.allocation import Allocator
 
 AllocatorCommand = Callable[[Allocator], None]
-"""Changes an allocator: sites come or go, evidence is observed, the budget is another."""
+"""Changes an allocator: adds or removes sites, observes evidence, sets the budget."""
 
 
 class CommandQueue:
-    """The commands that one follower has not carried out yet, oldest first.
+    """The commands that one follower has not executed yet, oldest first.
 
-    Holds at most `most` of them. One more overflows it: then it drops all and takes no more.
+    Holds at most `most` of them. One more overflows it: it then drops all and accepts no more.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._commands: list[AllocatorCommand] = []
         self.overflowed = False
-        """Whether the follower fell too far behind; it has missed commands."""
+        """Whether the follower fell too far behind and has missed commands."""
 
     def __len__(self) -> int:
-        """How many commands wait."""
+        """Returns the number of commands."""
         return len(self._commands)
 
     def put(self, command: AllocatorCommand) -> None:

@@ -1,4 +1,4 @@
-"""Until when sites are believed unchanged, or say that they are: choosing compares that with the clock, no more."""
+"""Computes until when sites are believed or announced to be unchanged; choosing only compares that with the clock."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.scheduling import LONGEST_TTL_SECONDS, Bounds, first_waits, waits
 
 AT_ONCE = 65_536
-"""Up to so many sites are looked at before the first choice, in half a second; more beside the loop's other work."""
+"""Largest list computed before the first choice, in half a second; longer ones are computed in the background."""
 _PIECE = 512
 _SHARE = 0.05
-"""Of the time, for looking at all sites of a long list."""
+"""Share of the time for processing all sites of a long list."""
 
 
 def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
-    """Works out anew until when the slots int64[k] are left alone for what is believed of them, or what they say.
+    """Recomputes until when the slots int64[k] are not polled, by belief or by announced TTL.
 
-    A site that failed last is to be asked as soon as its backoff is over, whatever is believed: whether it is back.
+    A site whose last poll failed is polled as soon as its backoff is over, to learn whether it is back.
     """
     sites = scheduler.sites
     seen = sites.last_seen[slots]
@@ -30,13 +30,13 @@ def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     if some.size:
         wait = np.maximum(_believed(scheduler, some), announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
-    others = slots[sites.quiet_until[slots] != until]  # of millions never polled none is
+    others = slots[sites.quiet_until[slots] != until]  # empty for the millions never polled
     sites.put("quiet_until", slots, until)
     sites.touch(others)
 
 
 def _believed(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Seconds float64[k] in which a change of the slots is too unlikely."""
+    """Returns the seconds float64[k] during which a change of the slots is too unlikely."""
     sites, settings = scheduler.sites, scheduler.settings
     own = sites.min_yield[slots]
     bounds = Bounds(
@@ -52,7 +52,7 @@ def _longest(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.
 
 
 def announced_waits(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Seconds float64[k] in which the slots say that they need not be asked again, where that is respected; else 0."""
+    """Returns the TTLs float64[k] s that the slots announce, where respected; else 0."""
     announced = np.where(_respected(scheduler, slots), scheduler.sites.announced_ttl[slots], 0.0)
     return np.minimum(announced, _longest(scheduler, slots))
 
@@ -63,13 +63,13 @@ def _respected(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[n
 
 
 def note_announced_ttl(scheduler: SchedulerState, slots: NDArray[np.int64], announced: NDArray[np.float64]) -> None:
-    """What the slots int64[k] say now, float64[k] s; kept of those only of which it is respected."""
+    """Stores the announced TTLs, float64[k] s, of the slots int64[k], where respected."""
     announced = np.clip(np.nan_to_num(announced), 0.0, LONGEST_TTL_SECONDS)
     scheduler.sites.put("announced_ttl", slots, np.where(_respected(scheduler, slots), announced, 0.0))
 
 
 async def note_all_quiet(scheduler: SchedulerState) -> None:
-    """`note_quiet` of all sites, a few at a time; of a long list so that polling goes on meanwhile."""
+    """Runs `note_quiet` on all sites, in pieces; for a long list polling continues meanwhile."""
     loop = asyncio.get_running_loop()
     hurry = scheduler.sites.size <= AT_ONCE
     at = 0
@@ -83,7 +83,7 @@ async def note_all_quiet(scheduler: SchedulerState) -> None:
 
 
 async def keep_quiet_known(scheduler: SchedulerState) -> None:
-    """Looks at all sites whenever the beliefs or intervals of all have changed, until cancelled."""
+    """Recomputes all sites whenever the beliefs or intervals of all have changed, until cancelled."""
     while True:
         await scheduler.believes_anew.wait()
         scheduler.believes_anew.clear()

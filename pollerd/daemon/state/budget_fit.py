@@ -1,4 +1,4 @@
-"""What of the budget can be spent: how often sites can be polled within their intervals, and politeness."""
+"""Computes how much of the budget can be spent within the sites' intervals and politeness."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ _NOTICEABLE_GROWTH = 0.1
 
 
 class BudgetFit:
-    """Compares the budget with what the sites can be polled at, and tells the allocator what of it can be spent."""
+    """Compares the budget with the attainable rates, and passes the spendable part to the allocator."""
 
     def __init__(
         self, *, sites: SiteTable, hosts: HostTable, budget: float, send_budget: Callable[[float], None]
     ) -> None:
-        """`send_budget`: given the cost per second that the allocator is to go by."""
+        """`send_budget`: called with the cost per second that the allocator is to use."""
         self._sites, self._hosts, self._send = sites, hosts, send_budget
         self.budget = budget
-        """Cost per second that the user allows."""
+        """The user's budget, cost per second."""
         self._fitted_sites = 0
         self._crowding: HostLoad | None = None
         self._being_fitted = asyncio.Lock()
 
     async def fit_to_growth(self) -> None:
-        """`fit`, where the number of sites has grown noticeably since the last time."""
+        """Runs `fit` if the number of sites has grown noticeably since the last time."""
         if len(self._sites) > (1 + _NOTICEABLE_GROWTH) * self._fitted_sites:
             await self.fit_by_and_by()
 
     def spendable(self, budget: float) -> float:
-        """What of a budget (cost per second) can be spent, given min_intervals, min_yields and politeness."""
+        """Returns how much of a budget (cost per second) min_intervals, min_yields and politeness allow to be spent."""
         return min(budget, self.crowding().total)
 
     def allocator_budget(self, budget: float) -> float:
-        """What of a budget (cost per second) an allocator is told: what min_intervals and politeness leave of it.
+        """Returns the part of a budget (cost per second) for an allocator: what min_intervals and politeness allow.
 
-        Not what its own beliefs leave, by way of min_yields: rates are believed on the scale of the gaps that the
-        budget makes, so that beliefs which make gaps longer would by that alone become others, and never settle.
+        Ignores the limits of its own beliefs (min_yields): rates are believed on the scale of the gaps that the budget
+        produces, so longer gaps would change the beliefs by themselves, which would never converge.
         """
         return min(budget, self.reach(whatever_is_believed=True).total)
 
     def crowding(self) -> HostLoad:
-        """How much can be spent at all, and how hosts hold up their sites.
+        """Returns the total that can be spent, and how hosts delay their sites.
 
-        Of more than 65,536 sites as it was when the budget was last fitted, each 15 s: it goes through all of them.
+        For more than 65,536 sites the value is from the last fit, every 15 s, since computing it scans all sites.
         """
         if self._crowding is None or self._sites.size <= LONG:
             found = self.reach()
@@ -53,11 +53,11 @@ class BudgetFit:
         return self._crowding
 
     def reach(self, *, whatever_is_believed: bool = False) -> AttainableRates:
-        """How often each live site can be polled, whatever the budget."""
+        """Returns how often each live site can be polled, whatever the budget."""
         return reach(self._sites, self._hosts, self._hosts.settings, whatever_is_believed=whatever_is_believed)
 
     def fit(self, budget: float | None = None) -> None:
-        """Takes over a new budget, if one is given, and tells the allocator what of the budget can be spent."""
+        """Sets a new budget, if one is given, and passes the spendable part to the allocator."""
         self.budget = self.budget if budget is None else budget
         self._fitted_sites = len(self._sites)
         if self._sites.size > LONG:
@@ -69,7 +69,7 @@ class BudgetFit:
         self._send(self.budget if reach.total >= self.budget else self.allocator_budget(self.budget))
 
     async def fit_by_and_by(self) -> None:
-        """`fit`; of a long list so that the loop turns meanwhile. Whoever comes while it is done waits."""
+        """Runs `fit`; for a long list the loop runs meanwhile, and concurrent callers wait."""
         if self._sites.size <= LONG:
             self.fit()
             return
@@ -79,7 +79,7 @@ class BudgetFit:
                 await asyncio.sleep(0)
 
     def _fitting(self) -> Iterator[None]:
-        """`fit` of a long list, piece by piece."""
+        """Runs `fit` of a long list, piece by piece."""
         found = yield from totals(self._sites, self._hosts, self._hosts.settings)
         reached = found.total
         if reached < self.budget:

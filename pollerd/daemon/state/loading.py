@@ -1,4 +1,4 @@
-"""What a start takes over into memory of the rows that storage kept: hosts first, then their sites."""
+"""Loads stored rows into memory at a start: hosts first, then their sites."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from pollerd.scheduling import USER_AGENT_TOKEN, RobotsText
 from pollerd.storage import HostRow, ScheduleRows
 
 LONGEST_WAIT_SECONDS = 1.1 * 86_400.0
-"""No wait is meant to be longer: backoffs and pauses end within a day, a denial is looked at again soon after one."""
+"""Longest valid wait: backoffs and pauses end within a day, a denial is rechecked soon after a day."""
 
 
 class ScheduleLoader:
-    """Fills a scheduler that knows nothing yet, some rows at a time; `set_right` comes last."""
+    """Fills an empty scheduler, some rows at a time; `set_right` comes last."""
 
     def __init__(self, scheduler: SchedulerState) -> None:
         self._scheduler, self._sites, self._hosts = scheduler, scheduler.sites, scheduler.hosts
 
     def add_hosts(self, hosts: Sequence[HostRow]) -> None:
-        """Takes over hosts that storage kept, some at a time, before their sites."""
+        """Loads some of the stored hosts, before their sites."""
         slots = self._hosts.add_many([(row.id, row.name) for row in hosts])
         for slot, row in zip(slots.tolist(), hosts, strict=True):
             self._load_host(slot, row)
 
     def expect(self, sites: int) -> None:
-        """Makes room for so many sites at once: growing bit by bit with them copies all columns again and again."""
+        """Allocates room for `sites` sites at once: growing stepwise would copy all columns repeatedly."""
         self._sites.grow(sites)
         self._scheduler.allocator.expect(sites)
 
     def add_sites(self, rows: ScheduleRows, faults: Mapping[int, str]) -> None:
-        """Takes over sites that storage kept, some at a time.
+        """Loads some of the stored sites.
 
-        faults: site id -> what could not be read of its row; such sites are set aside when their turn comes.
+        faults: site id -> what could not be read of its row; such sites are set aside when they are chosen.
         """
         scheduler, table = self._scheduler, self._sites
         slots = table.add(rows.site_id)
@@ -56,9 +56,9 @@ class ScheduleLoader:
         scheduler.admit_command(slots)(scheduler.allocator)
 
     def set_right(self, now: float) -> None:
-        """Times to come that a clock running ahead has left are taken as now, waits as the longest there are.
+        """Corrects future times left by a clock that ran ahead: times become now, waits the longest valid one.
 
-        Without this a site would not be polled until the clock has caught up.
+        Otherwise a site would not be polled until the clock has caught up.
         """
         latest = now + max(self._scheduler.settings.backoff_cap_seconds, LONGEST_WAIT_SECONDS)
         for column in (self._sites.last_poll, self._sites.last_seen, self._hosts.last_start, self._hosts.robots_at):
@@ -68,7 +68,7 @@ class ScheduleLoader:
         self._sites.eligibility.touch_all()
 
     def _hosts_of(self, rows: ScheduleRows) -> NDArray[np.int32]:
-        """The slots of the sites' hosts; sites whose host is not stored stand on one without a name."""
+        """Returns the slots of the sites' hosts; sites whose host is not stored get one without a name."""
         hosts = self._hosts.slots_of_ids(rows.host_id)
         lost = hosts < 0
         if lost.any():

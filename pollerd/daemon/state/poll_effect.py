@@ -1,4 +1,4 @@
-"""The conclusions drawn from one poll."""
+"""The effect of one poll."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pollerd.storage import ChangeDraft, PageRecord, PollRecord, SiteContext
 
 
 class PollEffect(Struct, frozen=True, gc=False):
-    """What follows from one poll for its site and its host. Fields that `PollRecord` has mean the same there."""
+    """The effect of one poll on its site and its host. Fields shared with `PollRecord` have the same meaning."""
 
     poll: Poll
     context: SiteContext
@@ -20,15 +20,15 @@ class PollEffect(Struct, frozen=True, gc=False):
     content: bytes | None = None
     change: ChangeDraft | None = None
     host_pause_seconds: float | None = None
-    """Leave the whole host alone for so long; None: no."""
+    """Pause of the whole host; None: no pause."""
     host_throttles: int = 0
-    """Throttled answers in a row at the host, this one included."""
+    """Consecutive throttled answers of the host, including this one."""
     mask_changed: bool = False
 
     def record(self, learned: bytes | None = None, page: PageRecord | None = None) -> PollRecord:
-        """The record for storage, with the allocator's state of the site and what became of the crawler's page.
+        """Returns the record for storage, with the allocator's state of the site and the crawler's page.
 
-        Of a page that ended no content is stored.
+        The content of a page that ended is not stored.
         """
         return PollRecord(
             poll=self.poll,

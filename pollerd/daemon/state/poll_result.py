@@ -1,4 +1,4 @@
-"""What one poll came back with, on its way to the journal."""
+"""The result of one poll, on its way to the journal."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pollerd.storage import SiteContext
 class PollResult(Struct, frozen=True, gc=False):
     """The answer to one poll of the site in `slot`.
 
-    `detection` is there exactly where the poll was informative or the body could not be read. `asked` is False where
-    nothing went out (robots.txt said no), so that it tells nothing about our own link. `reading`: what a new body
-    shows of the topic, where the site is the focused crawler's.
+    `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
+    request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
+    for the topic, if the site is the focused crawler's.
     """
 
     slot: int
@@ -26,5 +26,5 @@ class PollResult(Struct, frozen=True, gc=False):
 
     @property
     def site_id(self) -> int:
-        """The site that was polled."""
+        """The polled site."""
         return self.context.site_id

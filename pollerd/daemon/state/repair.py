@@ -1,4 +1,4 @@
-"""Settings of sites that no user can have made: rows of the database that were damaged, or edited by hand."""
+"""Replaces invalid site settings found in the database by defaults, and reports them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.scheduling import SiteTable
 
 
 def replace_invalid_settings(table: SiteTable, slots: NDArray[np.int64]) -> dict[int, str]:
-    """Puts the default in place of each setting that cannot be used; returns site id -> what is wrong with it."""
+    """Replaces each unusable setting by its default; returns site id -> what is wrong with it."""
     found: dict[int, str] = {}
     for name, usable in USABLE.items():
         column: NDArray[np.float64] = getattr(table, name)

@@ -1,4 +1,4 @@
-"""What the parts of the live daemon share with the machine they run on."""
+"""The environment shared by the parts of the live daemon."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pollerd.telemetry import Instruments
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """The environment of one running daemon, handed to its parts as one value."""
+    """The environment of one running daemon, passed to its parts as one value."""
 
     settings: DaemonSettings
     clock: Callable[[], float]
@@ -24,7 +24,7 @@ class Runtime:
     rng: np.random.Generator
     instruments: Instruments
     workers: WorkerPool
-    """Processes for work that would hold up the event loop."""
+    """Processes for work that would block the event loop."""
     faults: Faults
     health: StorageHealth
-    """Whether the database takes reads and commits."""
+    """Whether the database accepts reads and commits."""

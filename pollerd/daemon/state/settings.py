@@ -1,4 +1,4 @@
-"""What the user may set about the live loop."""
+"""User settings of the live loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUDGET_MIN, BUDGET_MAX = BUDGET.lowest, BUDGET.highest
 
 
 def check_budget(value: float) -> float:
-    """The budget, if it can be kept; InvalidValueError otherwise."""
+    """Returns the budget; raises InvalidValueError if it is out of range."""
     BUDGET.check(value)
     return float(value)
 
@@ -21,12 +21,12 @@ def check_budget(value: float) -> float:
 class DaemonSettings:
     """The live loop, in the ranges of `LIVE_LOOP`.
 
-    budget: polls (of cost 1) per second, as `BUDGET` has it. full_get_every: every n-th poll of a site is a full GET
-    instead of a conditional one. max_inflight: polls under way at once. flush_seconds: longest wait of a finished poll
-    for its commit. gather_seconds: the same of a poll that found nothing new, and whose site may not be polled again
-    before, where it is more than flush_seconds. flush_polls: commit at once when so many wait. tick_seconds: how far
-    ahead sites are chosen. memory_sites: sites whose validators and fingerprints are kept in memory; the others are
-    read when they are polled. shadows: allocators that run in shadow.
+    budget: polls (of cost 1) per second, in the range `BUDGET`. full_get_every: every n-th poll of a site is a full GET
+    instead of a conditional one. max_inflight: maximum of concurrent polls. flush_seconds: longest wait of a finished
+    poll for its commit. gather_seconds: the same for a poll that found nothing new and whose site may not be polled
+    earlier anyway, if above flush_seconds. flush_polls: number of waiting polls that triggers a commit at once.
+    tick_seconds: how far ahead sites are chosen. memory_sites: sites whose validators and fingerprints are kept in
+    memory; others are read when they are polled. shadows: allocators that run as shadows.
     """
 
     budget: float = 5.0

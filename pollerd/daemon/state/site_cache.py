@@ -1,4 +1,4 @@
-"""What is remembered of each site's content, read when it is polled, kept for the sites polled lately."""
+"""Caches the stored contexts of recently polled sites."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pollerd.storage import SiteContext, SiteStore
 
 
 class SiteCache:
-    """A bounded cache of `SiteContext` before the store."""
+    """A bounded cache of `SiteContext` in front of the store."""
 
     def __init__(self, store: SiteStore, capacity: int) -> None:
         self._store, self._capacity = store, capacity
@@ -17,7 +17,7 @@ class SiteCache:
         self._loading: set[int] = set()
 
     async def get(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
-        """The memories of the sites; sites that are gone from the store are left out."""
+        """Returns the contexts of the sites; sites that are gone from the store are left out."""
         missing = [i for i in site_ids if i not in self._kept]
         if missing:
             await self._load(missing)
@@ -31,7 +31,7 @@ class SiteCache:
         return found
 
     async def _load(self, site_ids: Sequence[int]) -> None:
-        """Reads the sites; one that is forgotten meanwhile was perhaps read as it was before, and is not kept."""
+        """Loads the sites; one that is forgotten meanwhile may have been read before its change, and is not kept."""
         self._loading.update(site_ids)
         try:
             loaded = await self._store.contexts(site_ids)
@@ -40,12 +40,14 @@ class SiteCache:
             self._loading.difference_update(site_ids)
 
     def follow(self, before: SiteContext, after: SiteContext) -> None:
-        """Remembers what a poll that started from `before` left, unless the site was changed or forgotten meanwhile."""
+        """Stores the context after a poll that started from `before`, unless the site was changed or forgotten
+        meanwhile.
+        """
         if self._kept.get(before.site_id) is before:
             self._kept[before.site_id] = after
 
     def forget(self, site_id: int) -> None:
-        """The site changed behind the cache: read it anew."""
+        """Drops a site that changed in the database."""
         self._kept.pop(site_id, None)
         self._loading.discard(site_id)
 

@@ -1,4 +1,4 @@
-"""Whether the database does what the daemon asks: said when it ceases to, now and then meanwhile, and when it does."""
+"""Tracks whether the database works; logs when it fails, periodically while it does, and when it recovers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAY_AGAIN_SECONDS = 60.0
 
 
 class StorageHealth:
-    """What the database refuses, and why: told by those who call it, read by those who start polls or are asked."""
+    """The failing database operations, and why: set by their callers, read by dispatcher and health checks."""
 
     def __init__(self, instruments: Instruments) -> None:
         self._instruments = instruments
@@ -24,16 +24,16 @@ class StorageHealth:
         self._since = self._said_at = -math.inf
         self._log = structlog.get_logger("pollerd.storage")
         self.takes_commits = asyncio.Event()
-        """While it is cleared nothing is to be polled: it could not be kept."""
+        """Cleared while no poll may start, since its result could not be stored."""
         self.takes_commits.set()
 
     @property
     def failure(self) -> str | None:
-        """Why the database does not do what is asked of it; None where it does."""
+        """Why the database fails; None if it works."""
         return next(iter(self._failing.values()), None)
 
     def failed(self, what: str, why: str, **more: str) -> None:
-        """What was tried ("commits", "reads", "start") did not go through. `more`: what to say with it in the log."""
+        """Notes that an operation ("commits", "reads", "start") failed. `more`: further fields of the log event."""
         began, now = not self._failing, time.monotonic()
         if began:
             self._since = now
@@ -47,7 +47,7 @@ class StorageHealth:
             self._log.error("storage_failing", reason=why, **(more or {"polling": "paused"}), **seconds)
 
     def works(self, what: str) -> None:
-        """What was tried went through."""
+        """Notes that the operation succeeded."""
         if self._failing.pop(what, None) is None:
             return
         if what == "commits":

@@ -1,4 +1,4 @@
-"""What the live loop shows of itself: values for the API and the status line."""
+"""Values of the live loop for the API and the status line."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pollerd.model import HostOverride
 
 @dataclass(frozen=True, slots=True)
 class LiveSite:
-    """What only the running daemon knows of a site."""
+    """In-memory values of a site."""
 
     rate_per_day: float | None
     next_poll_at: float | None
-    """The earliest moment of its next poll, epoch s; None: it will not be polled as things stand."""
+    """Earliest time of its next poll, epoch s; None: none is scheduled at present."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,46 +30,46 @@ class ExplanationView:
     change_probability: float | None
     urgency: float | None
     rank: int | None
-    """1: the most urgent of all sites; of more than 16,384 it is estimated from as many."""
+    """1: the most urgent of all sites; estimated from a sample of 16,384 if there are more."""
     price: float
     budget_share: float | None
     expected_interval: float | None
     next_poll_at: float | None
     next_expected_poll_at: float | None
     believed_unchanged_until: float | None
-    """Until then a change is less likely than the site's min_yield, or the site says that there is none; None: neither
-    holds now."""
+    """Until then a change is less likely than the site's min_yield, or its announced TTL lasts; None: neither applies
+    now."""
     announced_ttl: float | None
-    """For how long the page last said that it need not be asked again, s; None: it does not, or is not heard."""
+    """TTL that the page last announced, s; None: there is none, or it is not respected."""
     why_not_now: str | None
     capped_to_uniform: bool
     failures: int
     notes: dict[str, str]
-    """What else the allocator has to say of the site, in words; keys as `Allocator.notes` names them."""
+    """Further notes of the allocator on the site, in words; keys as in `Allocator.notes`."""
     host: str
     """name:port"""
     host_override: HostOverride | None
-    """What an operator last did to the host."""
+    """The operator's last action on the host."""
     mask: tuple[str, ...] = ()
-    """What of the page is noise and does not count, a line each."""
+    """Parts of the page that are masked as noise, one line each."""
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsView:
-    """What is known of a host's robots.txt."""
+    """The stored state of a host's robots.txt."""
 
     state: str
-    """unknown: it was never had; found: its rules hold; absent: all is allowed; unreachable: nothing is, for now."""
+    """unknown: never fetched; found: its rules apply; absent: all is allowed; unreachable: nothing is, for now."""
     fetched_at: float | None
     retry_at: float | None
     failures: int
-    """In a row."""
+    """Consecutive failures."""
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """What is known of a host. Times epoch s, durations s."""
+    """A host. Times epoch s, durations s."""
 
     name: str
     """name:port"""
@@ -77,21 +77,21 @@ class HostView:
     spacing: float
     """Between two requests."""
     crawl_delay: float | None
-    """What its robots.txt asks for."""
+    """Crawl-delay of its robots.txt."""
     robots: RobotsView
     paused: bool
     paused_until: float | None
-    """None where it is not paused, or until somebody ends that."""
+    """None if it is not paused, or paused without limit."""
     paused_by: str | None
-    """host or operator: the one that keeps it paused longest."""
+    """host or operator: the source of the longest pause."""
     pause_reason: str | None
     refusals: int
-    """Answers of status 429 or 503 in a row."""
+    """Consecutive answers with status 429 or 503."""
     last_request_at: float | None
     next_request_at: float | None
-    """The earliest moment; None: none is to come."""
+    """Earliest time; None: no request is scheduled."""
     busy: bool
-    """A request is under way."""
+    """Whether a request is in flight."""
     override: HostOverride | None
 
 
@@ -101,25 +101,25 @@ class DecileView:
 
     polls: int
     predicted: float | None
-    """The mean of what was predicted."""
+    """Mean predicted probability."""
     found: float | None
-    """The share that found a change."""
+    """Share that found a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationView:
-    """How well the allocator in charge has foretold changes since it took over, or the daemon started."""
+    """Calibration of the active allocator since it became active, or since the daemon started."""
 
     polls: int
     expected_error: float | None
-    """Mean distance between predicted and found, weighted by polls; None: no poll was foretold."""
+    """Mean distance between predicted and found, weighted by polls; None: no poll had a prediction."""
     deciles: tuple[DecileView, ...]
     """From 0 to .1 up to .9 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenefitPointView:
-    """What the best split of another budget (polls per second) would bring."""
+    """Yield of another budget (polls per second) at the best split."""
 
     budget: float
     expected_detections_per_hour: float
@@ -127,29 +127,29 @@ class BenefitPointView:
 
 @dataclass(frozen=True, slots=True)
 class ShadowView:
-    """An allocator in shadow."""
+    """A shadow."""
 
     allocator: str
     state: str
     """learning, following or dropped."""
     expected_detections_per_hour: float | None
-    """Of its wish, under the belief of the allocator in charge; None: not known, or that one has no belief."""
+    """Of its own schedule, under the belief of the active allocator; None: not known, or that one has no belief."""
     reason: str | None
     """Why it was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationView:
-    """What the budget brings under the present belief."""
+    """Yield of the budget under the current belief."""
 
     allocator: str
     objective: str
     budget: float
     utilization: float
     spendable: float
-    """What of the budget intervals, min_yields and politeness let be spent, polls per second."""
+    """Part of the budget that intervals, min_yields and politeness allow to be spent, polls per second."""
     binding: str
-    """What keeps most sites from being polled more often: a `Limit` by its value."""
+    """What limits the polling of most sites: the value of a `PollLimit`."""
     binding_in_words: str
     price: float
     expected_detections_per_hour_as_scheduled: float
@@ -159,17 +159,17 @@ class AllocationView:
     late_sites: int
     noisy_sites: int
     maximum_intervals_feasible: bool
-    """Whether the budget holds all max_intervals."""
+    """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView
     one_more_poll_per_second_finds_per_hour: float | None
-    """The difference that one more poll per second would make at the best split; None: not asked for."""
+    """Gain of one more poll per second at the best split; None: not requested."""
     benefit_curve: tuple[BenefitPointView, ...]
     shadows: tuple[ShadowView, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One look at the daemon, for the status line."""
+    """Summary of the daemon for the status line."""
 
     sites: int
     in_flight: int
