@@ -1,4 +1,4 @@
-"""Whom to poll next: the allocator contract and the policies behind it. Pure: no I/O, no clock, no settings."""
+"""Allocators, which decide which sites to poll next: their interface and the policies. Pure: no I/O, no clock."""
 
 from typing import TYPE_CHECKING
 

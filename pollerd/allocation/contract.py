@@ -1,10 +1,10 @@
-"""The allocator contract: everything that decides whom to poll stands behind this class.
+"""The allocator interface: base class of everything that decides which sites to poll.
 
-Names and shapes are fixed; programs outside the project drive them. Times are seconds, rates 1/s.
+Names and shapes are fixed; programs outside the project use them. Times are seconds, rates 1/s.
 
-Two things an allocator does not do. It does not hold back a site that changes at nearly every poll: the
-scheduler does, by giving such a site the uniform period `Σ cost / budget` as its smallest interval, which works
-for every allocator. And it does not know `min_interval` or `max_interval`: those shape `eligible`.
+Two things are not an allocator's job. It does not slow down a site that changes at nearly every poll: the scheduler
+does, by giving such a site the uniform cycle `Σ cost / budget` as its minimum interval, which works for every
+allocator. And it does not know `min_interval` or `max_interval`: those determine `eligible`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["Allocator", "EvidenceBatch"]
 
 
 class Allocator(ABC):
-    """Names the sites to poll next, and learns from what the polls find.
+    """Selects the sites to poll next, and learns from the results of polls.
 
     A site is a slot, a row index >= 0; slots are reused. All arrays are numpy; `n` is the highest slot in use + 1.
-    Arrays over slots may be longer than n (the caller's spare rows); they are answered at their own length.
+    Arrays over slots may be longer than n (the caller's spare rows); results have the length of the input.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Allocator(ABC):
     """
 
     most_sites: ClassVar[int | None] = None
-    """More sites than these it refuses; None: any number."""
+    """Largest number of sites it accepts; None: any number."""
 
     def __init__(self, budget: float) -> None:
         self._budget = positive("budget", budget)
@@ -56,38 +56,39 @@ class Allocator(ABC):
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None = None,
     ) -> None:
-        """Takes in sites, grows as needed.
+        """Adds sites, grows as needed.
 
         slots int64[k], distinct and unused; weight float64[k] >= 0; cost float64[k] > 0;
-        half_life float64[k] in s, > 0, nan where the default holds; None: all nan.
+        half_life float64[k] in s, > 0, nan for the default; None: all nan.
         """
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
-        """Tells which hosts slots int64[k] in use are on: int64[k] from 0 to 2³¹ - 1, a number for each host, -1: none.
+        """Sets the hosts of slots int64[k] in use: int64[k] from 0 to 2³¹ - 1, one number per host, -1: none.
 
-        A policy may take it that pages of one host change alike; those that do not need it let it pass. Told anew
-        after `remove` and `add`, and before `restore`.
+        A policy may pool the rates of pages of one host; others ignore it. Called again after `remove` and `add`, and
+        before `restore`.
         """
         return
 
     def expect(self, sites: int) -> None:
-        """So many sites will be there soon: room for them may be made at once. Nothing follows where they stay away."""
+        """Hint that about `sites` sites will be added, so that memory can be reserved. Not binding."""
         return
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
-        """Raises InvalidValueError where slots int64[k] may not have weight and cost float64[k] beside all others.
+        """Raises InvalidValueError if slots int64[k] may not have weight and cost float64[k] beside all others.
 
-        Slots in use stand for a change of theirs; an empty array with k weights for sites to come. Changes nothing.
+        Slots in use mean a change of their weight and cost; an empty array with k weights means sites to be added.
+        Changes nothing.
         """
         return
 
     @abstractmethod
     def remove(self, slots: NDArray[np.int64]) -> None:
-        """Forgets sites, int64[k]; they never come back from `select`, and a reused slot starts afresh."""
+        """Removes sites, int64[k]; `select` no longer returns them, and a reused slot starts from nothing."""
 
     @abstractmethod
     def urgency(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """How much each site wants the next poll; larger first. Changes nothing.
+        """Returns how urgently each site needs the next poll; larger first. Changes nothing.
 
         elapsed float64[m >= n] s since the last poll (inf: never polled); now UTC epoch s.
         Returns float64[m], -inf for empty slots, finite else, never nan.
@@ -96,7 +97,7 @@ class Allocator(ABC):
     def select(
         self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        """At most k eligible slots, most urgent first, the lower slot first among equals.
+        """Returns at most k eligible slots, most urgent first, the lower slot first on ties.
 
         elapsed float64[m >= n] s; eligible bool[m]. Returns int64[<= k].
         """
@@ -105,9 +106,10 @@ class Allocator(ABC):
     def select_seen(
         self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        """`select`, given when the slots were last polled, float64[m >= n] epoch s, -inf: never.
+        """Selects like `select`, given when the slots were last polled, float64[m >= n] epoch s, -inf: never.
 
-        A policy may spare itself to work out what has elapsed of millions, most of which it does not look at.
+        A policy may override it to avoid computing elapsed times for millions of sites, most of which it does not look
+        at.
         """
         return self.select(np.maximum(now - last_seen, 0.0), now, eligible, k)
 
@@ -117,20 +119,21 @@ class Allocator(ABC):
     ) -> None:
         """Learns from k polls: slots int64[k], elapsed float64[k] s since the last informative poll of each.
 
-        `elapsed = inf` is a first poll: it teaches only where it is dated (`age`). A slot may appear more than
-        once; its rows then count in order.
+        `elapsed = inf` is a first poll: it teaches only if it is dated (`age`). A slot may appear more than once; its
+        rows then count in order.
         """
 
     @abstractmethod
     def rates(self) -> NDArray[np.float64]:
-        """Believed changes per second, float64[n]; nan for empty slots and where the policy has no notion."""
+        """Returns estimated changes per second, float64[n]; nan for empty slots and for policies that do not estimate
+        rates."""
 
     def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """`rates` of slots int64[k] in use, float64[k]; a policy may know a few more quickly than all."""
+        """Returns `rates` of slots int64[k] in use, float64[k]; policies may override it with something faster."""
         return self.rates()[slots]
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """`urgency` of slots int64[k] in use at elapsed float64[k] s, float64[k]."""
+        """Returns `urgency` of slots int64[k] in use at elapsed float64[k] s, float64[k]."""
         everyone = np.full(len(self.rates()), np.inf)
         everyone[slots] = elapsed
         return self.urgency(everyone, now)[slots]
@@ -138,57 +141,59 @@ class Allocator(ABC):
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Central credible interval of the rates of slots int64[k], 0 < level < 1: (low, high), float64[k] each.
+        """Returns central credible intervals of the rates of slots int64[k], 0 < level < 1: (low, high), float64[k]
+        each.
 
-        nan where the policy has no notion.
+        nan if the policy has none.
         """
         nothing = np.full(len(slots), np.nan)
         return nothing, nothing.copy()
 
     def belief_of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What is believed of the rates (1/s) of slots int64[k] in use, as they were last polled: (rates, weights).
+        """Returns the belief about the rates (1/s) of slots int64[k] in use, as of their last polls: (rates, weights).
 
-        weights float64[k, J], rows that sum to 1, on rates float64[1, J] that all share, or on one each, float64[k, 1],
-        nan where the policy has no notion. Here all weight is on `rates_of`.
+        weights float64[k, J], rows that sum to 1, on shared rates float64[1, J], or on one rate each, float64[k, 1];
+        nan for policies that do not estimate rates. The default puts all weight on `rates_of`.
         """
         return self.rates_of(slots)[:, None], np.ones((len(slots), 1))
 
     def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Frequencies of polls of slots int64[k] in use, float64[k] >= 0, up to a factor; None: urgency decides."""
+        """Returns poll frequencies of slots int64[k] in use, float64[k] >= 0, up to a factor; None: urgency decides."""
         return None
 
     def notes(self, slot: int) -> dict[str, str]:
-        """What else decides about a slot in use, in words for a person; none where there is nothing to tell.
+        """Returns further reasons behind the decisions about a slot in use, in words for a person; may be empty.
 
-        Keys in use: prior_source (where what is believed of a site without polls comes from), profile (how fast all
-        sites change now), spell (active or quiet), drift (how fast its rate changes).
+        Keys in use: prior_source (where the prior of a site without polls comes from), profile (how fast all sites
+        change now), spell (active or quiet), drift (how fast its rate changes).
         """
         return {}
 
     def change_probability(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Believed probability, float64[k], that a poll of slots int64[k] after elapsed float64[k] s finds a change.
+        """Returns the probability, float64[k], that a poll of slots int64[k] after elapsed float64[k] s finds a change.
 
-        nan where the policy has no notion.
+        nan for policies that do not estimate it.
         """
         return np.full(len(slots), np.nan)
 
     def change_probabilities(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`change_probability` of slots int64[k] after m gaps each, elapsed float64[k, m] s: float64[k, m]."""
+        """Returns `change_probability` of slots int64[k] after m gaps each, elapsed float64[k, m] s: float64[k, m]."""
         each = self.change_probability(np.repeat(slots, elapsed.shape[1]), elapsed.ravel())
         return each.reshape(elapsed.shape)
 
     @abstractmethod
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """What was learned of slots int64[k], uint8[k, width], for storage; width is fixed for an allocator."""
+        """Returns the learned state of slots int64[k], uint8[k, width], for storage; width is fixed for an
+        allocator."""
 
     @abstractmethod
     def shared_state(self) -> bytes:
-        """What was learned in common, versioned."""
+        """Returns the learned state that sites share, versioned."""
 
     @abstractmethod
     def restore(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8], shared_state: bytes) -> None:
-        """Puts back what `site_state` and `shared_state` gave, after create and add; the same choices follow.
+        """Restores the output of `site_state` and `shared_state`, after create and add; choices continue identically.
 
         May be called in chunks of sites, with the same `shared_state` each time.
-        Raises InvalidValueError where the bytes are another allocator's, another version's or damaged.
+        Raises InvalidValueError if the bytes are another allocator's, another version's or damaged.
         """

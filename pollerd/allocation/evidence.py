@@ -1,4 +1,4 @@
-"""What polls tell of sites, as arrays."""
+"""Evidence from polls, as arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pollerd.errors import InvalidValueError
 
 @dataclass(frozen=True)
 class EvidenceBatch:
-    """What k polls told of k sites. The strongest evidence given wins: count, then age, then changed.
+    """Evidence from k polls of k sites. The strongest evidence given is used: count, then age, then changed.
 
     changed : bool[k], something changed over the gap since the last informative poll.
     age : float64[k] s since the last change, >= 0, nan where unknown; None: all nan.
@@ -44,7 +44,7 @@ class EvidenceBatch:
         return len(self.changed)
 
     def take(self, rows: NDArray[np.int64] | slice) -> EvidenceBatch:
-        """The given rows, in that order."""
+        """Selects rows, in the given order."""
         if isinstance(rows, slice) and len(self.changed[rows]) == len(self):
             return self
         return EvidenceBatch(self.changed[rows], self.age[rows], self.count[rows])

@@ -1,4 +1,4 @@
-"""What other packages use of `pollerd.allocation`; they import it from there."""
+"""Public names of `pollerd.allocation`; other packages import them from there."""
 
 from pollerd.allocation.contract import Allocator, EvidenceBatch
 from pollerd.allocation.registry import create, names, parameters

@@ -1,4 +1,4 @@
-"""The allocators' names alone: who only checks or lists them need not load the policies."""
+"""Names of the allocators, for callers that only check or list them and need not load the policies."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ NAMES = (
     "gp-ucb",
     "uniform",
 )
-"""As `names()` of the registry, the default first; a test compares them."""
+"""Equal to `names()` of the registry, the default first; a test compares them."""

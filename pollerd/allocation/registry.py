@@ -1,4 +1,4 @@
-"""The allocators by name."""
+"""Registry of the allocators by name."""
 
 from __future__ import annotations
 
@@ -101,23 +101,23 @@ _MAKERS: dict[str, tuple[Callable[..., Allocator], tuple[str, ...]]] = {
 
 
 def names() -> tuple[str, ...]:
-    """The registered allocators, the default first."""
+    """Returns the names of the registered allocators, the default first."""
     return tuple(_MAKERS)
 
 
 def parameters(name: str) -> tuple[str, ...]:
-    """What `create` takes for the allocator of that name besides budget, objective and rng."""
+    """Returns the parameters that `create` takes for an allocator besides budget, objective and rng."""
     return _MAKERS[name][1]
 
 
 def create(
     name: str, *, budget: float, objective: str = "changes", rng: np.random.Generator, **parameters: Any
 ) -> Allocator:
-    """A new allocator without sites.
+    """Creates an allocator without sites.
 
-    name one of `names()`; budget cost/s > 0; objective "changes", "freshness" or "interest"; parameters by
-    allocator, all with defaults. Raises InvalidValueError for an unknown name, objective or parameter, and for values
-    of another type or range than it takes.
+    name one of `names()`; budget cost/s > 0; objective "changes", "freshness" or "interest"; parameters by allocator,
+    all with defaults. Raises InvalidValueError for an unknown name, objective or parameter, and for values of the wrong
+    type or out of range.
     """
     one_of("allocator", name, _MAKERS)
     one_of("objective", objective, OBJECTIVES)

@@ -1,1 +1,1 @@
-"""Learning automata for optimal polling: TRAA, H-TRAA, and the knowledge gradient variant LAKG."""
+"""Learning automata for optimal polling: TRAA, H-TRAA, and LAKG, the automata knapsack game."""

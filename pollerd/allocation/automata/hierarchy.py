@@ -1,7 +1,7 @@
-"""A balanced binary tree of automata: leaves are sites, a node splits its amount between its two halves ([A] 3.2).
+"""Balanced binary tree of automata: leaves are sites, and a node splits its amount between its two halves ([A] 3.2).
 
-Nodes are numbered as in a heap: 1 is the root, 2v and 2v + 1 are below v, leaf i is node capacity + i. A leaf without a
-site is [A]'s material of value zero: it gets its best amount, nothing, and whoever is beside it gets all.
+Nodes are numbered as in a heap: 1 is the root, 2v and 2v + 1 are the children of v, leaf i is node capacity + i. An
+empty leaf is [A]'s material of value zero: its amount is 0, and its sibling gets everything.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from pollerd.allocation.automata.traa import UPDATING, TraaSettings, fails, near
 from pollerd.errors import InvalidValueError
 
 _FEW = 64
-"""Leaves up to which they are taken one by one; for more the free ones are put in order."""
+"""Up to this number, free leaves are popped from a heap one by one; beyond it the free list is sorted."""
 _ONE_BY_ONE = 4
-"""Leaves up to which amounts are worked out one by one."""
+"""Up to this number of leaves, amounts are computed one by one."""
 _PATHS_AT_MOST = 16
-"""Amounts of one in so many leaves or more are worked out for the whole tree at once."""
+"""If more than one in this many leaves is asked for, amounts are computed for the whole tree at once."""
 
 
 class Hierarchy:
-    """The automata. `part` float64[2 capacity] is the share that each node gets of what is above it; `part[1] = 1`."""
+    """Tree of automata. `part` float64[2 capacity] is each node's share of its parent's amount; `part[1] = 1`."""
 
     def __init__(self, settings: TraaSettings) -> None:
         self.settings = settings
         self._lay_out(np.zeros(2, np.int64), np.zeros(2, np.bool_))
 
     def _lay_out(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
-        """Sets the whole tree: states int64[capacity] (0: none yet), occupied bool[capacity]."""
+        """Sets the whole tree: states int64[capacity] (0: not set yet), occupied bool[capacity]."""
         self._occupy(states, occupied)
         self._split_all()
 
     def _occupy(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
-        """`_lay_out` but for the shares."""
+        """Sets the tree as `_lay_out` does, but without the shares."""
         self.capacity = len(occupied)
         self.depth = self.capacity.bit_length() - 1
         self.resolution = self._resolutions(self.capacity)
@@ -52,26 +52,26 @@ class Hierarchy:
         self._view()
 
     def _view(self) -> None:
-        # Single items are read and written far faster through these than through the arrays.
+        # Single items are read and written far faster through these memoryviews than through the arrays.
         self._states: Any = self.states.data
         self._part: Any = self.part.data
         self._count: Any = self.count.data
         self._resolution: Any = self.resolution.data
 
     def _resolutions(self, capacity: int) -> NDArray[np.int64]:
-        """N of each automaton in a tree with so many leaves; index 0 is unused."""
+        """Returns the resolution N of each automaton in a tree with `capacity` leaves; index 0 is unused."""
         above = capacity.bit_length() - 2 - np.floor(np.log2(np.maximum(np.arange(capacity), 1)))
         return np.rint(self.settings.resolution * self.settings.growth**above).astype(np.int64)
 
     def _split(self, nodes: NDArray[np.int64]) -> None:
-        """Brings the shares below the nodes in line with their states and with who is there."""
+        """Recomputes the shares below the nodes from their states and from which leaves are occupied."""
         share = self._shares(
             self.states[nodes], self.resolution[nodes], self.count[2 * nodes], self.count[2 * nodes + 1]
         )
         self.part[2 * nodes], self.part[2 * nodes + 1] = share, 1.0 - share
 
     def _split_all(self) -> None:
-        """`_split` for all nodes."""
+        """Recomputes the shares below all nodes."""
         below, part = self.count[2:].reshape(-1, 2), self.part[2:].reshape(-1, 2)
         part[:, 0] = self._shares(self.states[1:], self.resolution[1:], below[:, 0], below[:, 1])
         part[:, 1] = 1.0 - part[:, 0]
@@ -83,21 +83,21 @@ class Hierarchy:
         left: NDArray[np.int64],
         right: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """The left's shares float64[m], where `left` and `right` int64[m] sites are on either side."""
+        """Returns the share of the left child, float64[m]; `left` and `right` int64[m] count the sites on each side."""
         share = shares(states, resolution, self.settings.exponent)
         return np.asarray(np.where(right == 0, np.where(left == 0, 0.5, 1.0), np.where(left == 0, 0.0, share)))
 
-    # --- who is there --------------------------------------------------------------------------------------------
+    # --- occupied leaves -----------------------------------------------------------------------------------------
 
     def occupied(self) -> NDArray[np.bool_]:
-        """Leaves that hold a site, bool[capacity]."""
+        """Returns which leaves hold a site, bool[capacity]."""
         return np.asarray(self.count[self.capacity :] > 0)
 
     def add(self, k: int, rng: np.random.Generator | None) -> NDArray[np.int64]:
-        """Room for k sites: their leaves int64[k], lowest first; the tree grows by levels as needed.
+        """Adds k sites and returns their leaves int64[k], lowest first; the tree grows by levels as needed.
 
-        Without `rng` nothing has been learned yet: all nodes on the way split by the number of their sites. With it
-        each new site gets 1/n, the others keep their amounts in proportion; shares are rounded to states by chance.
+        Without `rng` nothing has been learned yet: all nodes on the path split by their numbers of sites. With it each
+        new site gets 1/n and the others keep their amounts in proportion; shares are rounded to states at random.
         """
         while len(self._free) < k:
             self._grow()
@@ -114,7 +114,7 @@ class Hierarchy:
         return leaves
 
     def remove(self, leaves: NDArray[np.int64], rng: np.random.Generator | None) -> None:
-        """Empties leaves int64[k]; what they had goes to the others in proportion. `rng` as in `add`."""
+        """Empties leaves int64[k]; their amounts go to the others in proportion. `rng` as in `add`."""
         amounts = self.amounts(leaves)
         self._count_leaves(leaves, -1)
         for leaf in leaves.tolist():
@@ -134,7 +134,8 @@ class Hierarchy:
             np.add.at(self.count, (leaves + self.capacity) >> height, step)
 
     def _shift(self, leaves: NDArray[np.int64], gain: NDArray[np.float64], rng: np.random.Generator | None) -> None:
-        """Gives `gain` float64[k] to the leaves at the cost of all in proportion; without rng by numbers of sites."""
+        """Adds `gain` float64[k] to the leaves, taken from all in proportion; without rng, splits by numbers of
+        sites."""
         amount = np.ones(len(leaves))
         for height in range(self.depth, 0, -1):
             below = (leaves + self.capacity) >> (height - 1)
@@ -156,7 +157,7 @@ class Hierarchy:
         both: NDArray[np.float64],
         rng: np.random.Generator | None = None,
     ) -> None:
-        """Moves the nodes to the states next to `left / both`; where nothing is to be split they stay."""
+        """Moves the nodes to the states nearest to `left / both`; nodes with an empty side keep theirs."""
         choice = (self.count[2 * nodes] > 0) & (self.count[2 * nodes + 1] > 0) & (both > 0)
         wanted = nodes[choice]
         target = np.clip(left[choice] / both[choice], 0.0, 1.0)
@@ -166,7 +167,7 @@ class Hierarchy:
     # --- amounts -------------------------------------------------------------------------------------------------
 
     def amounts(self, leaves: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """The amount x of each leaf (None: of all), float64: the product of the shares on its way, Σ x = 1."""
+        """Returns the amount x of each leaf (None: of all), float64: the product of the shares on its path; Σ x = 1."""
         if leaves is not None and len(leaves) <= _ONE_BY_ONE:
             return np.array([self._amount(leaf + self.capacity) for leaf in leaves.tolist()], np.float64)
         if leaves is None or len(leaves) * _PATHS_AT_MOST > self.capacity:
@@ -181,14 +182,15 @@ class Hierarchy:
         return amount
 
     def _amount(self, node: int) -> float:
-        """Of the leaf with that node; multiplied from the top, as for many, so that the same bits come out."""
+        """Returns the amount of one leaf. Multiplies from the root down, as for many leaves, so that results are
+        bit-identical."""
         part, amount = self._part, 1.0
         for height in range(self.depth - 1, -1, -1):
             amount *= part[node >> height]
         return amount
 
     def split_by(self, amounts: NDArray[np.float64]) -> None:
-        """Puts sites on the first n leaves, and every automaton where it splits by their amounts float64[n] > 0."""
+        """Puts sites on the first n leaves and sets every automaton to split by their amounts float64[n] > 0."""
         occupied = np.zeros(self.capacity, np.bool_)
         occupied[: len(amounts)] = True
         self._occupy(self.states, occupied)
@@ -203,7 +205,8 @@ class Hierarchy:
     # --- learning ------------------------------------------------------------------------------------------------
 
     def teach(self, leaves: NDArray[np.int64], changed: NDArray[np.bool_], rng: np.random.Generator) -> None:
-        """Tells automata above each polled leaf (`climb`), in order, whether the poll found a change; each draws."""
+        """Updates the automata above each polled leaf (`climb`), in order, with whether the poll found a change.
+        Random."""
         on_reward, on_penalty = UPDATING[self.settings.updating]
         draws = rng.random((len(leaves), self.depth)).tolist()
         for leaf, reward, chances in zip(leaves.tolist(), changed.tolist(), draws, strict=True):
@@ -231,7 +234,8 @@ class Hierarchy:
     # --- storage -------------------------------------------------------------------------------------------------
 
     def restore(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
-        """Puts back `states` int64[capacity] and who was there. Raises InvalidValueError for states out of range."""
+        """Restores `states` int64[capacity] and the occupied leaves. Raises InvalidValueError for states out of
+        range."""
         size = len(occupied)
         if len(states) != size or size < 2 or size & (size - 1):
             raise InvalidValueError("shared_state", "a tree of 2^k leaves", (len(states), size))

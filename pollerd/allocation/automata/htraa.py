@@ -1,4 +1,4 @@
-"""The hierarchy of twofold resource allocation automata, H-TRAA ([A]), for sites that come and go."""
+"""Hierarchy of twofold resource allocation automata, H-TRAA ([A]), for a changing set of sites."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FIRST_REORDER_POLLS = 1000
 
 @dataclass(frozen=True)
 class HtraaSettings(TraaSettings):
-    """The automata's settings, and:
+    """Settings of the automata, and:
 
-    reorder: re-sort the leaves by estimated rate at 1,000, 2,000, 4,000 … polls ([A] has them in the order of their
-    coming). step: s between two polls, above 0; 0: 1 / budget.
+    reorder: sort the leaves by estimated rate at 1,000, 2,000, 4,000 … polls ([A] keeps them in order of arrival).
+    step: s between two polls, above 0; 0: 1 / budget.
     """
 
     reorder: bool = True
@@ -45,19 +45,19 @@ class HtraaSettings(TraaSettings):
 
 
 class Htraa(Allocator):
-    """Equalises the probability that a poll finds a change, without estimating rates: automata learn from hit and miss.
+    """Equalises the probability that a poll finds a change, without estimating rates, by learning automata.
 
     Only for the objective `changes` and for sites of equal weight and equal cost: `create`, `add` and `admit` raise
     InvalidValueError for others. Of the evidence only `changed` is used; first polls teach nothing. Half-lives and the
-    budget do not matter to the amounts.
+    budget do not affect the amounts.
 
-    `select` is exact: largest `urgency` first; of equals at the edge whoever stands further left in the tree. It costs
-    O(log n) for each leaf that it looks at, plus array passes over the sites that were not eligible when they last
-    came up. Where nearly all that come up are not eligible it falls back to one pass over all.
+    `select` is exact: largest `urgency` first; ties at the cut-off go to the leaf further left in the tree. It costs
+    O(log n) for each leaf that it looks at, plus array passes over the sites that were not eligible when they last came
+    up. If nearly all leaves that come up are not eligible it falls back to one pass over all.
 
-    The automata's rules hold for polls that came at the frequencies the tree gave. Polls taught before the first
-    `select` of a new allocator (another one's, replayed) did not, so they are only added up; then the tree starts from
-    the rates they tell: leaves sorted, amounts in proportion, which is the optimum for those rates.
+    The automata's rules hold for polls made at the tree's own frequencies. Polls observed before the first `select` of
+    a new allocator (replayed from another one) were not, so they are only counted; the tree then starts from the rates
+    estimated from them: leaves sorted, amounts in proportion, which is the optimum for those rates.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -81,23 +81,23 @@ class Htraa(Allocator):
         self._leaf = np.zeros(0, np.int64)
         self._key = np.zeros(0, np.uint64)
         self._credit = np.zeros(0)
-        """Seconds that each site's last poll came late (early: < 0): added to elapsed, so that frequencies come out."""
+        """Seconds by which each site's last poll came late (early: < 0). Added to elapsed, to meet the frequencies."""
         self._schedule = Schedule(self._tree)
         self._started = False
         self._informed = False
-        """Whether the automata know more than how many sites there are."""
+        """Whether the automata have learned more than the number of sites."""
         self._polls_learned = 0
         self._reorder_at = FIRST_REORDER_POLLS
         self._stored_keys: NDArray[np.uint64] | None = None
-        """Whose leaf is whose in a state that was put back; sites find theirs before the next use."""
+        """Keys of the leaves in a restored state; sites are matched to their leaves before the next use."""
 
     @property
     def polls_learned(self) -> int:
-        """How many polls the automata have learned from."""
+        """Number of polls that the automata have learned from."""
         return self._polls_learned
 
     def counted_polls(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How many polls of slots int64[k] in use count in what is believed of their rates, float64[k]."""
+        """Returns the number of polls behind the rate estimates of slots int64[k] in use, float64[k]."""
         return np.asarray(self._poll_counts.rows[self._slot_table.known(slots), 0])
 
     # --- sites ---------------------------------------------------------------------------------------------------
@@ -197,18 +197,18 @@ class Htraa(Allocator):
             self._schedule.set_aside(leaves)
 
     def _spend_credit(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
-        """A poll costs its site one period, `step / x`."""
+        """Charges each poll one period of its site, `step / x`."""
         period = self._step() / self._tree.amounts(self._leaf[slots])
         self._credit[slots] = credit_after(elapsed, self._credit[slots], period)
 
     def _start(self) -> None:
-        """The first choice is to be made: what was told so far gives the tree its start."""
+        """Prepares the first choice: initialises the tree from the polls observed so far."""
         self._started = True
         if self._poll_counts.rows[self._slot_table.used.nonzero()[0], 0].any():
             self._sort()
 
     def _sort(self) -> None:
-        """Leaves by estimated rate, the fastest on the left; the automata go where the amounts are in proportion."""
+        """Sorts the leaves by estimated rate, fastest on the left, and sets the automata to amounts in proportion."""
         slots = np.flatnonzero(self._slot_table.used)
         rates = self.rates()[slots]
         order = np.lexsort((self._leaf[slots], -rates))
@@ -223,27 +223,29 @@ class Htraa(Allocator):
         return np.where(self._slot_table.used[:n], self._poll_counts.rates(n, self._cycle()), np.nan)
 
     def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The tree's amounts; before the first choice the rates, in proportion to which it will start."""
+        """Returns the tree's amounts; before the first choice, the rates, to which the initial amounts will be
+        proportional."""
         self._bind()
         return self._tree.amounts(self._leaf[slots]) if self._started else self.rates()[slots]
 
     def _cycle(self) -> float:
-        """Seconds in which every site has one poll."""
+        """Returns the seconds in which every site is polled once."""
         return self._step() * max(self._slot_table.size, 1)
 
     def _step(self) -> float:
-        """Seconds between two polls."""
+        """Returns the seconds between two polls."""
         return self._settings.step or 1.0 / self.budget
 
     # --- storage -------------------------------------------------------------------------------------------------
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """A name for the site's leaf, which stays when leaves are sorted, what its polls found, its credit."""
+        """Returns the key of the site's leaf (stable when leaves are sorted), its poll counts and its credit."""
         slots = self._slot_table.known(slots)
         return pack_rows(self._key[slots].view(np.float64), self._poll_counts.rows[slots], self._credit[slots])
 
     def shared_state(self) -> bytes:
-        """The tree with the names of its leaves; the random numbers to come; how much was taught."""
+        """Returns the tree with the keys of its leaves, the state of the random generator, and the number of polls
+        learned."""
         self._bind()
         keys = np.zeros(self._tree.capacity, np.uint64)
         slots = np.flatnonzero(self._slot_table.used)
@@ -283,7 +285,8 @@ class Htraa(Allocator):
         self._stored_keys = kept["keys"]
 
     def _bind(self) -> None:
-        """After `restore`, maybe in parts: every site finds its leaf by name; those without one come in as new."""
+        """After `restore`, maybe in chunks: matches every site to its leaf by key; sites without a leaf are added as
+        new."""
         if self._stored_keys is None:
             return
         names, self._stored_keys = self._stored_keys, None
@@ -304,7 +307,8 @@ class Htraa(Allocator):
     def _taken_apart(
         self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
-        """Names [k], tallies [k, fields] and credits [k] of stored rows; raises InvalidValueError for others' rows."""
+        """Unpacks stored rows: keys [k], poll counts [k, fields], credits [k]. Raises InvalidValueError for foreign
+        rows."""
         data = unpack_rows(NAME, site_state, len(slots), 1 + len(FIELDS) + 1)
         key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
         rows, credit = data[:, 1:-1], data[:, -1]

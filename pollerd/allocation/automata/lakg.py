@@ -1,4 +1,4 @@
-"""The Learning Automata Knapsack Game, LAKG ([A] 2.3 and its reference 8; [B] 5.1)."""
+"""Learning Automata Knapsack Game, LAKG ([A] 2.3 and its reference 8; [B] 5.1)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class LakgSettings:
     """resolution: states N of each automaton, 2 to 100,000. exponent: λ of the amounts `(s / N)^λ`, at most 10.
 
     exponent 0 is the smallest λ >= 1 for which the lowest amounts of all n sites together fill at most a tenth of the
-    knapsack, `n / N^λ <= .1`: were they to fill all of it, it would be full always and nobody could gain. Neither paper
-    prints its λ; λ = 1 and N = 500 would not do for [A]'s 512 pages.
+    knapsack, `n / N^λ <= .1`: if they filled all of it, it would always be full and no site could gain. Neither paper
+    prints its λ; λ = 1 and N = 500 would not work for [A]'s 512 pages.
     """
 
     resolution: int = 500
@@ -32,30 +32,30 @@ class LakgSettings:
         put(self, resolution=resolution, exponent=between("exponent", self.exponent, 0, 10))
 
     def exponent_for(self, sites: int) -> float:
-        """λ for so many sites."""
+        """Returns λ for this number of sites."""
         return self.exponent or max(1.0, math.log(10 * max(sites, 1)) / math.log(self.resolution))
 
     def amounts(self, sites: int) -> NDArray[np.float64]:
-        """The amount of each state, where there are so many sites, float64[N + 1]; of state 0 none is asked."""
+        """Returns the amount of each state for this number of sites, float64[N + 1]; state 0 is unused."""
         return np.asarray((np.arange(self.resolution + 1) / self.resolution) ** self.exponent_for(sites))
 
     def start_for(self, sites: int) -> int:
-        """The state whose amount is nearest to the uniform one of so many sites."""
+        """Returns the state whose amount is nearest to the uniform amount of this number of sites."""
         state = self.resolution * max(sites, 1) ** (-1.0 / self.exponent_for(sites))
         return int(min(max(round(state), 1), self.resolution))
 
 
 class Lakg(Periodic):
-    """One automaton a site, in a state s of 1..N that stands for the amount `(s / N)^λ`; the game is a full knapsack.
+    """One automaton per site, whose state s in 1..N represents the amount `(s / N)^λ`; the game is a full knapsack.
 
-    After a poll that found a change (v = 1) the site's state rises by one unless the knapsack is full, which it is at
-    `Σ amounts >= 1`; after one that found none (v = 0) it falls by one if it is full; else it stays. Where the drift of
-    every state is zero, all `d_i / (1 - d_i)` are the same, which is the optimum of [A] 4.2. Sites are polled in
-    proportion to their amounts, earliest deadline first. A site starts at the state nearest to the uniform amount
-    `1 / n`, and as long as it was not polled it moves with n.
+    After a poll that found a change (v = 1) the site's state rises by one unless the knapsack is full, that is `Σ
+    amounts >= 1`; after one that found none (v = 0) it falls by one if it is full; else it stays. If the drift of every
+    state is zero, all `d_i / (1 - d_i)` are equal, which is the optimum of [A] 4.2. Sites are polled in proportion to
+    their amounts, earliest deadline first. A site starts at the state nearest to the uniform amount `1 / n`, which
+    follows n until the first poll.
 
-    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. It has no
-    notion of rates. Polls that another allocator made teach like its own. A poll costs O(N) for the sum over the states
+    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. It does not
+    estimate rates. Polls that another allocator made count like its own. A poll costs O(N) for the sum over the states
     and a pass over the n periods.
 
     >>> import numpy as np
@@ -78,13 +78,13 @@ class Lakg(Periodic):
         super().__init__(budget)
         self._settings, self._resolution = settings, settings.resolution
         self._amount_of = np.ones(settings.resolution + 1)
-        """Amount of each state; of state 0 none is asked."""
+        """Amount of each state; state 0 is unused."""
         self._state = np.zeros((0, 1))
-        """float64[capacity, 1]; 0: not polled yet."""
+        """States, float64[capacity, 1]; 0: not polled yet."""
         self._need = np.zeros(0)
         """1 / amount of slots 0..n-1."""
         self._how_many = np.zeros(settings.resolution + 1)
-        """Sites in each state."""
+        """Number of sites in each state."""
         self._states_counted = True
 
     def _grow(self, capacity: int) -> None:
@@ -105,7 +105,7 @@ class Lakg(Periodic):
         return self._settings.start_for(self._slot_table.size)
 
     def _count_states(self) -> None:
-        """After sites came or went: those without a state of their own start anew, and all are counted."""
+        """Recounts the states after sites were added or removed; sites not polled yet get the initial state."""
         self._amount_of = self._settings.amounts(self._slot_table.size)
         used, states = (
             self._slot_table.used[: self._slot_table.n],
@@ -117,7 +117,7 @@ class Lakg(Periodic):
         self._states_counted = True
 
     def _filled(self) -> float:
-        """Σ amounts: the capacity is 1."""
+        """Returns Σ amounts; the capacity is 1."""
         if not self._states_counted:
             self._count_states()
         return float(self._how_many @ self._amount_of)

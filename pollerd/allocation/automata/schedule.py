@@ -1,4 +1,4 @@
-"""Choosing from a hierarchy by what may be polled: a tournament of those that may, and a pool of those that wait."""
+"""Choice from a hierarchy under eligibility: a tournament of the eligible leaves, and a pool of waiting ones."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _LOOKS_MORE = 256
 
 
 class Schedule:
-    """Names the leaves whose turn it is.
+    """Finds the most urgent leaves.
 
-    What the caller says of elapsed times is followed when a leaf comes up: a poll only ever makes a leaf less urgent,
-    so one that comes up with an older last poll is set right, and takes its place further down. A leaf that comes up
-    and is not eligible waits outside until it is; sites never polled wait there, too.
+    The caller's elapsed times are looked at when a leaf comes up: a poll only ever makes a leaf less urgent, so a leaf
+    that comes up with an outdated last poll is corrected and moves down. A leaf that comes up and is not eligible waits
+    outside until it is; sites never polled wait there, too.
     """
 
     def __init__(self, tree: Hierarchy) -> None:
@@ -27,7 +27,7 @@ class Schedule:
         self.renew(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def renew(self, slots: NDArray[np.int64], leaves: NDArray[np.int64]) -> None:
-        """The tree was laid out anew: slots int64[n] stand on leaves int64[n]."""
+        """Starts over after the tree was laid out again: slots int64[n] are on leaves int64[n]."""
         self._slot = np.full(self._tree.capacity, -1)
         self._slot[leaves] = slots
         self._start_over(-NEVER_POLLED_S)
@@ -37,7 +37,7 @@ class Schedule:
         self._waiting = np.flatnonzero(self._slot >= 0)
 
     def place(self, slots: NDArray[np.int64], leaves: NDArray[np.int64]) -> None:
-        """Slots int64[k] now stand on leaves int64[k]."""
+        """Puts slots int64[k] on leaves int64[k]."""
         if self._tree.capacity != len(self._slot):
             known = np.flatnonzero(self._slot >= 0)
             self.renew(np.concatenate([self._slot[known], slots]), np.concatenate([known, leaves]))
@@ -47,13 +47,13 @@ class Schedule:
         self._tournament.look_again(leaves)
 
     def remove(self, leaves: NDArray[np.int64]) -> None:
-        """Nobody stands on leaves int64[k] any more."""
+        """Empties leaves int64[k]."""
         self._slot[leaves] = -1
         self._waiting = self._waiting[self._slot[self._waiting] >= 0]
         self._tournament.leave(leaves)
 
     def set_aside(self, leaves: NDArray[np.int64]) -> None:
-        """Leaves int64[k], some maybe twice, were polled and the automata above them moved: they come in anew."""
+        """Takes polled leaves int64[k], repeats allowed, out of the tournament; they re-enter at the next choice."""
         leaves = np.unique(leaves)
         self._waiting = np.concatenate([self._waiting, leaves[self._tournament.takes_part(leaves)]])
         self._tournament.leave(leaves)
@@ -66,7 +66,7 @@ class Schedule:
         eligible: NDArray[np.bool_],
         k: int,
     ) -> NDArray[np.int64] | None:
-        """Slots that hold the k most urgent eligible ones, int64[>= k] where there are so many, in no order.
+        """Returns slots that include the k most urgent eligible ones, int64[>= k] if there are as many, unordered.
 
         None: nearly all that came up were not eligible.
         """
@@ -82,7 +82,7 @@ class Schedule:
     def _let_in(
         self, elapsed: NDArray[np.float64], credit: NDArray[np.float64], now: float, eligible: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
-        """Lets those back in that wait no more; returns the leaves of sites never polled that may be."""
+        """Lets waiting leaves re-enter that are eligible again; returns the eligible leaves of sites never polled."""
         slots = self._slot[self._waiting]
         able, new = eligible[slots], np.isposinf(elapsed[slots])
         back = able & ~new
@@ -101,7 +101,7 @@ class Schedule:
         eligible: NDArray[np.bool_],
         k: int,
     ) -> NDArray[np.int64] | None:
-        """Goes down the ranking until k have kept the place they had."""
+        """Goes down the ranking until k leaves have been found whose last poll is up to date."""
         found: list[int] = []
         moved: list[int] = []
         barred: list[int] = []

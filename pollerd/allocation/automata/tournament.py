@@ -1,10 +1,10 @@
-"""Who is next: the leaf with the largest `amount x seconds since its last poll`, in O(log n) a choice.
+"""Kinetic tournament: finds the leaf with the largest `amount x seconds since its last poll` in O(log n) a choice.
 
-Every leaf's urgency is a line in time, `x_i (t - last_i)`. Polled when it reaches the common level, a leaf is polled at
-frequency x_i: earliest deadline first ([A] 3.1.1), where the periods 1/x_i move with what is learned. When an automaton
-moves, all leaves on one side of it move by one factor, so who leads there stays: only the nodes above a polled leaf
-need another look. Each node keeps who leads below it, and until when, because a steeper line may overtake: a kinetic
-tournament.
+Every leaf's urgency is a line in time, `x_i (t - last_i)`. If it is polled whenever it reaches the common level, a leaf
+is polled at frequency x_i: earliest deadline first ([A] 3.1.1) with periods 1/x_i that change with what is learned.
+When an automaton moves, all leaves on one side of it change by one factor, so the leader on that side stays the same:
+only the nodes above a polled leaf are recomputed. Each node stores the leader below it, and how long it leads, because
+a steeper line may overtake it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from numpy.typing import NDArray
 from pollerd.allocation.automata.hierarchy import Hierarchy
 
 _FEW = 8
-"""Leaves up to which their ways are gone up one by one; more are done level by level, on arrays."""
+"""Up to this number of leaves, paths are followed up one by one; more are done level by level, on arrays."""
 
 
 class Tournament:
-    """Leaves of a hierarchy that take part, and who leads. It follows one layout of the tree."""
+    """Participating leaves of a hierarchy and their leaders. Valid for one layout of the tree."""
 
     def __init__(self, tree: Hierarchy, now: float) -> None:
         self._tree, self.now = tree, now
         size = 2 * tree.capacity
         self._leaders, self._slopes = np.full(size, -1, np.int64), np.ones(size)
         self._untils, self._lasts = np.full(size, np.inf), np.zeros(tree.capacity)
-        # Single items are read and written far faster through these than through the arrays.
+        # Single items are read and written far faster through these memoryviews than through the arrays.
         self._leader: Any = self._leaders.data
         self._slope: Any = self._slopes.data
         self._until: Any = self._untils.data
@@ -39,22 +39,22 @@ class Tournament:
         self._part: Any = tree.part.data
 
     def enter(self, leaves: NDArray[np.int64], last: NDArray[np.float64]) -> None:
-        """Leaves int64[k], last polled at float64[k] s, take part from now on, or with another last poll."""
+        """Enters leaves int64[k], last polled at float64[k] s, or updates the time of their last poll."""
         self._leaders[self._tree.capacity + leaves] = leaves
         self._lasts[leaves] = last
         self.look_again(leaves)
 
     def leave(self, leaves: NDArray[np.int64]) -> None:
-        """Leaves int64[k] take part no more."""
+        """Takes leaves int64[k] out."""
         self._leaders[self._tree.capacity + leaves] = -1
         self.look_again(leaves)
 
     def takes_part(self, leaves: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """bool[k] for leaves int64[k]."""
+        """Returns which of leaves int64[k] take part, bool[k]."""
         return np.asarray(self._leaders[self._tree.capacity + leaves] >= 0)
 
     def look_again(self, leaves: NDArray[np.int64]) -> None:
-        """Finds the leaders above leaves int64[k] anew: shares, last polls or participation changed."""
+        """Recomputes the leaders above leaves int64[k], after shares, last polls or participation changed."""
         if len(leaves) <= _FEW:
             for leaf in leaves.tolist():
                 node = (leaf + self._tree.capacity) >> 1
@@ -64,12 +64,12 @@ class Tournament:
             return
         nodes = np.sort(leaves, kind="stable") + self._tree.capacity
         for _ in range(self._tree.depth):
-            above = nodes >> 1  # in order, too: the same stand side by side
+            above = nodes >> 1  # sorted, too: equal nodes are adjacent
             nodes = above[np.diff(above, prepend=-1) > 0]
             self._decide_all(nodes)
 
     def advance(self, now: float) -> None:
-        """Lets time pass to `now`, not before the last such time."""
+        """Advances the time to `now`, which must not go backwards."""
         self.now = now
         self._catch_up(1)
 
@@ -97,7 +97,7 @@ class Tournament:
         until[node] = min(overtaken, until[left], until[right])
 
     def _decide_all(self, nodes: NDArray[np.int64]) -> None:
-        """`_decide` for nodes int64[k] of one level."""
+        """Recomputes the leaders of nodes int64[k] of one level, as `_decide` does for one."""
         leader, slope, until, last = self._leaders, self._slopes, self._untils, self._lasts
         part = self._tree.part
         left, right = 2 * nodes, 2 * nodes + 1
@@ -113,9 +113,9 @@ class Tournament:
         until[nodes] = np.where(contested, np.minimum(overtaken, below), below)
 
     def ranking(self) -> Iterator[tuple[int, float]]:
-        """Leaves and their last polls (s), the most urgent first, as of `advance`; nothing may change meanwhile.
+        """Yields leaves and their last polls (s), most urgent first, as of `advance`. Nothing may change meanwhile.
 
-        The leader of a node goes down to its leaf; whoever stands aside of its way leads a smaller tree.
+        Follows the leader of a node down to its leaf; the siblings of the path are the roots of smaller trees.
         """
         leader, slope, last, part, now = self._leader, self._slope, self._last, self._part, self.now
         size, depth = self._tree.capacity, self._tree.depth

@@ -1,9 +1,9 @@
-"""The Twofold Resource Allocation Automaton: one state that splits an amount in two ([A] 3.1, rules (1) to (3)).
+"""Twofold Resource Allocation Automaton: one state that splits an amount in two ([A] 3.1, rules (1) to (3)).
 
 The state s in 1..N gives material 1 the share `(s / (N + 1))^exponent` and material 2 the rest: never nothing, never
-all. After an access of material 1 the state moves with the probability of material 2's share, and the other way round,
-which makes up for the more accessed material being heard more often ([A] (4), (5)). A reward moves towards the
-accessed material, a penalty away from it, with the same probability. A feedback costs O(1) for each automaton told.
+all. After an access of material 1 the state moves with the probability of material 2's share, and vice versa, which
+corrects for the feedback that the more accessed material gets more often ([A] (4), (5)). A reward moves towards the
+accessed material, a penalty away from it, with the same probability. A feedback costs O(1) per automaton updated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UPDATING = {
     "reward-inaction": (True, False),
     "inaction-penalty": (False, True),
 }
-"""Name -> whether it learns from rewards (a change was found), from penalties (none was)."""
+"""Name -> whether it learns from rewards (a change was found), from penalties (none was found)."""
 CLIMBS = ("all", "until-failure")
 
 
@@ -30,10 +30,10 @@ CLIMBS = ("all", "until-failure")
 class TraaSettings:
     """How automata learn.
 
-    resolution: states N of the automata right above the leaves, 2 to 100,000. updating: one of `UPDATING`.
-    exponent: > 0, at most 10; 1 spaces the shares evenly ([A]'s λ). growth: N of a level over N of the level below,
-    1 to 2 ([A] 4.3.3 doubles it where neighbours in the tree have nothing in common). climb: one of `CLIMBS`:
-    all automata above a polled leaf are told, as in [A], or those up to the first whose draw fails, as in [B] 5.2.
+    resolution: states N of the automata right above the leaves, 2 to 100,000. updating: one of `UPDATING`. exponent: >
+    0, at most 10; 1 spaces the shares evenly ([A]'s λ). growth: N of a level over N of the level below, 1 to 2 ([A]
+    4.3.3 doubles it if neighbours in the tree are unrelated). climb: one of `CLIMBS`: updates all automata above a
+    polled leaf, as in [A], or those up to the first whose draw fails, as in [B] 5.2.
     """
 
     resolution: int = 500
@@ -53,7 +53,7 @@ class TraaSettings:
 
 
 def shares(states: Any, resolution: Any, exponent: float) -> Any:
-    """Material 1's share for states 1..resolution, elementwise; 0 < share < 1."""
+    """Returns material 1's share for states 1..resolution, elementwise; 0 < share < 1."""
     return (states / (resolution + 1)) ** exponent
 
 
@@ -63,9 +63,9 @@ def nearest_states(
     exponent: float,
     draws: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """States whose share is next to `target` float64[m] in [0, 1]: int64[m] in 1..resolution.
+    """Returns the states whose share is nearest to `target` float64[m] in [0, 1]: int64[m] in 1..resolution.
 
-    With `draws` float64[m] from [0, 1) the rounding goes up or down by chance, so that many small steps are not lost.
+    With `draws` float64[m] from [0, 1) the rounding is random, so that many small steps are not lost.
     """
     exact = target ** (1.0 / exponent) * (resolution + 1)
     rounded = np.rint(exact) if draws is None else np.floor(exact + draws)
@@ -73,12 +73,13 @@ def nearest_states(
 
 
 def fails(share: float, *, first: bool, draw: float) -> bool:
-    """Whether the draw keeps the automaton where it is: 1 - share of them let material 1 move it, share material 2."""
+    """Returns whether the draw leaves the state as it is: it moves with probability 1 - share (material 1) or share
+    (2)."""
     return draw > (1.0 - share if first else share)
 
 
 def next_state(state: int, resolution: int, share: float, *, first: bool, reward: bool, draw: float) -> int:
-    """The state after one feedback on material 1 (`first`) or 2; draw from [0, 1) ([A] (1) to (3))."""
+    """Returns the state after one feedback on material 1 (`first`) or 2; draw from [0, 1) ([A] (1) to (3))."""
     if fails(share, first=first, draw=draw):
         return state
     moved = state + (1 if first == reward else -1)

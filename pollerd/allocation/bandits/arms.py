@@ -1,4 +1,4 @@
-"""What every player keeps of its arms: how often each was pulled, and what the pulls came to."""
+"""Base class of the players: number of pulls and sum of rewards of each arm."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 
 class Arms(ABC):
-    """m arms. `counts` float64[m] pulls and `sums` float64[m] of their rewards are all that a player knows.
+    """m arms. A player's only data are `counts` float64[m] of pulls and `sums` float64[m] of their rewards.
 
-    What a choice costs its class says; an update costs O(1).
+    The subclass states the cost of a choice; an update costs O(1).
     """
 
     def __init__(self, number: int) -> None:
@@ -19,9 +19,9 @@ class Arms(ABC):
 
     @abstractmethod
     def choose(self, rng: np.random.Generator) -> int:
-        """The arm to be pulled next; the first of equals. Learns nothing."""
+        """Returns the arm to pull next; the first on ties. Learns nothing."""
 
     def learn(self, arm: int, reward: float) -> None:
-        """The arm was pulled and gave the reward."""
+        """Records that the arm was pulled and gave the reward."""
         self.counts[arm] += 1.0
         self.sums[arm] += reward

@@ -1,4 +1,4 @@
-"""Bandits whose arms are splits of the budget between two sites: `ucb1`, `thompson` and `gp-ucb` ([B] 5.3.1, 7.2.2)."""
+"""Bandits whose arms are splits of the budget between two sites: `ucb1`, `thompson`, `gp-ucb` ([B] 5.3.1, 7.2.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_SITES = 2
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """points: the amounts from 0 to 1 that splits are made of, 3 to 1,001; the two ends are no arms."""
+    """points: number of amounts from 0 to 1 for the splits, 3 to 1,001; the two ends are not arms."""
 
     points: int = 101
 
@@ -32,21 +32,21 @@ class MixtureSettings:
 
     @property
     def amounts(self) -> NDArray[np.float64]:
-        """Of the first site at each arm, float64[points - 2], from `1 / (points - 1)` up; the second has the rest."""
+        """Amount of the first site at each arm, float64[points - 2], from `1 / (points - 1)` up; the second has the
+        rest."""
         return np.arange(1, self.points - 1) / (self.points - 1)
 
 
 class MixtureBandit(Periodic):
-    """A player pulls one of 99 arms, the splits (.01, .99) to (.99, .01), for each poll; earliest deadline first.
+    """Pulls one of 99 arms, the splits (.01, .99) to (.99, .01), for each poll; earliest deadline first.
 
-    The poll's result, 1 for a change and 0 for none, is the reward of the arm that was held. With three sites there
-    would be 4,950 arms and with five 3.9 million ([B] table 5.2), so at most two sites are taken in; for a third,
-    `add` and `admit` raise InvalidValueError. When a site comes or goes, the player starts anew.
+    The poll's result, 1 for a change and 0 for none, is the reward of the arm in use. With three sites there would be
+    4,950 arms and with five 3.9 million ([B] table 5.2), so it accepts at most two sites; for a third, `add` and
+    `admit` raise InvalidValueError. When a site is added or removed, the player starts over.
 
-    A choice costs O(1), a poll the pull of one of m = points - 2 arms: O(m), with GP-UCB O(m r²) for its r features.
-
-    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. It has no
-    notion of rates.
+    A choice costs O(1), a poll one pull of one of m = points - 2 arms: O(m), with GP-UCB O(m r²) for its r features.
+    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. It does not
+    estimate rates.
     """
 
     most_sites = MOST_SITES
@@ -117,7 +117,7 @@ class MixtureBandit(Periodic):
 
 
 class Ucb1Splits(MixtureBandit):
-    """Splits played by UCB-1.
+    """Splits chosen by UCB-1.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -137,7 +137,7 @@ class Ucb1Splits(MixtureBandit):
 
 
 class ThompsonSplits(MixtureBandit):
-    """Splits played by Thompson sampling.
+    """Splits chosen by Thompson sampling.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -157,7 +157,7 @@ class ThompsonSplits(MixtureBandit):
 
 
 class GpUcbSplits(MixtureBandit):
-    """Splits played by GP-UCB, to which neighbouring splits are alike.
+    """Splits chosen by GP-UCB, which treats neighbouring splits as similar.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create

@@ -1,4 +1,4 @@
-"""GP-UCB: arms on a line whose rewards hang together by a Gaussian process ([B] 5.3 and its reference 46)."""
+"""GP-UCB: arms on a line whose rewards are correlated by a Gaussian process ([B] 5.3 and its reference 46)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pollerd.allocation.gpoks.kernel import Kernel, index_set
 
 _DEVIATIONS = 2.0
 _DIGITS = 9
-"""Bounds are compared to so many decimals: those of untried arms are the same, but for rounding."""
+"""Decimals to which bounds are compared: those of untried arms are equal up to rounding."""
 
 
 class GpUcb(Arms):
-    """Pulls the arm with the largest `mean + 2σ`. The arms lie evenly on [0, 1] without its ends; [B]'s kernel.
+    """Pulls the arm with the largest `mean + 2σ`. The arms are spaced evenly on [0, 1] without its ends; [B]'s kernel.
 
     A choice among m arms costs O(m r²) with the r features of the kernel on them, 7 for 99 arms (gpoks/belief.py).
     """

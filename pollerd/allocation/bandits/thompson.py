@@ -12,10 +12,10 @@ _REWARD_VARIANCE = 0.05
 
 
 class Thompson(Arms):
-    """Pulls the arm whose draw from its belief is the largest; prior N(.7, .2) and rewards of variance .05, as in [B].
+    """Pulls the arm with the largest draw from its belief; prior N(.7, .2) and rewards of variance .05, as in [B].
 
-    The .2 is read as a variance, as everywhere else in [B] but in its example 3.2. After n rewards that came to S, [B]
-    (3.8) applied n times, the belief in an arm is N(M, V) with
+    The .2 is read as a variance, as everywhere else in [B] except its example 3.2. After n rewards with the sum S, [B]
+    (3.8) applied n times, the belief about an arm is N(M, V) with
 
         1 / V = 1 / .2 + n / .05,   M = V (.7 / .2 + S / .05)
 

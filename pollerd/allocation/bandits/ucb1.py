@@ -9,7 +9,7 @@ from pollerd.allocation.bandits.arms import Arms
 
 
 def ucb1_bounds(counts: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`mean + sqrt(2 ln t / n)` of each arm after t pulls in all, float64[m]; inf for an arm that was never pulled."""
+    """Returns `mean + sqrt(2 ln t / n)` of each arm after t pulls in all, float64[m]; inf for an arm never pulled."""
     pulled = np.maximum(counts, 1.0)
     total = max(float(counts.sum()), 1.0)
     return np.asarray(np.where(counts > 0, sums / pulled + np.sqrt(2 * np.log(total) / pulled), np.inf))

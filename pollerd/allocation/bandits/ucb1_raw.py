@@ -1,4 +1,4 @@
-"""UCB-1 with the sites themselves for arms, `ucb1-raw` ([B] 7.2.2)."""
+"""UCB-1 with the sites themselves as arms, `ucb1-raw` ([B] 7.2.2)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, sam
 
 NAME, VERSION = "ucb1-raw", 1
 _NEVER_POLLED = 1e9
-"""Urgency of a site never polled, and ..."""
+"""Urgency of a site never polled."""
 _NEVER_PULLED = 1e6
-"""... of one whose polls taught nothing yet: above every bound."""
+"""Urgency of a site with no informative poll yet: above every bound."""
 
 
 class Ucb1Raw(Allocator):
     """Polls the site with the highest upper confidence bound on the share of its polls that found a change.
 
-    It takes no notice of how long ago a poll was, which is what a page's reward hangs on: it stays with a page until
-    its share has fallen below another's bound. [B] has it among the contenders to show just that. Any number of sites.
-    A choice works out the bounds of all n sites, O(n); a poll costs O(1).
+    It ignores how long ago a poll was, on which a page's reward depends: it stays with a page until its share has
+    fallen below another's bound. [B] includes it to show just that. Any number of sites. A choice computes the bounds
+    of all n sites, O(n); a poll costs O(1).
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. Of the evidence
-    only `changed` is used, first polls teach nothing, and it has no notion of rates.
+    only `changed` is used, first polls teach nothing, and it does not estimate rates.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -45,7 +45,7 @@ class Ucb1Raw(Allocator):
         super().__init__(budget)
         self._slot_table = SlotTable()
         self._rows = np.zeros((0, 2))
-        """Polls of each site, and those that found a change."""
+        """Number of polls of each site, and of those that found a change."""
 
     def admit(self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64]) -> None:
         self._slot_table.admit_equal(slots, weight, cost, NAME)
@@ -88,7 +88,7 @@ class Ucb1Raw(Allocator):
         return np.full(self._slot_table.n, np.nan)
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The version, polls, and those that found a change."""
+        """Returns the version, the number of polls, and of those that found a change."""
         slots = self._slot_table.known(slots)
         return pack_rows(self._rows[slots], version=VERSION)
 

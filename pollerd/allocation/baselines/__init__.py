@@ -1,1 +1,1 @@
-"""Policies that learn nothing, or rates alone: yardsticks for the others."""
+"""Policies that learn nothing, or only rates: baselines for the others."""

@@ -1,4 +1,4 @@
-"""Uniform polls to estimate rates, then polls in proportion to the estimates ([A] 4.3.1, Estimator)."""
+"""Uniform polling to estimate rates, then polling in proportion to the estimates ([A] 4.3.1, Estimator)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Estimator(Rated):
 
         p = 1 - e^{-λ step},   λ = ln(1 + B / Q) m / B
 
-    which is that of maximum likelihood if all gaps with a change were as long as their mean, `PollCounts.rates`: nearly
-    so in the phase, where all sites have one period. Half a poll with and half a poll without a change, after a uniform
-    cycle each, count in m, B and Q, so that no p is 0 or 1. After the phase the estimate stays, as in [A]: a rate that
-    moves is not followed. A site that came later learns until it has had as many polls as the phase gave the others.
+    which is the maximum likelihood estimate if all gaps with a change have their mean length, `PollCounts.rates`:
+    nearly true in the phase, in which all sites have one period. Half a poll with and half a poll without a change,
+    after a uniform cycle each, count in m, B and Q, so that no p is 0 or 1. After the phase the estimate is fixed, as
+    in [A]: it does not follow a drifting rate. A site added later learns until it has had as many polls as the phase
+    gave the others.
 
-    A choice is one pass over all n sites, O(n). A poll costs O(1), and its part of the O(n) for new periods after every
-    n polls that teach.
-
-    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError.
+    A choice is one pass over all n sites, O(n). A poll costs O(1), plus its part of the O(n) for new periods after
+    every n informative polls. Only for the objective `changes` and sites of equal weight and cost: others raise
+    InvalidValueError.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -58,7 +58,7 @@ class Estimator(Rated):
         return self._polls < (each if self._phase is None else self._phase)
 
     def _share_of_phase(self) -> float:
-        """Polls of one site in the phase."""
+        """Returns the number of polls of one site in the phase."""
         return POLLS_A_SITE if self._phase is None else self._phase / max(self._slot_table.size, 1)
 
     def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:

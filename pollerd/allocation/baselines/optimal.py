@@ -1,4 +1,4 @@
-"""The best split of the budget for known rates, by Lagrange multipliers ([A] 4.3.1, Optimal)."""
+"""Optimal split of the budget for known rates, by Lagrange multipliers ([A] 4.3.1, Optimal)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pollerd.allocation.core.index import amplitude_and_rate, solve_price
 
 
 class Optimal(Rated):
-    """Every site has the period at which one more poll of it is worth the common price θ (`index.solve_price`).
+    """Gives every site the period at which the value of one more poll equals the shadow price θ (`index.solve_price`).
 
-    For `changes` with equal weights, at cost 1, that is `x_i = c λ_i / Σλ` (all `λ_i / x_i` are then the same): 15 ms
-    at 10^6 sites. Else θ is sought, 7 s to a minute there, each time that there were as many polls as sites.
+    For `changes` with equal weights, at cost 1, that is `x_i = c λ_i / Σλ` (all `λ_i / x_i` are then equal): 15 ms at
+    10^6 sites. Else θ is solved for, 7 s to a minute there, each time that there were as many polls as sites.
 
     For every objective, and for any weights and costs. With `rates` these are the true λ, and it is the clairvoyant
-    that others are measured against. Without, as in the live daemon, where truth is not known, the rates that the polls
-    tell stand in their place as if they were true: under `freshness` a site whose rate is over-estimated may get no
-    poll any more, and stay over-estimated; `whittle` is free of that.
+    that others are compared with. Without, as in the live daemon, which does not know the true rates, it uses estimates
+    from the polls as if they were true: under `freshness` a site whose rate is overestimated may never be polled again,
+    and stay overestimated; `whittle` does not have this problem.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -52,7 +52,7 @@ class Optimal(Rated):
         return solve_price(self.budget, amplitude, rate, cost)[1]
 
     def _equal(self, n: int) -> bool:
-        """Whether all sites have one weight above 0 and one cost of 1: the best split is then in closed form."""
+        """Returns whether all sites have the same weight > 0 and cost 1: then the optimal split has a closed form."""
         used = self._slot_table.used[:n]
         weight, cost = self._slot_table.weight[:n][used], self._slot_table.cost[:n][used]
         return bool(len(weight) and weight[0] > 0 and (weight == weight[0]).all() and (cost == 1.0).all())

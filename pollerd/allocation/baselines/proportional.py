@@ -1,4 +1,4 @@
-"""Polls in proportion to how often pages change ([A] 4.3.1, Proportional)."""
+"""Polling in proportion to how often pages change ([A] 4.3.1, Proportional)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pollerd.allocation.baselines.rate_based import Rated, in_proportion
 class Proportional(Rated):
     """Frequencies in proportion to `p_i = 1 - e^{-λ_i step}`, the probability that page i changes within one step.
 
-    The optimum for `changes` has them in proportion to λ_i: the two part where pages change at nearly every step.
-    With `rates` these are the λ; without, as in the live daemon, where truth is not known, those that the polls tell.
+    The optimum for `changes` is in proportion to λ_i: the two differ if pages change at nearly every step. With `rates`
+    these are the λ; without, as in the live daemon, which does not know the true rates, they are estimated from the
+    polls.
 
-    A choice is one pass over all n sites, O(n). A poll costs O(1), and its part of the O(n) for new periods after every
-    n polls; told rates cost nothing.
-
-    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError.
+    A choice is one pass over all n sites, O(n). A poll costs O(1), plus its part of the O(n) for new periods after
+    every n polls; given rates cost nothing. Only for the objective `changes` and sites of equal weight and cost: others
+    raise InvalidValueError.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create

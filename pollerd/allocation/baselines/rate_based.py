@@ -1,4 +1,4 @@
-"""What policies have in common whose periods follow from rates: true ones they were told, or those the polls tell."""
+"""Base class of policies whose periods follow from rates, either given true rates or estimates from the polls."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pollerd.allocation.slots.validation import column, floats, positive_or_0
 from pollerd.errors import InvalidValueError
 
 _SLOWEST, _FASTEST = 1e-100, 1e100
-"""No estimate lies beyond these, 1/s."""
+"""Bounds of the estimates, 1/s."""
 
 
 class Rated(Periodic):
     """Periods from rates.
 
-    told: changes per second by slot, float64[>= slots], >= 0; then polls teach nothing, and a slot beyond them is
-    refused. None: rates are estimated from what the polls of each site found, the last 64 to 128 (`PollCounts`).
-    Periods follow the estimates after as many polls as there are sites. step: s between two polls, 0: 1 / budget.
+    true_rates: changes per second by slot, float64[>= slots], >= 0; then polls teach nothing, and slots beyond them are
+    refused. None: rates are estimated from the last 64 to 128 polls of each site (`PollCounts`). Periods are updated
+    from the estimates after as many polls as there are sites. step: s between two polls, 0: 1 / budget.
     """
 
     _FIELDS = len(FIELDS) + 1
@@ -38,22 +38,22 @@ class Rated(Periodic):
         self._step_s = positive_or_0("step", step)
         self._poll_counts = PollCounts(memory)
         self._learned = np.zeros((0, self._FIELDS))
-        """The fields of `PollCounts`, and the rate that the site's period goes by; 0: the one that it starts from."""
+        """The fields of `PollCounts`, and the rate behind the site's period; 0: the initial rate."""
         self._polls_since = 0
         self._every: NDArray[np.float64] | None = None
-        """Periods of slots 0..n-1, for the budget beside them; None: to be worked out."""
+        """Periods of slots 0..n-1, for the budget `_every_for`; None: to be computed."""
         self._every_for = 0.0
 
     @abstractmethod
     def _split(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Seconds between polls of slots 0..n-1 for rates float64[n], 0 where no site is."""
+        """Returns the seconds between polls of slots 0..n-1 for rates float64[n], which are 0 for empty slots."""
 
     def _step(self) -> float:
-        """Seconds between two polls."""
+        """Returns the seconds between two polls."""
         return self._step_s or 1.0 / self.budget
 
     def _cycle(self) -> float:
-        """Seconds in which every site has one poll."""
+        """Returns the seconds in which every site is polled once."""
         return self._step() * max(self._slot_table.size, 1)
 
     # --- rates ---------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Rated(Periodic):
             self._adopt_rates()
 
     def _adopt_rates(self) -> None:
-        """From now on periods go by the rates as they are estimated now."""
+        """Bases the periods on the current rate estimates from now on."""
         n = self._slot_table.n
         polled = self._learned[:n, 0] > 0
         self._learned[:n, -1] = np.where(polled, self._estimates(), 0.0)
@@ -126,6 +126,6 @@ class Rated(Periodic):
 
 
 def in_proportion(amounts: NDArray[np.float64], budget: float) -> NDArray[np.float64]:
-    """Periods in s for frequencies in proportion to amounts float64[n] >= 0; inf where the amount is 0."""
+    """Returns periods in s for frequencies in proportion to amounts float64[n] >= 0; inf where the amount is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(amounts > 0, amounts.sum() / (budget * amounts), np.inf)

@@ -1,4 +1,4 @@
-"""Round robin: the site polled longest ago comes first ([A] 4.3.1, Uniform)."""
+"""Round robin: the site that was polled longest ago comes first ([A] 4.3.1, Uniform)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pollerd.errors import InvalidValueError
 class Uniform(Allocator):
     """Polls all sites equally often. Weights, costs and evidence are ignored; rates are nan.
 
-    The objective is ignored too: equal shares are equal under each of them. Every site has the period n / budget, for n
-    sites of cost 1. A choice is one pass over all sites, O(n); a poll teaches nothing.
+    The objective is ignored too: equal shares do not depend on it. Every site has the period n / budget, for n sites of
+    cost 1. A choice is one pass over all sites, O(n); a poll teaches nothing.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create

@@ -1,4 +1,4 @@
-"""What a budget brings: expected value per second at the best split, under uniform, and as scheduled."""
+"""Benefit of a budget: expected value per second at the optimal split, under uniform polling, and as scheduled."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from pollerd.allocation.slots.validation import positive
 
 @dataclass(frozen=True)
 class Benefit:
-    """Figures under a belief of rates. Values are per second: detections for `changes`, weighted."""
+    """Figures under believed rates. Values are per second: detections for `changes`, weighted."""
 
     price: float
-    """θ: the value of one more unit of cost per second."""
+    """Shadow price θ: the value of one more unit of cost per second."""
     best: float
     """Expected value per second when each site is polled at its period(θ)."""
     uniform: float
-    """Expected value per second when all sites share one period."""
+    """Expected value per second when all sites have the same period."""
     periods: NDArray[np.float64]
-    """float64[n] s between polls of each site at the best split; inf: never."""
+    """float64[n] s between polls of each site at the optimal split; inf: never."""
 
 
 def value(period: NDArray[np.float64], amplitude: NDArray[np.float64], rate: NDArray[np.float64]) -> float:
-    """Expected value per second, `Σ A (1 - e^{-r τ}) / τ`, of polling each site every `period` float64[n] s."""
+    """Returns the expected value per second, `Σ A (1 - e^{-r τ}) / τ`, of polling each site every `period` float64[n]
+    s."""
     finite = np.isfinite(period) & (period > 0)
     gap = np.where(finite, period, 1.0)
     return float(np.where(finite, amplitude * -np.expm1(-rate * gap) / gap, 0.0).sum())
@@ -40,10 +41,10 @@ def expected_benefit(
     objective: str = "changes",
     half_life: NDArray[np.float64] | None = None,
 ) -> Benefit:
-    """Benefit of a budget (cost per second, > 0) over sites with believed rates, all float64[n].
+    """Returns the benefit of a budget (cost per second, > 0) over sites with estimated rates, all float64[n].
 
-    Rows with a nan rate are left out of the sums and get a period of inf. What is really scheduled is
-    `value(periods as kept, ...)` of the caller's own intervals.
+    Rows with a nan rate are left out of the sums and get a period of inf. For the actual schedule, apply `value` to the
+    actual periods.
     """
     budget = positive("budget", budget)
     believed = np.where(np.isnan(rates), 0.0, rates)

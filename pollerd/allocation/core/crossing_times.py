@@ -1,4 +1,4 @@
-"""The gap at which what rises with the gap reaches a level, for many sites at once, from a table."""
+"""Gaps at which functions that rise with the gap reach a level, for many sites at once, from a table."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 _LEAST = -700.0
-"""Stands for the logarithm of 0."""
+"""Replaces the logarithm of 0."""
 
 
 class CrossingTimes:
-    """Rows [k, M] of floats over gaps float64[M] s, ascending, M >= 2: at each gap a row stands at the largest so far.
+    """Tables of k non-decreasing functions: rows [k, M] of floats over gaps float64[M] s, ascending, M >= 2.
 
-    Between gaps, and below the first, logarithms are taken for straight lines.
+    Each row is replaced by its running maximum. Interpolates linearly in logarithms between gaps and below the first.
     """
 
     def __init__(self, gaps: NDArray[np.float64], rows: NDArray[np.floating]) -> None:
@@ -23,12 +23,12 @@ class CrossingTimes:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Logarithms of a level that all who ever rise reach by the first gap, and of the highest that is reached."""
+        """Logarithms of a level that all rows which ever rise reach by the first gap, and of the highest level."""
         rising = self._rows[:, 0][self._rows[:, -1] > _LEAST]
         return float(rising.min(initial=0.0)), float(self._rows[:, -1].max(initial=_LEAST))
 
     def at(self, log_level: float) -> NDArray[np.float64]:
-        """float64[k] s: when each row reaches the level with this logarithm; inf: never."""
+        """Returns float64[k] s: when each row reaches the level with this logarithm; inf: never."""
         last = len(self._log_gaps) - 1
         place = np.minimum(self._below(log_level), last)
         right = np.maximum(place, 1)
@@ -41,7 +41,7 @@ class CrossingTimes:
         return np.where(self._rows[:, last] < log_level, np.inf, gap)
 
     def _below(self, log_level: float) -> NDArray[np.int64]:
-        """How many columns of each row lie below the level: a binary search in all rows at once."""
+        """Returns the number of columns of each row below the level, by a binary search in all rows at once."""
         number = self._rows.shape[1]
         found = np.zeros(len(self._rows), np.int64)
         step = 1 << (number.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""How often an allocator would have each site polled if nothing held it back."""
+"""Periods at which an allocator would poll each site if nothing held it back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pollerd.allocation.core.crossing_times import CrossingTimes
 from pollerd.allocation.core.index import share_out
 
 _CYCLES = 1e4
-"""Gaps from this part to this multiple of a uniform cycle are looked at."""
+"""Gaps from a uniform cycle divided by this to a uniform cycle times this are tabulated."""
 _COLUMNS = 64
 _SPENT_UP_TO = 1e-7
 _BEYOND = 1e-4
@@ -25,11 +25,11 @@ def desired_periods(
     budget: float,
     now: float,
 ) -> NDArray[np.float64]:
-    """Seconds float64[k] between polls of slots int64[k] at the budget (cost per second) of these; inf: never.
+    """Returns seconds float64[k] between polls of slots int64[k] at a budget (cost per second) for these; inf: never.
 
-    cost float64[k] > 0; floor float64[k] s: the shortest periods there may be. Where the policy keeps `shares`, they
-    are its frequencies. Else it polls whoever has the largest urgency, so that with what it has learned held fast each
-    site is polled when its urgency reaches one level, common to all: that at which the budget is spent.
+    cost float64[k] > 0; floor float64[k] s: the shortest periods allowed. If the policy has `shares`, they are its
+    frequencies. Else it polls the site with the largest urgency, so with its learned state fixed each site is polled
+    when its urgency reaches one common level: the level at which the budget is spent.
     """
     if not len(slots):
         return np.empty(0)

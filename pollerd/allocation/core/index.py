@@ -1,7 +1,7 @@
-"""The one index behind every objective, and the price at which a budget is spent best (theory.md 1; [E] theorem 1).
+"""The index of all objectives, and the shadow price at which a budget is spent best (theory.md 1; [E] theorem 1).
 
-`index(τ) = (A / C) g(r τ)`: what one more poll per second of a site is worth when its last poll is τ ago. At the best
-split all sites are polled when their index reaches one level θ, the price of a poll.
+`index(τ) = (A / C) g(r τ)` is the value of one more poll per second of a site at gap τ since its last poll, with
+amplitude A, cost C and rate r. At the optimal split all sites are polled when their index reaches the price θ.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pollerd.errors import InvalidValueError
 
 OBJECTIVES = ("changes", "freshness", "interest")
 DEFAULT_HALF_LIFE_S = 86_400.0
-"""Where an interest is given no half-life: news is worth half after a day."""
+"""Default half-life for `interest`: news loses half its value in a day."""
 
 _NARROW = 0.5
-"""Width of an interval in which spending is followed by its slope, ..."""
+"""Width of the interval below which the search for the price uses the slope of spending."""
 _MOST_FOLLOWED = 18
-"""... as often as this."""
+"""Largest number of such steps."""
 
 
 def g(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`1 - (1 + z) e^-z` for z >= 0, any shape; rises from 0 to 1. Series below 0.01, where the formula cancels."""
+    """Returns `1 - (1 + z) e^-z` for z >= 0, any shape; rises from 0 to 1. Series below 0.01, to avoid cancellation."""
     z = np.asarray(z, np.float64)
     small = np.minimum(z, 0.01)
     series = small * small * (0.5 - small * (1 / 3 - small * (0.125 - small / 30)))
@@ -34,9 +34,9 @@ def g(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def g_inverse(y: NDArray[np.float64], complement: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-    """The z >= 0 with g(z) = y, for 0 <= y; inf where y >= 1. Newton's method in log z; error < 1e-10 of z.
+    """Returns the z >= 0 with g(z) = y, for 0 <= y; inf where y >= 1. Newton's method in log z; error < 1e-10 of z.
 
-    complement is 1 - y, where it is known better than the subtraction would give it.
+    complement is 1 - y, for callers that know it more precisely than the subtraction would give it.
     """
     y = np.asarray(y, np.float64)
     rest = 1.0 - y if complement is None else np.asarray(complement, np.float64)
@@ -45,7 +45,7 @@ def g_inverse(y: NDArray[np.float64], complement: NDArray[np.float64] | None = N
     root, tail = np.sqrt(2 * below), -np.log(above)
     z = np.where(low, root * (1 + root / 3), tail + np.log1p(tail) + 0.3)
     for _ in range(40):
-        # below, g is compared with y; above, log(1 - g) with log(1 - y), which keeps its digits as y nears 1
+        # low branch: compares g with y; high branch: compares log(1 - g) with log(1 - y), precise as y nears 1
         with np.errstate(over="ignore"):
             down = (g(z) - below) / np.maximum(z * z * np.exp(-np.minimum(z, 700.0)), 1e-320)
         step = np.clip(np.where(low, down, (z - np.log1p(z) - tail) * (1 + z) / (z * z)), -1.0, 1.0)
@@ -61,10 +61,10 @@ def amplitude_and_rate(
     weight: NDArray[np.float64],
     half_life: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """A and r of the index for each site (table in theory.md 1), float64[n] each, or of any shapes that fit together.
+    """Returns A and r of the index for each site (table in theory.md 1), float64[n] each, or of broadcastable shapes.
 
-    rates believed changes per second >= 0; half_life in s, nan: the default. For `interest` the rate of arrivals
-    stands in the amplitude, the decay μ = ln 2 / half_life in g, and an item's mean value is the weight.
+    rates: estimated changes per second >= 0; half_life in s, nan: the default. For `interest` the arrival rate is part
+    of the amplitude, g uses the decay μ = ln 2 / half_life, and the weight is the mean value of an item.
     """
     if objective == "changes":
         return weight, rates
@@ -83,7 +83,7 @@ def index(
     rate: NDArray[np.float64],
     cost: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """`(A / C) g(r τ)`, float64[n]; elapsed τ in s >= 0."""
+    """Returns `(A / C) g(r τ)`, float64[n]; elapsed τ in s >= 0."""
     return amplitude / cost * g(rate * elapsed)
 
 
@@ -93,7 +93,7 @@ def periods(
     rate: NDArray[np.float64],
     cost: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Seconds between polls of each site at price θ: `g⁻¹(θ C / A) / r`, inf where θ C >= A or nothing changes."""
+    """Returns the seconds between polls of each site at price θ: `g⁻¹(θ C / A) / r`, inf where θ C >= A or r = 0."""
     alive = (amplitude > 0) & (rate > 0)
     share = np.where(alive, price * cost / np.where(alive, amplitude, 1.0), 1.0)
     return np.where(alive, g_inverse(share) / np.where(alive, rate, 1.0), np.inf)
@@ -105,9 +105,9 @@ def solve_price(
     rate: NDArray[np.float64],
     cost: NDArray[np.float64],
 ) -> tuple[float, NDArray[np.float64]]:
-    """The price θ with `Σ C / period(θ) = budget`, and the periods float64[n] in s; (0, inf) without a worthy site.
+    """Returns the price θ with `Σ C / period(θ) = budget`, and the periods float64[n] in s; (0, inf) without any value.
 
-    Sought in the logit of θ / max(A / C): a tight budget has θ so near that maximum that θ alone could not tell.
+    Searches the logit of θ / max(A / C): with a tight budget θ is so near that maximum that θ itself lacks digits.
     """
     alive = (amplitude > 0) & (rate > 0)
     value_per_cost = np.where(alive, amplitude / cost, 0.0)
@@ -126,12 +126,12 @@ def share_out(
     within: tuple[float, float],
     error: float = 1e-14,
 ) -> tuple[float, NDArray[np.float64]]:
-    """The x at which `Σ C / periods_at(x) = budget`, up to a share `error` of it, and the periods float64[n] in s.
+    """Returns the x with `Σ C / periods_at(x) = budget`, within a share `error` of it, and the periods float64[n] s.
 
-    Spending must fall with x; where it does not reach the budget within the two ends, the nearer end is meant.
+    Spending must fall with x; if it does not reach the budget between the two ends, returns the nearer end.
     """
     low, high = _bracket(budget, lambda x: float((cost / periods_at(x)).sum()), within, error)
-    # where the last site comes in, spending may leap within one bit of x: share out between the two sides of it
+    # at the price where the last site enters, spending may jump within one bit of x: interpolate between both sides
     often, seldom = (1.0 / periods_at(x) for x in (low, high))
     most, least = float(cost @ often), float(cost @ seldom)
     part = (budget - least) / (most - least) if most > least else 1.0
@@ -142,10 +142,10 @@ def share_out(
 def _bracket(
     budget: float, spending: Callable[[float], float], within: tuple[float, float], error: float
 ) -> tuple[float, float]:
-    """The ends of an interval, next to nothing wide, between which `spending` falls through the budget.
+    """Returns the ends of a very narrow interval in which `spending` falls through the budget.
 
-    Halved while it is wide, then the false position with the Illinois rule, which needs a fifth of the evaluations;
-    halved again where spending leaps, because there is no slope to follow.
+    Bisection while it is wide, then regula falsi with the Illinois rule, which needs a fifth of the evaluations;
+    bisection again if spending jumps, because there is no slope to use.
     """
     (low, high), at_low, at_high, last, followed = within, 1.0, -1.0, 0, 0
     for _ in range(120):
@@ -169,7 +169,7 @@ def _bracket(
 def _periods_at(
     logit: float, scaled: NDArray[np.float64], alive: NDArray[np.bool_], rate: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Periods at `θ = top / (1 + e^-logit)`, with scaled = top C / A >= 1."""
+    """Returns the periods at `θ = top / (1 + e^-logit)`, with scaled = top C / A >= 1."""
     share, rest = 1.0 / (1.0 + math.exp(-logit)), 1.0 / (1.0 + math.exp(logit))
     z = g_inverse(scaled * share, (1.0 - scaled) * share + rest)
     return np.where(alive, z / np.where(alive, rate, 1.0), np.inf)

@@ -1,7 +1,7 @@
-"""DET-KS: the deterministic fractional knapsack, filled step by step where it gains most ([B] 6.1.1, appendix A).
+"""DET-KS: the deterministic fractional knapsack, filled greedily in small steps ([B] 6.1.1, appendix A).
 
-`gains[i, j]` is what material i gains by its step j. Each material takes its steps in order. [B]'s formula is the one
-that is meant: the step with the largest gain comes next (the words beside it say the least).
+`gains[i, j]` is the gain of step j of material i. Each material takes its steps in order. This follows [B]'s formula:
+the step with the largest gain comes next (the text beside it says the smallest).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 
 def det_ks(gains: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
-    """Steps that each material takes, int64[n], when `steps` are taken in all; gains float64[n, m].
+    """Returns the number of steps of each material, int64[n], for `steps` in all; gains float64[n, m].
 
-    As [B] writes it, with a heap: O(steps log n). Of equal gains that of the lower row comes first.
+    As [B] writes it, with a heap: O(steps log n). Ties go to the lower row.
     """
     rows = gains.tolist()
     taken = [0] * len(rows)
@@ -32,12 +32,12 @@ def det_ks(gains: NDArray[np.float64], steps: int) -> NDArray[np.int64]:
 
 
 def water_filling(gains: NDArray[np.float64], widths: NDArray[np.float64], capacity: float) -> NDArray[np.int64]:
-    """`det_ks` of R knapsacks at once: gains float64[R, n, m] -> int64[R, n]; step j fills widths float64[m] of it.
+    """Solves R knapsacks at once like `det_ks`: gains float64[R, n, m] -> int64[R, n]; step j fills widths float64[m].
 
-    A step counts as the smallest gain up to it, because whoever waits behind a small gain waits until that is the
-    largest, and is then taken at once. So all steps of all materials are taken in the order of that running minimum,
-    stable in (material, step), until the next would not fit: the choices of `det_ks`, ties and all. Gains that fall are
-    their own minimum, and the last level reached is the price of Lagrange's condition, [B] (2.1).
+    The gain of a step is replaced by the running minimum, because a step behind a small gain waits until that is the
+    largest, and is then taken at once. So all steps are taken in the order of that minimum, stable in (material, step),
+    until the next would not fit: the same choices as `det_ks`, including ties. Falling gains are their own running
+    minimum, and the last level reached is the price of Lagrange's condition, [B] (2.1).
     """
     runs, n, m = gains.shape
     level = np.minimum.accumulate(gains, axis=2).reshape(runs, n * m)

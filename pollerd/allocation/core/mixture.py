@@ -1,8 +1,8 @@
-"""The index of sites whose rate is not known but believed: a mixture, and the best split of a budget under it.
+"""The index under a belief about the rate, a mixture over rates, and the optimal split of a budget under it.
 
-A site polled every τ has the expected value `E[A(λ) (1 - e^{-r τ})] / τ` over the belief, and what one more poll per
-second of it is worth is the expectation of the index (theory.md 1), which rises with τ like the index itself. A rate
-put in the place of the belief would promise too much: both are concave in it.
+A site polled every τ has the expected value `E[A(λ) (1 - e^{-r τ})] / τ` over the belief, and the value of one more
+poll per second is the expectation of the index (theory.md 1), which rises with τ like the index itself. Plugging in a
+single rate would overestimate the value: both are concave in it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _SHORTEST, _LONGEST = 1e-3, 60.0
 _COLUMNS_PER_EFOLD = 5.0
 _ROWS_AT_A_TIME = 8_192
 _SPENT_UP_TO = 1e-7
-"""Share of the budget that may be left over: the level is sought in float32."""
+"""Share of the budget that may be left over: the price is searched in float32."""
 _BEYOND = 1e-4
-"""Logarithm by which a price lies beyond what any site is worth, also in float32."""
+"""Logarithm by which the upper end of the search exceeds the value of any site, enough for float32."""
 _WIDER = 30.0
-"""Logarithm by which the price may lie below the table: an extremely ample budget."""
+"""Logarithm by which the price may lie below the table, for an extremely ample budget."""
 
 
 class Mixture:
-    """`index_i(τ) = Σ_j A_ij g(r_j τ) / C_i`, and no poll of i within `floor_i` of the last.
+    """Computes `index_i(τ) = Σ_j A_ij g(r_j τ) / C_i`, and polls i no sooner than `floor_i` after its last poll.
 
-    amplitude float64[k, J] >= 0; rate float64[1, J] that all share, or float64[k, 1]; in 1/s, >= 0.
+    amplitude float64[k, J] >= 0; rate float64[1, J], shared, or float64[k, 1]; in 1/s, >= 0.
     cost float64[k] > 0; floor float64[k] s >= 0.
     """
 
@@ -54,7 +54,7 @@ class Mixture:
         floor: NDArray[np.float64],
         objective: str,
     ) -> Mixture:
-        """Of sites with a belief as `Allocator.belief_of` tells it, settings float64[k] each; nan is taken for 0."""
+        """Creates the mixture from `Allocator.belief_of` and settings float64[k] each; nan counts as 0."""
         rates, shares = belief
         known = np.nan_to_num(rates)
         amplitude, rate = amplitude_and_rate(objective, known, weight[:, None], half_life[:, None])
@@ -69,7 +69,7 @@ class Mixture:
         return CrossingTimes(gaps, self._index(gaps))
 
     def _index(self, gaps: NDArray[np.float64]) -> NDArray[np.float32]:
-        """float32[k, M] at gaps float64[M]."""
+        """Returns the index at gaps float64[M], float32[k, M]."""
         out = np.empty((len(self._cost), len(gaps)), np.float32)
         for at in range(0, len(out), _ROWS_AT_A_TIME):
             some = slice(at, at + _ROWS_AT_A_TIME)
@@ -81,7 +81,7 @@ class Mixture:
         return out
 
     def value(self, period: NDArray[np.float64]) -> float:
-        """Expected value per second when each site is polled every `period` float64[k] s; inf: never."""
+        """Returns the expected value per second when each site is polled every `period` float64[k] s; inf: never."""
         total = 0.0
         for at in range(0, len(period), _ROWS_AT_A_TIME):
             some = slice(at, at + _ROWS_AT_A_TIME)
@@ -94,13 +94,13 @@ class Mixture:
         return total
 
     def periods(self, price: float) -> NDArray[np.float64]:
-        """Seconds float64[k] between polls at price θ, `_SHORTEST` apart from the exact ones at most; inf: never."""
+        """Returns seconds float64[k] between polls at price θ, exact to a share of `_SHORTEST`; inf: never."""
         return self._periods(math.log(price)) if price > 0 else self._unbounded()
 
     def split(self, budget: float) -> tuple[float, NDArray[np.float64]]:
-        """The price θ at which the budget (cost per second, > 0) is spent, and the periods float64[k] s.
+        """Returns the price θ at which the budget (cost per second, > 0) is spent, and the periods float64[k] s.
 
-        θ is 0 where the floors do not let it be spent, or nothing is worth a poll.
+        θ is 0 if the floors keep the budget from being spent, or no site has value.
         """
         every = self._unbounded()
         if float((self._cost / every).sum()) <= budget:
@@ -113,7 +113,7 @@ class Mixture:
         return np.maximum(self._crossings.at(log_price), self._floor)
 
     def _unbounded(self) -> NDArray[np.float64]:
-        """Periods when polls cost nothing: as short as they may be."""
+        """Returns the periods if polls cost nothing: as short as allowed."""
         usable = (self._amplitude > 0).any(1) & (self._rate > 0).any(1)
         return np.where(usable, np.maximum(self._floor, 1e-200), np.inf)
 

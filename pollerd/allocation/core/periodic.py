@@ -1,4 +1,4 @@
-"""What policies have in common that give every site a period and let the earliest deadline decide ([A] 3.1.1)."""
+"""Base class of policies that give every site a period and poll the earliest deadline first ([A] 3.1.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.allocation.slots.state_bytes import all_sound, pack, pack_rows, sam
 
 
 class Periodic(Allocator):
-    """An allocator by periods. A subclass says which, learns from polls, and says where it keeps what it learned.
+    """Allocator by periods. Subclasses compute the periods, learn from polls, and define the learned state.
 
     Of the evidence only `changed` is used, and first polls teach nothing. A choice is one pass over all sites.
     """
@@ -23,50 +23,50 @@ class Periodic(Allocator):
     NAME: ClassVar[str]
     VERSION: ClassVar[int] = 1
     _FIELDS: ClassVar[int]
-    """Numbers that are kept of each site."""
+    """Number of stored values per site."""
     _EQUAL_ONLY: ClassVar[bool] = True
     """Whether all sites must have the same weight and cost."""
     _PERIODS_JUMP: ClassVar[bool] = False
-    """Whether one poll may change a site's period many times over."""
+    """Whether one poll may change a site's period by a large factor."""
     _VARYING: ClassVar[tuple[str, ...]] = ()
-    """Arrays of `_shared` whose size goes by settings: `_take_shared` checks it."""
+    """Arrays of `_shared` whose size depends on settings: `_take_shared` checks it."""
 
     def __init__(self, budget: float) -> None:
         super().__init__(budget)
         self._slot_table, self._edf = SlotTable(), EarliestDeadlineFirst(jumps=self._PERIODS_JUMP)
 
-    # --- what a subclass says ------------------------------------------------------------------------------------
+    # --- to be implemented by subclasses -------------------------------------------------------------------------
 
     @abstractmethod
     def _periods(self) -> NDArray[np.float64]:
-        """Seconds > 0 between polls of slots 0..n-1, inf: never; anything where no site is."""
+        """Returns the seconds > 0 between polls of slots 0..n-1, inf: never; arbitrary for empty slots."""
 
     @abstractmethod
     def _learn(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        """Learns from k polls in order: slots int64[k], one maybe twice, elapsed float64[k] s, changed bool[k]."""
+        """Learns from k polls in order: slots int64[k], may repeat, elapsed float64[k] s, changed bool[k]."""
 
     @abstractmethod
     def _grow(self, capacity: int) -> None:
-        """Room for so many slots; new rows are 0."""
+        """Grows to `capacity` slots; new rows are 0."""
 
     @abstractmethod
     def _rows(self) -> NDArray[np.float64]:
-        """What was learned of each site, float64[capacity, _FIELDS], to be read and written; without polls all 0."""
+        """Returns the learned state of each site, float64[capacity, _FIELDS], writable; all 0 without polls."""
 
     def _check(self, rows: NDArray[np.float64]) -> None:
-        """Raises InvalidValueError for rows float64[k, _FIELDS] that were never learned."""
+        """Raises InvalidValueError for rows float64[k, _FIELDS] that cannot have been learned."""
         return
 
     def _resized(self) -> None:
-        """Sites have come or gone, or everything was put back."""
+        """Called after sites were added or removed, or the state was restored."""
         return
 
     def _shared(self) -> dict[str, NDArray[Any]]:
-        """What was learned in common, for storage."""
+        """Returns the learned state that sites share, for storage."""
         return {}
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
-        """Puts back what `_shared` gave, of the same names and kinds; raises InvalidValueError for others' numbers."""
+        """Restores the output of `_shared`, with names and dtypes already checked; raises InvalidValueError else."""
         return
 
     # --- sites ---------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Periodic(Allocator):
             self._learn(slots, elapsed, evidence.changed)
 
     def _note_polled(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> None:
-        """The polls are entered with the scheduler, under the periods that led to them."""
+        """Records the polls in the scheduler, under the periods that led to them."""
         period = self._periods()[slots]
         if len(slots) == 1 or len(np.unique(slots)) == len(slots):
             self._edf.polled(slots, elapsed, period)
@@ -141,7 +141,7 @@ class Periodic(Allocator):
     # --- storage -------------------------------------------------------------------------------------------------
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The version, the credit with the scheduler, then what was learned of the site: float64 each."""
+        """Returns the version, the scheduler's credit, then the learned state of the site: float64 each."""
         slots = self._slot_table.known(slots)
         return pack_rows(self._edf.credit[slots], self._rows()[slots], version=self.VERSION)
 

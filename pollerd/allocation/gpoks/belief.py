@@ -12,10 +12,10 @@ from pollerd.allocation.gpoks.kernel import IndexSet
 
 @dataclass(frozen=True)
 class GaussianBelief:
-    """What is believed of k functions on one index set of m points.
+    """Posterior of k functions on one index set of m points.
 
-    mean float64[k, m]: their posterior means. root float64[k, m, r]: a function is `mean + root @ z` with z standard
-    normal, so `root @ root.T` is its covariance.
+    mean float64[k, m]: posterior means. root float64[k, m, r]: a function is `mean + root @ z` with z standard normal,
+    so `root @ root.T` is its covariance.
     """
 
     mean: NDArray[np.float64]
@@ -27,7 +27,7 @@ class GaussianBelief:
         return np.asarray(np.sqrt((self.root**2).sum(-1)))
 
     def take(self, rows: NDArray[np.int64]) -> GaussianBelief:
-        """Of the functions in these rows alone."""
+        """Selects rows."""
         return GaussianBelief(self.mean[rows], self.root[rows])
 
 
@@ -37,12 +37,11 @@ def believe(
     sums: NDArray[np.float64],
     prior: NDArray[np.float64] | float = 0.0,
 ) -> GaussianBelief:
-    """The belief after counts float64[k, m] observations that came to sums float64[k, m] at each point.
+    """Returns the posterior after counts float64[k, m] observations with the sums float64[k, m] at each point.
 
-    prior: the prior's mean, float64[m] or one number. Exact on the index set: n observations at a point are one of
+    prior: the prior mean, float64[m] or one number. Exact on the index set: n observations at a point are equivalent to
     their average with noise `σ_n² / n`. The cost does not depend on their number. In terms of the features' weights w
-    the prior is N(0, I), and the posterior has the precision `I + Φ' diag(counts) Φ / σ_n²`, of r rows where [B]
-    inverts m.
+    the prior is N(0, I), and the posterior precision `I + Φ' diag(counts) Φ / σ_n²` has r rows; [B] inverts m rows.
     """
     features, noise = index.features, index.noise
     precision = np.eye(features.shape[1]) + features.T @ (counts[:, :, None] * features) / noise

@@ -1,4 +1,4 @@
-"""Gaussian process based optimistic knapsack sampling, GPOKS ([B] 6), for sites that come and go."""
+"""Gaussian process based optimistic knapsack sampling, GPOKS ([B] 6), for a changing set of sites."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from pollerd.errors import InvalidValueError
 
 _DOUBLINGS = 36
 _SHORTEST_S = 2.0**-10
-"""Gaps are told apart from a millisecond to two years; others count as the nearest of these."""
+"""Bins of gaps reach from a millisecond to two years; other gaps count as the nearest bin."""
 _LONGEST_CYCLES = 16.0
-"""Every site is polled at least as often as this many times the gap of an even split."""
+"""Longest gap, as a multiple of the gap of an even split."""
 _DOUBLINGS_A_POLL = 3
-"""A site's next gap is at least its last one, halved so often."""
+"""A site's next gap is at least its last one, halved this many times."""
 _KERNEL = Kernel(signal=0.1, noise=0.02)
-"""Chances lie between 0 and 1, and one poll has to tell of a site among thousands. [B] has 1 and .1."""
+"""Suits chances between 0 and 1 and few polls per site among thousands. [B] has 1 and .1."""
 _MOST_VALUE = 100.0
-"""No drawn function rises so high: 300 deviations of the prior above a chance of 1."""
+"""Upper bound of drawn functions: 300 deviations of the prior above a chance of 1."""
 _DEVIATIONS_WITHOUT_POLLS = 1.25
-"""A site without polls is worth the prior's mean and so many deviations: fewer than who was seen to change."""
+"""A site without polls has the value of the prior mean plus this many deviations, less than a site seen to change."""
 _UPDATES_PER_CYCLE = 16
-"""The prior is learned anew so often in as many polls as there are sites."""
+"""Number of prior updates in as many polls as there are sites."""
 
 
 @dataclass(frozen=True)
 class GpoksSettings:
-    """How value functions are made and known.
+    """How value functions are drawn and stored.
 
-    variant: one of `VARIANTS`, see gpoks/sampling.py. points: points of the index set for each doubling of the gap,
-    a whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget.
+    variant: one of `VARIANTS`, see gpoks/sampling.py. points: points of the index set for each doubling of the gap, a
+    whole number from 1 to 8. step: s between two polls, above 0; 0: 1 / budget.
     """
 
     variant: str = "ots+mono"
@@ -55,33 +55,31 @@ class GpoksSettings:
 
 
 class Gpoks(Periodic):
-    """A Gaussian process for each site's probability that a poll finds a change; a knapsack solved on draws from them.
+    """Models the change probability of each site by a Gaussian process and solves a knapsack on posterior draws.
 
-    A drawn function says what a poll is worth at each frequency. DET-KS gives the budget in small steps to the site
-    whose next step is worth most, until it is spent; then all sites are worth the same at the margin, [B] (2.1). Sites
-    are polled at the frequencies that come out, earliest deadline first. After a poll its site's belief takes in what
-    the poll found, and its function is drawn anew: so a draw is held for the gap that it led to, and a poll costs one
-    draw, not n.
+    A drawn function gives the value of a poll at each frequency. DET-KS gives the budget in small steps to the site
+    with the most valuable next step, until it is spent; then all sites have the same marginal value, [B] (2.1). Sites
+    are polled at the resulting frequencies, earliest deadline first. After a poll its site's posterior is updated and
+    its function is drawn again: so a draw is kept for the gap that it led to, and a poll costs one draw, not n.
 
-    It differs from [B]'s program, made for 2 to 8 pages and simulated feedback. The index is the logarithm of the real
-    gap before the poll, in decades, and not the amount on [0, 1], on which all amounts of 1,000 sites would be one. The
-    prior's mean is what the estimated rates of all sites make, and not 0. A site without polls goes by the prior's mean
-    and 1.25 deviations, and who was polled early under a long period does not wait for its end when its new period is a
-    short one. No gap is shorter than an eighth of the site's last: far from all polls a drawn function is the
-    prior's, and without that bound sites of which little is known get the whole budget in turn. Of a site's polls the
-    last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 in place of 1 and .1 (l² = 1 as in [B]).
-    For [B]'s tables, step by step as [B] has it, see pollerd/simulation/experiments/gpoks.
+    It differs from [B]'s program, made for 2 to 8 pages and simulated feedback. The index is the logarithm of the
+    actual gap before the poll, in decades, and not the amount on [0, 1], on which all amounts of 1,000 sites would
+    coincide. The prior mean follows from the estimated rates of all sites, and is not 0. A site without polls has the
+    value of the prior mean plus 1.25 deviations, and a site that was polled early under a long period does not wait for
+    its end when its new period is a short one. No gap is shorter than an eighth of the site's last: far from all polls
+    a drawn function follows the prior, and without that bound little-known sites get the whole budget in turn. Of a
+    site's polls the last 64 to 128 count. And the kernel is narrower: σ_f² = .1 and σ_n² = .02 instead of 1 and .1 (l²
+    = 1 as in [B]). [B]'s exact program is in pollerd/simulation/experiments/gpoks.
 
-    The variants "ts" and "ips" do less here: a draw that is neither optimistic nor falling may hold a site back for a
-    long gap. After 20 to 40 polls a page they find .85 and .83 of the optimum on 8 pages, "gpr" and "ots+mono" .95, an
+    The variants "ts" and "ips" do worse here: a draw that is neither optimistic nor falling may hold a site back for a
+    long gap. After 20 to 40 polls a page they reach .85 and .83 of the optimum on 8 pages, "gpr" and "ots+mono" .95, an
     even split .79.
 
     For n sites and m gaps in the index set a choice is one pass over all sites, O(n), but the first after a poll solves
-    the knapsack anew, O(n m log(n m)). A poll costs the draw of its function (gpoks/sampling.py), O(m) in the number
-    of gaps, and its part of an O(n) count of all rates after every n / 16 polls.
-
-    Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. No site waits
-    longer than 16 times the gap of an even split.
+    the knapsack again, O(n m log(n m)). A poll costs the draw of its function (gpoks/sampling.py), O(m) in the number
+    of gaps, and its part of an O(n) count of all rates after every n / 16 polls. Only for the objective `changes` and
+    sites of equal weight and cost: others raise InvalidValueError. No site waits longer than 16 times the gap of an
+    even split.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -109,18 +107,18 @@ class Gpoks(Periodic):
         self._bit_generator, self._rng = own_generator(rng)
         self._poll_counts = PollCounts()
         self._population = np.zeros(self._bins)
-        """How many sites, of those polled, change once in the gap of each bin, as their polls have it."""
+        """Number of polled sites whose estimated 1 / rate falls in each bin."""
         self._polls = 0
-        """Since the population was counted."""
+        """Number of polls since the population was counted."""
         self._resize_rows(np.zeros((0, self._FIELDS)))
         self._every: NDArray[np.float64] | None = None
-        """Periods of slots 0..n-1, for the budget beside them; None: to be worked out."""
+        """Periods of slots 0..n-1, for the budget `_every_for`; None: to be computed."""
         self._every_for = 0.0
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def _resize_rows(self, rows: NDArray[np.float64]) -> None:
-        """Poll counts; by gap, the shortest first: polls, changes found, and the function held; the last gap, s."""
+        """Sets rows and their views: poll counts; by gap, ascending: polls, changes, function; the last gap, s."""
         self._learned, at = rows, len(FIELDS)
         self._poll_counts.rows = rows[:, :at]
         self._counts, self._sums, self._held = (
@@ -149,46 +147,46 @@ class Gpoks(Periodic):
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
         super()._forget(slots)
-        self._polls = self._slot_table.size  # the population is counted with the next poll
+        self._polls = self._slot_table.size  # the population is recounted at the next poll
 
     # --- the index set -------------------------------------------------------------------------------------------
 
     def _step(self) -> float:
-        """Seconds between two polls."""
+        """Returns the seconds between two polls."""
         return self._settings.step or 1.0 / self.budget
 
     def _cycle(self) -> float:
-        """Seconds in which every site has one poll."""
+        """Returns the seconds in which every site is polled once."""
         return self._step() * max(self._slot_table.size, 1)
 
     def _bin(self, gap: Any) -> Any:
-        """The bins int64 nearest to gaps in s >= 0, any shape."""
+        """Returns the nearest bins, int64, of gaps in s >= 0, any shape."""
         octave = np.log2(np.maximum(gap, _SHORTEST_S)) - np.log2(_SHORTEST_S)
         return np.clip(np.rint(octave * self._settings.points), 0, self._bins - 1).astype(np.int64)
 
     def _every_gap(self) -> NDArray[np.float64]:
-        """Gaps in s of all bins, rising."""
+        """Returns the gaps in s of all bins, ascending."""
         return np.asarray(_SHORTEST_S * 2.0 ** (np.arange(self._bins) / self._settings.points))
 
     def _window(self) -> tuple[int, int]:
-        """First and last bin in use: of one step (all of the budget for one site) and of the longest gap allowed."""
+        """Returns the first and last bin in use: of one step (all of the budget for one site), of the longest gap."""
         first = min(int(self._bin(self._step())), self._bins - 2)
         last = int(self._bin(self._cycle() * _LONGEST_CYCLES))
         return first, max(last, first + 1)
 
     def _gaps(self) -> NDArray[np.float64]:
-        """Gaps in s of the index set, float64[m], falling, as the amounts rise."""
+        """Returns the gaps in s of the index set, float64[m], descending, so that amounts ascend."""
         first, last = self._window()
         return self._every_gap()[first : last + 1][::-1]
 
     def _prior(self, gaps: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The prior's mean at gaps in s: the mean chance of the population, and of one site without polls."""
+        """Returns the prior mean at gaps in s: the mean change probability of the population and an unpolled site."""
         rates = np.append(1.0 / self._every_gap(), rate_without_polls(self._cycle()))
         number = np.append(self._population, 1.0)
         return np.asarray(-np.expm1(-np.multiply.outer(gaps, rates)) @ number / number.sum())
 
     def _count(self) -> None:
-        """The population anew."""
+        """Recounts the population."""
         n = self._slot_table.n
         polled = self._slot_table.used[:n] & (self._learned[:n, 0] > 0)
         rates = self._poll_counts.rates(n, self._cycle())[polled]
@@ -196,7 +194,7 @@ class Gpoks(Periodic):
         self._polls = 0
 
     def _belief(self, slots: NDArray[np.int64]) -> GaussianBelief:
-        """Of slots int64[k], at `_gaps`; polls beyond its ends count at its ends."""
+        """Returns the posterior of slots int64[k], at `_gaps`; polls beyond its ends count at its ends."""
         first, last = self._window()
         index = _index(last - first + 1, self._settings.points)
         counts, sums = (_folded(kept[slots], first, last)[:, ::-1] for kept in (self._counts, self._sums))
@@ -210,7 +208,7 @@ class Gpoks(Periodic):
         return self._every
 
     def _split(self) -> NDArray[np.float64]:
-        """DET-KS on the functions held; the smallest amount is everybody's, as [B] starts from ε."""
+        """Runs DET-KS on the current functions; every site gets at least the smallest amount, as [B] starts from ε."""
         slots, gaps = np.flatnonzero(self._slot_table.used), self._gaps()
         every = np.full(self._slot_table.n, np.inf)
         if len(slots):
@@ -223,14 +221,14 @@ class Gpoks(Periodic):
             most = self._most_steps(slots)
             values = np.where(np.arange(len(gaps)) > most[:, None], -1.0, values)
             steps = water_filling(values[None, :, 1:], np.diff(amounts), rest)[0]
-            chosen = amounts[np.minimum(steps, most)]  # where nobody may take what is left, all have more of it below
-            if unknown.any():  # the last step may be one of many alike
+            chosen = amounts[np.minimum(steps, most)]  # what no site may take is shared out below
+            if unknown.any():  # the last step may be one of many
                 chosen[unknown] = chosen[unknown].mean()
             every[slots] = self._step() * chosen.sum() / chosen
         return every
 
     def _most_steps(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many steps slots int64[k] may take up from the longest gap, int64[k]."""
+        """Returns how many steps slots int64[k] may take up from the longest gap, int64[k]."""
         first, last = self._window()
         shortest = self._bin(self._learned[slots, -1]) - _DOUBLINGS_A_POLL * self._settings.points
         shortest = np.where(self._learned[slots, 0] > 0, shortest, first)
@@ -255,7 +253,7 @@ class Gpoks(Periodic):
         self._every = None
 
     def _draw(self, slots: NDArray[np.int64]) -> None:
-        """New functions for slots int64[k]; beyond the index set they go on level. Below 0 is as good as 0."""
+        """Draws new functions for slots int64[k], constant beyond the index set; values below 0 become 0."""
         first, last = self._window()
         drawn = np.maximum(value_functions(self._belief(slots), self._settings.variant, self._rng), 0.0)[:, ::-1]
         within = np.clip(np.arange(self._bins), first, last) - first
@@ -293,12 +291,12 @@ class Gpoks(Periodic):
 
 @lru_cache(maxsize=64)
 def _index(size: int, points: int) -> IndexSet:
-    """The index set of `size` points, `points` of them to a doubling of the gap; in decades, amounts rising."""
+    """Returns the index set of `size` points, `points` of them per doubling of the gap; in decades, rising amounts."""
     return index_set(np.arange(size) * (np.log10(2.0) / points), _KERNEL)
 
 
 def _folded(rows: NDArray[np.float64], first: int, last: int) -> NDArray[np.float64]:
-    """Columns first..last of rows float64[k, bins], with what lies before and beyond added to the ends."""
+    """Returns columns first..last of rows float64[k, bins], with those before and beyond added to the ends."""
     inside = rows[:, first : last + 1].copy()
     inside[:, 0] += rows[:, :first].sum(1)
     inside[:, -1] += rows[:, last + 1 :].sum(1)

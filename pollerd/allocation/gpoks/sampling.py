@@ -1,4 +1,4 @@
-"""The value functions that GPOKS reckons with: drawn from a belief, or made from it ([B] 6.1.2 to 6.1.5, 7.1.1)."""
+"""Value functions of GPOKS: drawn from a posterior, or computed from it ([B] 6.1.2 to 6.1.5, 7.1.1)."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pollerd.allocation.gpoks.belief import GaussianBelief
 from pollerd.allocation.gpoks.halfspaces import draw_within
 
 CONSTRAINED = {"ots+mono": (True, True), "ots": (True, False), "mono": (False, True)}
-"""Variant -> whether its functions are optimistic, [B] (6.1), and whether they fall, (6.2)."""
+"""Variant -> whether its functions are optimistic, [B] (6.1), and whether they are non-increasing, (6.2)."""
 VARIANTS = (*CONSTRAINED, "ts", "gpr", "ucb", "ips", "ips-ots")
 _TRIES = 16
-"""Candidates that rejection looks at for each function; then the other way is quicker."""
+"""Rejection candidates per function; beyond this number `in_flight` is faster."""
 _UCB_DEVIATIONS = 2.0
 _LEAST_SINGULAR = 1e-8
-"""Share of the largest singular value below which a direction is not used to reach the start."""
+"""Share of the largest singular value below which a direction is not used to compute the start."""
 
 
 def value_functions(belief: GaussianBelief, variant: str, rng: np.random.Generator) -> NDArray[np.float64]:
-    """One function of each row of the belief, float64[k, m], at the points of its index set, amounts that rise.
+    """Returns one function per row of the posterior, float64[k, m], at the points of its index set, amounts ascending.
 
-    variant: one of `VARIANTS`. "ts" is a draw; "mono" a draw that falls, "ots" one that is nowhere below the mean,
-    "ots+mono" both; "gpr" is the mean, "ucb" the mean and two deviations, "ips" a draw at each point by itself and
+    variant: one of `VARIANTS`. "ts" is a draw; "mono" a non-increasing draw, "ots" one that is nowhere below the mean,
+    "ots+mono" both; "gpr" is the mean, "ucb" the mean plus two deviations, "ips" an independent draw at each point and
     "ips-ots" the same above the mean.
 
-    Each costs O(k m r) for the r columns of `root`; under conditions 16 times that, and where none of 16 draws met them
-    O(m r) for each bounce of a flight (`in_flight`).
+    Each costs O(k m r) for the r columns of `root`; with conditions 16 times that, and if none of 16 draws meets them
+    O(m r) for each bounce of a trajectory (`in_flight`).
     """
     if variant in CONSTRAINED:
         return _constrained(belief, *CONSTRAINED[variant], rng)
@@ -43,7 +43,7 @@ def value_functions(belief: GaussianBelief, variant: str, rng: np.random.Generat
 def _constrained(
     belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """By rejection as in [B]; where that finds none within its tries, a draw by another way that has the same law."""
+    """Draws by rejection as in [B]; if all tries fail, by `in_flight`, which has the same distribution."""
     candidates = _candidates(belief, _TRIES, rng)
     good = _accepted(candidates, belief.mean[:, None], optimistic, falling)
     functions = candidates[np.arange(len(good)), good.argmax(1)]
@@ -54,7 +54,7 @@ def _constrained(
 
 
 def _candidates(belief: GaussianBelief, tries: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draws without condition, float64[k, tries, m]."""
+    """Returns unconditional draws, float64[k, tries, m]."""
     z = rng.standard_normal((len(belief.mean), tries, belief.root.shape[2]))
     return np.asarray(belief.mean[:, None] + z @ np.swapaxes(belief.root, 1, 2))
 
@@ -62,7 +62,7 @@ def _candidates(belief: GaussianBelief, tries: int, rng: np.random.Generator) ->
 def _accepted(
     functions: NDArray[np.float64], mean: NDArray[np.float64], optimistic: bool, falling: bool
 ) -> NDArray[np.bool_]:
-    """Which functions float64[..., m] meet [B] (6.1) and (6.2), bool[...]."""
+    """Returns which functions float64[..., m] meet [B] (6.1) and (6.2), bool[...]."""
     good = np.ones(functions.shape[:-1], np.bool_)
     if optimistic:
         good &= (functions >= mean).all(-1)
@@ -72,10 +72,10 @@ def _accepted(
 
 
 def in_flight(belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Functions that meet the conditions, float64[k, m], however seldom rejection would accept one.
+    """Returns functions that meet the conditions, float64[k, m], however small the acceptance rate of rejection.
 
-    Both conditions are half-spaces for the normal vector behind a function: halfspaces.py. The start is a straight line
-    that falls from above the mean.
+    Both conditions are half-spaces for the normal vector behind a function: halfspaces.py. The start is a falling
+    straight line above the mean.
     """
     slopes, offsets = [], []
     if optimistic:
@@ -91,6 +91,6 @@ def in_flight(belief: GaussianBelief, optimistic: bool, falling: bool, rng: np.r
 
 
 def _line_above(mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A line float64[k, m] for each row that falls by 1 and stays above it by a tenth."""
+    """Returns a line float64[k, m] for each row that falls by 1 and stays above it by a tenth."""
     fall = np.linspace(0.0, 1.0, mean.shape[1])
     return np.asarray((mean + fall).max(1, keepdims=True) + 0.1 - fall)

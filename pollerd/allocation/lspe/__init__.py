@@ -1,1 +1,1 @@
-"""The Whittle index for ephemeral content and its LSPE(0) learner."""
+"""Whittle index for ephemeral content and its LSPE(0) learner."""

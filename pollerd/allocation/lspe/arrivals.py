@@ -1,4 +1,4 @@
-"""How fast new items come to each site, from what its polls found. One row a site, struct of arrays."""
+"""Estimated rates of new items at each site, from its polls. One row per site, struct of arrays."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FIELDS = (*POLL_COUNT_FIELDS, "counted", "items", "seconds")
 _FIRST_OWN_FIELD = len(POLL_COUNT_FIELDS)
 _MEMORY_POLLS = 128
 _MOST_ITEMS, _LONGEST_S = 2.0**63, NEVER_POLLED_S * (1.0 + 1e-9)
-"""At most so many items, and seconds, come with each poll, up to rounding."""
+"""Largest number of items, and seconds, per poll, up to rounding."""
 _PRIOR = 0.5
-"""A site's counts start as if half an item had come in half a cycle."""
+"""A site's counts start as if half an item had arrived in half a cycle."""
 
 
 class Arrivals:
-    """Beside the poll counts: how many polls brought a count of new items, their items, and the seconds between them.
+    """Poll counts, and for polls with a count of new items: number of polls, items, and seconds of their gaps.
 
-    At 128 polls with counts a site's counts are halved, as poll counts are: rates move.
+    At 128 polls with counts a site's counts are halved, like poll counts, because rates drift.
     """
 
     def __init__(self) -> None:
@@ -30,21 +30,21 @@ class Arrivals:
         self._counts = np.zeros((0, len(FIELDS) - _FIRST_OWN_FIELD))
 
     def grow(self, capacity: int) -> None:
-        """Room for so many sites."""
+        """Grows to `capacity` sites."""
         self._poll_counts.grow(capacity)
         more = max(capacity - len(self._counts), 0)
         self._counts = np.concatenate([self._counts, np.zeros((more, self._counts.shape[1]))])
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """Slots int64[k] stand for sites nothing is known of."""
+        """Resets slots int64[k]."""
         self._poll_counts.rows[slots], self._counts[slots] = 0.0, 0.0
 
     def rows(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """All that is known of slots int64[k], float64[k, fields]."""
+        """Returns all counts of slots int64[k], float64[k, fields]."""
         return np.concatenate([self._poll_counts.rows[slots], self._counts[slots]], axis=1)
 
     def sound(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which rows float64[k, fields] `rows` may have given, bool[k]."""
+        """Returns which rows float64[k, fields] are possible output of `rows`, bool[k]."""
         counted, items, seconds = rows[:, _FIRST_OWN_FIELD:].T
         with np.errstate(invalid="ignore", over="ignore"):
             few = (counted >= 0) & (counted <= _MEMORY_POLLS)
@@ -53,11 +53,11 @@ class Arrivals:
         return np.asarray(self._poll_counts.sound(rows[:, :_FIRST_OWN_FIELD]) & few & some)
 
     def put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.float64]) -> None:
-        """Puts back what `rows` gave."""
+        """Restores the output of `rows`."""
         self._poll_counts.rows[slots], self._counts[slots] = rows[:, :_FIRST_OWN_FIELD], rows[:, _FIRST_OWN_FIELD:]
 
     def note(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> None:
-        """Adds polls of slots int64[k], some maybe twice, elapsed float64[k] s finite."""
+        """Adds polls of slots int64[k], may repeat, elapsed float64[k] s finite."""
         elapsed = np.minimum(elapsed, NEVER_POLLED_S)
         self._poll_counts.note(slots, elapsed, evidence.changed)
         informative = evidence.count >= 0
@@ -67,10 +67,10 @@ class Arrivals:
             self._counts[np.unique(slots[full])] /= 2
 
     def changes(self, slots: NDArray[np.int64], cycle: float) -> NDArray[np.float64]:
-        """Changes per second of slots int64[k], float64[k] > 0, from changed or not; cycle s: the gap of the prior."""
+        """Returns changes per second of slots int64[k], float64[k] > 0, from changed or not; cycle s: prior gap."""
         return self._poll_counts.rates(len(self._poll_counts.rows), cycle)[slots]
 
     def items(self, slots: NDArray[np.int64], cycle: float) -> NDArray[np.float64]:
-        """Items per second, from counts for sites that have polls with counts; `changes` for the others."""
+        """Returns items per second, from counts for sites that have polls with counts; `changes` for the others."""
         counted, items, seconds = self._counts[slots].T
         return np.where(counted > 0, (items + _PRIOR) / (seconds + _PRIOR * cycle), self.changes(slots, cycle))

@@ -44,7 +44,7 @@ class Evaluation:
         """`B̄⁻¹` with Sherman and Morrison, `B̄` with Tikhonov."""
 
     def _fresh(self) -> float:
-        """On the diagonal of the matrix for a feature that was 0 so far."""
+        """Returns the diagonal element of the matrix for a feature that has been 0 so far."""
         weight = self._settings.epsilon / (self.steps + 1.0)
         return 1.0 / weight if self._inverted else weight
 
@@ -54,13 +54,13 @@ class Evaluation:
         return self.earned / self.lasted if self.lasted else 0.0
 
     def value(self, phi: NDArray[np.float64]) -> float:
-        """`r·φ(x)` for phi float64[ℓ]."""
+        """Returns `r·φ(x)` for phi float64[ℓ]."""
         return float(self.weights @ phi)
 
     def learn(
         self, phi: NDArray[np.float64], following: NDArray[np.float64], reward: float, lasted: float = 1.0
     ) -> None:
-        """One step from φ(X(n)) to φ(X(n+1)), float64[ℓ] each."""
+        """Learns from one step from φ(X(n)) to φ(X(n+1)), float64[ℓ] each."""
         surplus = reward - self.average * lasted
         self.earned += reward
         self.lasted += lasted
@@ -72,7 +72,7 @@ class Evaluation:
         self.weights += self._settings.gain * self._solved(self._a @ self.weights + self._b)
 
     def _take(self, phi: NDArray[np.float64]) -> None:
-        """Brings B̄, or its inverse, from n - 1 to n = `steps`."""
+        """Updates B̄, or its inverse, from n - 1 to n = `steps`."""
         n, kept = self.steps, self._matrix
         if self._inverted:
             along = kept @ phi
@@ -82,7 +82,7 @@ class Evaluation:
             kept += (np.outer(phi, phi) - kept) / (n + 1.0)
 
     def _solved(self, right: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`B̄⁻¹` times right, float64[ℓ]."""
+        """Returns `B̄⁻¹` times right, float64[ℓ]."""
         if self._inverted:
             return np.asarray(self._matrix @ right)
         regular = self._matrix.T @ self._matrix
@@ -90,7 +90,7 @@ class Evaluation:
         return np.asarray(np.linalg.solve(regular, self._matrix.T @ right), np.float64)
 
     def grow(self, features: int) -> None:
-        """More features, behind those there are: as if they had been 0 so far."""
+        """Appends features, as if they had been 0 so far."""
         old = len(self.weights)
         if features <= old:
             return
@@ -100,7 +100,7 @@ class Evaluation:
         self._b, self.weights = (np.concatenate([kept, np.zeros(features - old)]) for kept in (self._b, self.weights))
 
     def forget(self, features: NDArray[np.bool_]) -> None:
-        """Features bool[ℓ] stand for something new: as if they had been 0 so far."""
+        """Resets features bool[ℓ], as if they had been 0 so far."""
         if not features.any():
             return
         gone, rest = np.flatnonzero(features), np.flatnonzero(~features)
@@ -110,7 +110,7 @@ class Evaluation:
         self._a[gone], self._a[:, gone], self._b[gone], self.weights[gone] = 0.0, 0.0, 0.0, 0.0
 
     def _without(self, gone: NDArray[np.int64], rest: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The matrix of the features that stay; the inverse of a part is a Schur complement of the inverse."""
+        """Returns the matrix of the remaining features; the inverse of a part is a Schur complement of the inverse."""
         kept = self._matrix[np.ix_(rest, rest)]
         if not self._inverted:
             return kept
@@ -118,12 +118,12 @@ class Evaluation:
         return np.asarray(kept - across.T @ np.linalg.solve(self._matrix[np.ix_(gone, gone)], across))
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Everything learned, as arrays for `state.pack`."""
+        """Returns the learned state as arrays for `state_bytes.pack`."""
         scalars = np.array([getattr(self, name) for name in _SCALARS])
         return {"sums": scalars, "weights": self.weights, "a": self._a, "b": self._b, "matrix": self._matrix}
 
     def load(self, kept: Mapping[str, NDArray[Any]]) -> None:
-        """What `state` gave, flat; takes its number of features."""
+        """Restores the output of `state`, flat, with its number of features."""
         size = len(kept["weights"])
         for name, value in zip(_SCALARS, kept["sums"], strict=True):
             setattr(self, name, float(value))

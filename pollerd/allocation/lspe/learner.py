@@ -1,4 +1,4 @@
-"""[D] whole: thresholds that climb the gradient of the average reward, on values that LSPE(0) learns."""
+"""The full learner of [D]: thresholds that follow the gradient of the average reward, with values from LSPE(0)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ from pollerd.allocation.lspe.settings import LspeSettings
 from pollerd.allocation.lspe.thresholds import levels, poll_probabilities, projected, score, softmax_probabilities
 
 ASCENT_STEPS = 500
-"""`a(n) = c / ⌈n/500⌉` ([D] section IV)."""
+"""Steps per decrease of the step size: `a(n) = c / ⌈n/500⌉` ([D] section IV)."""
 
 
 class Learner:
-    """Learns from one trajectory of scenes and polls.
+    """Learns from one trajectory of observations and polls.
 
         q(n+1) = q(n) + a(n) ∇log p(X(n+1) | X(n)) · advantage
 
-    With the collected reward `R = Σ X ν` the policy moves what a step earns, too, so that the gradient of β needs R
-    beside V: the advantage is `R - η t + V(X(n+1)) - V(X(n))`. ([D]'s equations 7 and 9 have V(X(n+1)) alone, which is
-    right for its printed reward `Σ X` over all sites, and is used with that; it has no baseline.) The step is taken in
-    units of u* and of the mean u*: per site a constant times [D]'s. With the shared law it is divided by κ'², so that
-    it is a small part of the margins that the law tells apart; for k polls at once its chances are taken as k p.
-
-    A step costs O(ℓ²) for the ℓ = n (n + 3) / 2 features of n positions.
+    With the collected reward `R = Σ X ν` the policy also changes the reward of a step, so the gradient of β needs R
+    besides V: the advantage is `R - η t + V(X(n+1)) - V(X(n))`. ([D]'s equations 7 and 9 have V(X(n+1)) alone, which is
+    correct for its printed reward `Σ X` over all sites, and is used with that; it has no baseline.) The step is taken
+    in units of u* and of the mean u*: per site a constant times [D]'s. With the shared law it is divided by κ'², so
+    that it is small compared with the margins that the law distinguishes; for k polls at once its probabilities are
+    taken as k p. A step costs O(ℓ²) for the ℓ = n (n + 3) / 2 features of n positions.
     """
 
     def __init__(self, positions: int, settings: LspeSettings) -> None:
@@ -41,22 +40,22 @@ class Learner:
         """q, float64[positions, 3], in units of u*."""
 
     def _fresh(self, positions: int) -> NDArray[np.float64]:
-        """q of sites nothing was learned of: level."""
+        """Returns q of new sites: constant thresholds."""
         return np.tile([self._settings.start, 0.0, 0.0], (positions, 1))
 
     def thresholds(self, observation: Observation) -> NDArray[np.float64]:
-        """T at each position in units of interest, float64[positions]."""
+        """Returns the thresholds T at each position in units of interest, float64[positions]."""
         return observation.ceiling * levels(self.coefficients, observation.psi, observation.low)
 
     def poll_probabilities(self, observation: Observation) -> NDArray[np.float64]:
-        """Poll probabilities float64[positions]: of each by itself, or of getting the one poll there is."""
+        """Returns poll probabilities float64[positions]: of independent polls, or of getting the one poll."""
         margin = observation.waiting - self.thresholds(observation)
         if self._settings.law == "independent":
             return poll_probabilities(margin, self._settings)
         return softmax_probabilities(margin / observation.scale, observation.ceiling > 0, self._settings)
 
     def learn(self, step: Transition, after: Observation) -> None:
-        """One step, and the scene that it led to."""
+        """Learns from one step and the observation after it."""
         printed = self._settings.reward == "printed"
         reward = float(step.observation.waiting.sum()) if printed else step.collected
         phi, following = self._features.of(step.observation.filled), self._features.of(after.filled)
@@ -81,7 +80,7 @@ class Learner:
         self.coefficients[alive] = projected(moved, psi, observation.low)[alive]
 
     def grow(self, positions: int) -> None:
-        """More positions, behind those there are."""
+        """Appends positions."""
         more = positions - len(self.coefficients)
         if more > 0:
             self._features = Features(positions)
@@ -89,16 +88,16 @@ class Learner:
             self.coefficients = np.concatenate([self.coefficients, self._fresh(more)])
 
     def forget(self, positions: NDArray[np.bool_]) -> None:
-        """Resets bool[positions]."""
+        """Resets the columns in `positions` (bool[positions])."""
         self.evaluation.forget(self._features.with_positions(positions))
         self.coefficients[positions] = self._fresh(1)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """What was learned of all together, for `state.pack`; the coefficients are the sites' own."""
+        """Returns the learned state that sites share, for `state_bytes.pack`; the coefficients belong to the sites."""
         return self.evaluation.state()
 
     def load(self, positions: int, kept: Mapping[str, NDArray[Any]]) -> None:
-        """What `state` gave when there were so many positions; the coefficients start afresh."""
+        """Restores the output of `state` for this number of positions; resets the coefficients."""
         self._features = Features(positions)
         self.evaluation.load(kept)
         self.coefficients = self._fresh(positions)

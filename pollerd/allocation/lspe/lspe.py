@@ -1,4 +1,4 @@
-"""The learner of [D] in front of real sites: what waits at each is worked out from what its polls found."""
+"""Allocator around the learner of [D]: estimates the interest that waits at each site from its polls."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ from pollerd.errors import InvalidValueError
 
 NAME, VERSION = "lspe", 1
 MOST_SITES = 30
-"""With 30 sites there are 495 features, and a step works on matrices of 495 x 495."""
+"""30 sites have 495 features, and a step works on matrices of 495 x 495."""
 NEVER_POLLED = 1e300
 """Urgency of a site never polled: above all others, finite."""
 _POSITION, _GENERATION, _LAST = 0, 1, 2
 _FOUND = slice(3, 3 + len(FIELDS))
 _COEFFICIENTS = slice(3 + len(FIELDS), 6 + len(FIELDS))
 _COLUMNS = 6 + len(FIELDS)
-"""Of a stored row: position (from 1) and generation, time of the last poll, what polls found, coefficients."""
+"""Columns of a stored row: position (from 1) and generation, time of the last poll, counts, coefficients."""
 
 _LARGEST = 1e100
-"""Coefficients stay far below this: they are in units of u*, projected at each step."""
+"""Bound of coefficients; actual ones are far smaller, in units of u*, projected at each step."""
 
 
 class Lspe(Allocator):
-    """Thresholds on what waits at each site, learned by policy gradient on LSPE(0) values ([D]); at most 30 sites.
+    """Thresholds on the interest at each site, learned by policy gradient on LSPE(0) values ([D]); at most 30 sites.
 
     **State.** `X_i = A_i (1 - e^(-r_i τ_i))`, [E]'s mean dynamics at the gap τ since the last poll: for `interest` A is
-    arrivals times weight over decay μ = ln 2 / half-life, and r is μ. `changes` and `freshness` mean what theory.md 1
-    says of them: A = weight, or weight / λ, and r = λ, the site's rate of changes. Arrivals and changes per second are
-    learned from the polls: for `interest` from counts of new items where a site has polls with counts; else from
-    changed or not, as `htraa` estimates rates.
+    arrivals times weight over decay μ = ln 2 / half-life, and r is μ. `changes` and `freshness` are as in theory.md 1:
+    A = weight, or weight / λ, and r = λ, the site's rate of changes. Arrivals and changes per second are learned from
+    the polls: for `interest` from counts of new items if a site has polls with counts; else from changed or not, as
+    `htraa` estimates rates.
 
     **Steps.** One call of `observe` is one step: its polls are ν(n), the states just before it X(n), all of them by the
-    allocator's own record of last polls. Its length is the cost of its polls in units of the mean cost, so that what is
-    learned is value per unit of budget. A poll that found k items collects the interest left of k items spread evenly
-    over the gap, `weight k (1 - e^(-μτ)) / (μτ)`; one that only told "changed", that of the mean k; for the other
-    objectives a changed poll collects A. First polls teach nothing.
+    allocator's own record of last polls. Its length is the cost of its polls in units of the mean cost, so that the
+    learned quantity is value per unit of budget. A poll that found k items collects the remaining interest of k items
+    spread evenly over the gap, `weight k (1 - e^(-μτ)) / (μτ)`; one that only found "changed", that of the mean k; for
+    the other objectives a changed poll collects A. First polls teach nothing.
 
-    **Choice.** By margins X_i - T_i. With `law="shared"` each poll is a draw with chances in proportion to
-    `e^(κ' (X_i - T_i))` (for equal costs; else margins are divided by them after the draw's noise is added): the budget
-    is kept, and the gradient is that of the law by which sites are polled. With `law="independent"` the largest margin
-    is polled and [D]'s independent chances f_i serve the gradient alone, as [D] III proposes for a learner at work:
-    measured, that unlearns (docs/papers/ephemeral.md). T_i depends on what waits at the others by the own record, not
-    by the elapsed times given in the call.
+    **Choice.** By margins X_i - T_i. With `law="shared"` each poll is a draw with probabilities in proportion to
+    `e^(κ' (X_i - T_i))` (for equal costs; else margins plus noise are divided by the costs): the budget is kept, and
+    the gradient is that of the law by which sites are polled. With `law="independent"` the largest margin is polled and
+    [D]'s independent probabilities f_i are used for the gradient only, as [D] III proposes for online learning:
+    measured, performance decreases (docs/papers/ephemeral.md). T_i depends on the states of the others by the own
+    record, not by the elapsed times given in the call.
 
-    `add` and `admit` raise InvalidValueError where there would be more than 30 sites. A poll costs O(ℓ²) for
-    ℓ = n (n + 3) / 2 features of n sites (`inverse="tikhonov"`: O(ℓ³)); the shared state has 16 ℓ² bytes, 4 MB with 30
-    sites. The ascent's steps grow shorter for ever ([D]'s a(n)): late moves are followed slowly.
+    `add` and `admit` raise InvalidValueError for more than 30 sites. A poll costs O(ℓ²) for ℓ = n (n + 3) / 2 features
+    of n sites (`inverse="tikhonov"`: O(ℓ³)); the shared state has 16 ℓ² bytes, 4 MB with 30 sites. The gradient steps
+    become ever smaller ([D]'s a(n)): late changes are followed slowly.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -86,16 +86,16 @@ class Lspe(Allocator):
         self._bit_generator, self._rng = own_generator(rng)
         self._slot_table, self._arrivals, self._state_index = SlotTable(), Arrivals(), StateIndex()
         self._last = np.full(self._slot_table.capacity, np.nan)
-        """When each site was polled last, UTC epoch s; nan: never."""
+        """Time of each site's last poll, UTC epoch s; nan: never."""
         self._arrivals.grow(self._slot_table.capacity)
         self._learner = Learner(0, self._settings)
         self._noise = np.zeros(0)
-        """Added to each position's margin until the next step, in units of the law's width, float64[positions]."""
+        """Noise on each position's margin until the next step, in units of the law's width, float64[positions]."""
         self._step: Transition | None = None
-        """The last step; what it led to is seen at the next."""
+        """The last step; learned from at the next, when its outcome is known."""
         self._stored: dict[str, NDArray[Any]] | None = None
         self._rows_to_place: dict[int, NDArray[np.float64]] = {}
-        """What a state that was put back says, and the rows of the sites that were; used before the next use."""
+        """Arrays and rows of a restored state; applied before the next use."""
 
     # --- sites ---------------------------------------------------------------------------------------------------
 
@@ -149,7 +149,7 @@ class Lspe(Allocator):
         return out
 
     def _rates(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Items per second for `interest`, changes per second else."""
+        """Returns items per second for `interest`, changes per second else."""
         known = self._arrivals.items if self._objective == "interest" else self._arrivals.changes
         return known(slots, self._cycle())
 
@@ -158,7 +158,7 @@ class Lspe(Allocator):
         return amplitude_and_rate(self._objective, self._rates(slots), weight, half_life)
 
     def _observation(self, now: float) -> Observation:
-        """What waits at each position at `now`, by the times of the last polls; all that can, where there was none."""
+        """Returns the state of each position at `now`, by the times of the last polls; u* for sites never polled."""
         slots, positions = self._state_index.pairs()
         filled, ceiling, low = np.zeros((3, self._state_index.number))
         amplitude, rate = self._amplitude_and_rate(slots)
@@ -170,16 +170,16 @@ class Lspe(Allocator):
         return Observation(filled, ceiling, low)
 
     def poll_probabilities(self, now: float) -> NDArray[np.float64]:
-        """Chances at `now` of the slots in use, in their order, to get the next poll, float64[sites].
+        """Returns the probabilities at `now` of the slots in use, ascending, to get the next poll, float64[sites].
 
-        With `law="independent"` the chance of each by itself, which serves the gradient alone.
+        With `law="independent"`: the independent probability of each, used for the gradient only.
         """
         self._bind()
         slots, positions = self._state_index.pairs()
         return self._learner.poll_probabilities(self._observation(now))[positions[np.argsort(slots)]]
 
     def _cycle(self) -> float:
-        """Seconds in which the budget polls every site once."""
+        """Returns the seconds in which the budget polls every site once."""
         return (self._slot_table.total_cost or 1.0) / self.budget
 
     # --- learning ------------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class Lspe(Allocator):
     def _take_step(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        """Learns from the step before this one, whose outcome the present scene is, and keeps this one."""
+        """Learns from the previous step, whose outcome is the present observation, and stores this one."""
         observation = self._observation(now)
         if self._step is not None:
             self._learner.learn(self._step, observation)
@@ -207,11 +207,11 @@ class Lspe(Allocator):
         self._step = Transition(observation, polled, self._collected(slots, elapsed, evidence), duration)
         self._arrivals.note(slots, elapsed, evidence)
         if self._settings.law == "shared":
-            # The largest of margins with Gumbel's noise added is a draw with chances in proportion to e^margin.
+            # The argmax of margins plus Gumbel noise is a draw with probabilities in proportion to e^margin.
             self._noise = self._rng.gumbel(size=self._state_index.number)
 
     def _collected(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> float:
-        """The value that the polls brought."""
+        """Returns the collected value of the polls."""
         amplitude, rate = self._amplitude_and_rate(slots)
         waiting = amplitude * -np.expm1(-rate * elapsed)
         expected = self._rates(slots) * elapsed
@@ -229,7 +229,7 @@ class Lspe(Allocator):
     # --- storage -------------------------------------------------------------------------------------------------
 
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Position (from 1) and generation, time of the last poll, what polls found, coefficients: float64 each."""
+        """Returns position (from 1) and generation, time of the last poll, counts, coefficients: float64 each."""
         self._bind()
         slots = self._slot_table.known(slots)
         positions = self._state_index.of(slots)
@@ -237,7 +237,7 @@ class Lspe(Allocator):
         return pack_rows(own, self._arrivals.rows(slots), self._learner.coefficients[positions])
 
     def shared_state(self) -> bytes:
-        """What all sites' states taught together, and the step whose outcome is yet to come."""
+        """Returns the learned state that sites share, and the pending step."""
         self._bind()
         return pack(NAME, VERSION, self._arrays(self._state_index.generations, self._noise, self._learner, self._step))
 
@@ -249,7 +249,7 @@ class Lspe(Allocator):
         return {**form, **drawn, **learner.state(), **({} if step is None else step.state())}
 
     def _check(self, kept: dict[str, NDArray[Any]]) -> None:
-        """Raises InvalidValueError for a state that `shared_state` cannot have given."""
+        """Raises InvalidValueError for a state that `shared_state` cannot have returned."""
         generations = kept.get("tickets", np.zeros(0, np.int64))
         positions = generations.size
         if positions > MOST_SITES or not (generations >= 0).all():
@@ -265,7 +265,7 @@ class Lspe(Allocator):
             raise InvalidValueError("objective and parameters of the state", f"{self._form()}", kept["form"])
 
     def _form(self) -> NDArray[np.float64]:
-        """What may not differ between the state and the allocator that takes it."""
+        """Returns the settings that must be equal in a stored state and the allocator that restores it."""
         settings = self._settings
         kinds = (OBJECTIVES.index(self._objective), REWARDS.index(settings.reward), INVERSES.index(settings.inverse))
         law = (LAWS.index(settings.law), settings.sharpness)
@@ -291,7 +291,7 @@ class Lspe(Allocator):
         self._arrivals.put_rows(slots, rows[:, _FOUND])
 
     def _bind(self) -> None:
-        """After `restore`, maybe in parts: every site finds its position; those without one come in as new."""
+        """After `restore`, maybe in chunks: matches every site to its position; sites without one are added as new."""
         if self._stored is None:
             return
         kept, stored_at = self._stored, self._rows_to_place
@@ -314,7 +314,7 @@ class Lspe(Allocator):
             self._step = Transition.load(kept).with_positions(self._state_index.number).without(changed_hands)
 
     def _unpacked(self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Stored rows as float64[k, columns]; raises InvalidValueError for others' rows."""
+        """Unpacks stored rows, float64[k, columns]; raises InvalidValueError for foreign rows."""
         rows = unpack_rows(NAME, site_state, len(slots), _COLUMNS)
         for what, column, most in (("position", _POSITION, MOST_SITES), ("generation", _GENERATION, MOST_POLLS)):
             number = rows[:, column]

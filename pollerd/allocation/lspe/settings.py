@@ -1,4 +1,4 @@
-"""What the learner of [D] can be told. Where the paper gives a number it is the default."""
+"""Settings of the learner of [D]. Numbers given in the paper are the defaults."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ LAWS = ("shared", "independent")
 class LspeSettings:
     """Settings of `lspe`. Raises InvalidValueError.
 
-    Given in [D]: steepness κ = 2 per unit of interest and shift 0.5 of independent chances; gain γ = 0.05. Not given
-    there, chosen once and never tuned towards its numbers: ascent c = 0.1 of `a(n) = c / ⌈n/500⌉`; ε = 0.001,
-    δ = 10⁻⁶; r(0) = 0; level thresholds at the start. Averages take the steps 1/(n + 1).
+    Given in [D]: steepness κ = 2 per unit of interest and shift 0.5 of independent probabilities; gain γ = 0.05. Not
+    given there, chosen once and never tuned to match its numbers: ascent c = 0.1 of `a(n) = c / ⌈n/500⌉`; ε = 0.001, δ
+    = 10⁻⁶; r(0) = 0; constant initial thresholds. Averages use steps of 1/(n + 1).
     """
 
     reward: Literal["collected", "printed"] = "collected"
-    """What a step earns: `Σ X ν`, the objective, or `Σ X` over all sites, as [D]'s equation 6, η and b̄ have it."""
+    """Reward of a step: `Σ X ν`, the objective, or `Σ X` over all sites, as in [D]'s equation 6, η and b̄."""
 
     inverse: Literal["sherman-morrison", "tikhonov"] = "sherman-morrison"
-    """How `B̄⁻¹` is had: updated, or as `(B̄ᵀB̄ + δI)⁻¹B̄ᵀ` at each step, which costs the cube of the features."""
+    """How `B̄⁻¹` is computed: updated, or as `(B̄ᵀB̄ + δI)⁻¹B̄ᵀ` at each step, cubic in the number of features."""
 
     law: Literal["shared", "independent"] = "shared"
-    """By which chances sites are polled, and the gradient goes; see `lspe/thresholds.py`."""
+    """Probability law of polls and of the gradient; see `lspe/thresholds.py`."""
 
     sharpness: float = 50.0
-    """κ' of the shared law, in units of the mean u*. Ours."""
+    """κ' of the shared law, in units of the mean u*. Not from [D]."""
 
     start: float = 0.0
-    """q₀(0), projected: thresholds at the start in units of u*, 0 to 1. From 0 whoever ranks by margins is greedy."""
+    """q₀(0), projected: initial thresholds in units of u*, 0 to 1. At 0 ranking by margins is greedy."""
 
     steepness: float = 2.0
     shift: float = 0.5

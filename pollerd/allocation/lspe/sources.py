@@ -1,4 +1,4 @@
-"""What the interest waiting at a site does from one epoch to the next ([E] 2): it decays, new items add to it."""
+"""Dynamics of the interest that waits at a site from one epoch to the next ([E] 2): decay and new items."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Sources:
     """n sites of ephemeral content, polled at multiples of one epoch.
 
     arrivals Λ float64[n], items per second >= 0; value ξ float64[n] >= 0, an item's mean interest when it appears;
-    decay μ float64[n] > 0, per second; cost C float64[n] > 0 of a poll, None: all 1; epoch T > 0 in s ([E] calls
-    the time unit its own and takes T = 1). Raises InvalidValueError for others.
+    decay μ float64[n] > 0, per second; cost C float64[n] > 0 of a poll, None: all 1; epoch T > 0 in s ([E] measures
+    time in epochs, T = 1). Raises InvalidValueError for others.
     """
 
     arrivals: NDArray[np.float64]
@@ -49,7 +49,7 @@ class Sources:
 
     @property
     def ceiling(self) -> NDArray[np.float64]:
-        """`u* = u / (1 - α) = Λξ/μ`, what waits at a site that is never polled, on average; float64[n].
+        """`u* = u / (1 - α) = Λξ/μ`, the mean interest at a site that is never polled, float64[n].
 
         The amplitude A of the index for the objective `interest` (theory.md 1).
         """
@@ -57,20 +57,17 @@ class Sources:
 
     @property
     def gain(self) -> NDArray[np.float64]:
-        """`u = (Λξ/μ)(1 - e^(-μT))`, what one epoch brings on average, float64[n] ([E] equation 1)."""
+        """`u = (Λξ/μ)(1 - e^(-μT))`, the mean interest that one epoch adds, float64[n] ([E] equation 1)."""
         return np.asarray(-self.ceiling * np.expm1(-self.decay * self.epoch))
 
     def after(self, epochs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`x = u*(1 - α^η)`, what waits η >= 0 epochs after a poll, on average; shapes as numpy fits them together.
-
-        [E] equation 15.
-        """
+        """Returns `x = u*(1 - α^η)`, the mean interest η >= 0 epochs after a poll, broadcast; [E] equation 15."""
         return np.asarray(-self.ceiling * np.expm1(-self.decay * self.epoch * epochs))
 
     def next_states(
         self, state: NDArray[np.float64], polled: NDArray[np.bool_], gain: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """X(t+1) of X(t) = state, all [..., n]: `α X + U` where not polled, `U` where polled.
+        """Returns X(t+1) for X(t) = state, all [..., n]: `α X + U` where not polled, `U` where polled.
 
         With gain `self.gain` the dynamics are deterministic ([E] equations 2 and 3); with drawn gains stochastic (19).
         """

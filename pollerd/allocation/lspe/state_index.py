@@ -1,4 +1,4 @@
-"""Which site has which position in the state vector that all sites share."""
+"""Assignment of sites to positions in the shared state vector."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from numpy.typing import NDArray
 
 
 class StateIndex:
-    """Positions 0..number-1 of a few sites: a new site takes the first that is free, under a new generation number.
+    """Positions 0..number-1 of a few sites: a new site takes the first free one, with a new generation number.
 
-    The generation tells whether what a stored state has at a position was learned of the site that is stored there.
+    The generation shows whether stored values at a position were learned from the site stored there.
     """
 
     def __init__(self) -> None:
         self._slot = np.zeros(0, np.int64)
-        """The slot at each position; -1: it is free."""
+        """Slot at each position; -1: free."""
         self.generations = np.zeros(0, np.int64)
-        """Of the last site at each position, int64[number]."""
+        """Generation of the last site at each position, int64[number]."""
         self.issued = 0
-        """The newest generation so far."""
+        """Newest generation so far."""
 
     @property
     def number(self) -> int:
-        """How many positions there are, taken or free."""
+        """Number of positions, taken or free."""
         return len(self._slot)
 
     def take(self, slots: NDArray[np.int64]) -> None:
-        """Gives a position to slots int64[k] that have none."""
+        """Assigns positions to slots int64[k] that have none."""
         for slot in slots.tolist():
             free = np.flatnonzero(self._slot < 0)
             if not len(free):
@@ -45,27 +45,27 @@ class StateIndex:
         self._slot[position], self.generations[position] = slot, generation
 
     def release(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Frees the positions of slots int64[k] and returns which they are, bool[number]."""
+        """Frees the positions of slots int64[k] and returns them as bool[number]."""
         left = np.isin(self._slot, slots)
         self._slot[left] = -1
         return left
 
     def of(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Positions int64[k] of slots int64[k] that have one."""
+        """Returns the positions int64[k] of slots int64[k] that have one."""
         return np.asarray((slots[:, None] == self._slot).argmax(axis=1), np.int64) if self.number else slots[:0]
 
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Slots and their positions, in the order of positions, int64[k] each."""
+        """Returns slots and their positions, ordered by position, int64[k] each."""
         positions = np.flatnonzero(self._slot >= 0)
         return self._slot[positions], positions
 
     def reassign(
         self, stored_at: Mapping[int, tuple[int, int]], generations: NDArray[np.int64], issued: int
     ) -> NDArray[np.bool_]:
-        """After a restore: sites return to their stored positions, slot -> (position, generation); others get new ones.
+        """Restores stored positions, slot -> (position, generation); other sites get new ones.
 
-        generations int64[m] and issued as they were stored. Returns which positions, bool[number], are free or hold
-        another site than is stored. Of two sites stored at one position the later generation wins.
+        generations int64[m] and issued as stored. Returns which positions, bool[number], are free or hold another site
+        than stored. If two sites are stored at one position the later generation wins.
         """
         everyone, _ = self.pairs()
         self._slot, self.generations = np.zeros(0, np.int64), np.zeros(0, np.int64)

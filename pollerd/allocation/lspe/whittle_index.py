@@ -1,11 +1,11 @@
-"""The Whittle index of ephemeral content at multiples of an epoch ([E] theorem 1).
+"""Whittle index of ephemeral content at multiples of an epoch ([E] theorem 1).
 
 Its limit for small epochs is `index.index`, `(A / C) g(rτ)`, with A = u* and r = μ. On the states that a polled site
-visits, `x = u*(1 - α^η)`, both say what one more poll is worth η epochs after the last one:
+visits, `x = u*(1 - α^η)`, both are the value of one more poll η epochs after the last one:
 
     γ = (u*/C) (1 - α^η (1 + η (1 - α)))        (A/C) g(μτ) = (u*/C) (1 - e^(-μτ) (1 + μτ)),  τ = ηT
 
-and the discrete one is the larger by at most `(u*/C) z e^(-z) μT / 2`, z = μτ, because `0 <= μT - (1 - α) <= (μT)²/2`.
+and the discrete one is larger by at most `(u*/C) z e^(-z) μT / 2`, z = μτ, because `0 <= μT - (1 - α) <= (μT)²/2`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from pollerd.errors import InvalidValueError
 
 Beyond = Literal["infinite", "value", "printed"]
 BEYOND: tuple[Beyond, ...] = ("infinite", "value", "printed")
-"""What the index of a state from u* on may be."""
+"""Choices for the index of states >= u*."""
 
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
 def whittle_index(state: NDArray[np.float64], sources: Sources, beyond: Beyond = "infinite") -> NDArray[np.float64]:
-    """γ(x) of states x >= 0, float64[..., n]: the price of a unit of cost at which polling is as good as waiting.
+    """Returns γ(x) of states x >= 0, float64[..., n]: the price per unit of cost at which polling and waiting are
+    equal.
 
         γ(x) = (1/C) [η(x) ((1 - α) x - u) + (1 - α^η(x)) u*],   η(x) = ⌈log_α(1 - x/u*)⌉
 
-    [E] theorem 1, where the last term is written `(1 - α^η)/(1 - α) u`. γ is continuous where η steps, so that rounding
-    there does no harm. Sites where nothing arrives have 0.
+    [E] theorem 1, which writes the last term as `(1 - α^η)/(1 - α) u`. γ is continuous at the steps of η, so rounding
+    there does no harm. Sites without arrivals have 0.
 
-    From u* on, where a drawn state may get ([E] 7) but the mean never does, the logarithm has no value. beyond says
-    what stands for it: "infinite", the formula's own limit above u* (poll at once); "printed", 0, as [E]'s log⁺ makes
-    η 0; "value", x/C, which is what the subsidy problem itself gives there under the mean dynamics: who polls gains x
-    and waits for ever after, who waits sees x fall towards u*. Below u* they are all one.
+    From u* on, which a drawn state may reach ([E] 7) but the mean never does, the logarithm is undefined. beyond
+    chooses the value there: "infinite", the formula's own limit above u* (poll at once); "printed", 0, as [E]'s log⁺
+    makes η 0; "value", x/C, the solution of the subsidy problem there under the mean dynamics: polling gains x and then
+    waits for ever, waiting lets x fall towards u*. Below u* they are equal.
     Raises InvalidValueError for another beyond.
     """
     if beyond not in BEYOND:
@@ -50,13 +51,13 @@ def whittle_index(state: NDArray[np.float64], sources: Sources, beyond: Beyond =
 
 
 def index_after(epochs: NDArray[np.float64], sources: Sources) -> NDArray[np.float64]:
-    """γ on the mean's own states, η >= 1 epochs after a poll: `(u*/C) (1 - α^η (1 + η (1 - α)))`, float64[..., n]."""
+    """Returns γ of mean states, η >= 1 epochs after a poll: `(u*/C) (1 - α^η (1 + η (1 - α)))`, float64[..., n]."""
     alpha = sources.retained
     return np.asarray(sources.ceiling / sources.cost * (1.0 - alpha**epochs * (1.0 + epochs * (1.0 - alpha))))
 
 
 def order(state: NDArray[np.float64], sources: Sources, beyond: Beyond = "infinite") -> NDArray[np.int64]:
-    """All sites, int64[n], by index of states float64[n], the largest first; among +inf by x/C; else the lower site."""
+    """Returns all sites, int64[n], by index of states float64[n], largest first; +inf by x/C; ties: the lower site."""
     gamma = whittle_index(state, sources, beyond)
     tie = np.where(np.isposinf(gamma), state / sources.cost, 0.0)
     return np.lexsort((-tie, -gamma))

@@ -1,1 +1,1 @@
-"""Arrays over slots: who is in use, in what order equals come, how learned state becomes bytes."""
+"""Arrays over slots: slots in use, order of ties, and learned state as bytes."""

@@ -1,4 +1,4 @@
-"""The k most urgent of n."""
+"""Selection of the k most urgent of n slots."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def top(urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """Slots of the k largest values above -inf, largest first, the lower slot first among equals; int64[<= k].
+    """Returns the slots of the k largest values above -inf, largest first, the lower slot first on ties; int64[<= k].
 
     O(n + k log k): at 10^6 sites a full sort would cost more than the choice itself.
     """
@@ -18,7 +18,7 @@ def top(urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:
         return np.array([best] if urgency[best] > -np.inf else [], np.int64)
     first = np.flatnonzero(urgency == urgency.max())
     if first.size >= k and urgency[first[0]] > -np.inf:
-        return first[:k].astype(np.int64, copy=False)  # partitioning equals, as after an import, is slow
+        return first[:k].astype(np.int64, copy=False)  # partitioning equal values, as after an import, is slow
     candidates = np.flatnonzero(urgency > -np.inf)
     if candidates.size < urgency.size // 2:
         return candidates[_top_of(urgency[candidates], k)].astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""A policy's own stream of random numbers, whose state is stored with what it learned."""
+"""A policy's own random generator, whose state is stored with the learned state."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pollerd.errors import InvalidValueError
 
 
 def own_generator(rng: np.random.Generator) -> tuple[np.random.PCG64, np.random.Generator]:
-    """A stream of its own, seeded from the caller's generator, which serves others too."""
+    """Returns a new generator, seeded from the caller's shared one."""
     bits = np.random.PCG64(int(rng.integers(2**63)))
     return bits, np.random.Generator(bits)
 
 
 def dump_rng(bits: np.random.PCG64) -> NDArray[np.uint64]:
-    """The stream's state as four numbers of 64 bits."""
+    """Returns the generator's state as four 64-bit numbers."""
     inner = bits.state["state"]
     return np.array([n >> shift & (2**64 - 1) for n in (inner["state"], inner["inc"]) for shift in (64, 0)], np.uint64)
 
 
 def load_rng(bits: np.random.PCG64, kept: NDArray[np.uint64]) -> None:
-    """Puts back what `dump_rng` gave; raises InvalidValueError for anything but four numbers."""
+    """Restores the output of `dump_rng`; raises InvalidValueError for anything but four numbers."""
     if len(kept) != 4:
         raise InvalidValueError("shared_state", "a stream's state of 4 numbers", f"{len(kept)} numbers")
     state_high, state_low, inc_high, inc_low = (int(n) for n in kept)

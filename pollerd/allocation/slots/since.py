@@ -1,4 +1,4 @@
-"""Seconds since the last polls of millions of slots, worked out for those that are looked at."""
+"""Seconds since the last polls of millions of slots, computed on access."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 
 class Since:
-    """Reads as the array of what has elapsed, float64[n] s, inf where a slot was never polled."""
+    """Behaves like the array of elapsed times, float64[n] s, inf for slots never polled."""
 
     def __init__(self, last_seen: NDArray[np.float64], now: float) -> None:
-        """last_seen float64[n], epoch s, -inf: never; `now` epoch s. Nobody may write into it meanwhile."""
+        """last_seen float64[n], epoch s, -inf: never; `now` epoch s. The array must not change meanwhile."""
         self._last_seen, self._now = last_seen, now
 
     def __getitem__(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Which slots are in use, with what every allocator knows of a site: weight, cost, half-life. Struct of arrays."""
+"""Slots in use, with the settings of a site that all allocators need: weight, cost, half-life. Struct of arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pollerd.columns import Columns
 from pollerd.errors import InvalidValueError
 
 ROWS_AT_A_TIME = 65_536
-"""The end of the table is looked for in pieces of so many rows."""
+"""Number of rows per step in the search for the end of the table."""
 
 
 class SlotTable(Columns):
@@ -50,7 +50,7 @@ class SlotTable(Columns):
         cost: NDArray[np.float64],
         half_life: NDArray[np.float64] | None,
     ) -> NDArray[np.int64]:
-        """Takes the slots in and returns them as int64[k]; raises InvalidValueError and changes nothing else."""
+        """Adds the slots and returns them as int64[k]; raises InvalidValueError, then changes nothing."""
         slots = distinct_slots(slots)
         k = len(slots)
         weight = column("weight", weight, k, zero=True)
@@ -79,7 +79,7 @@ class SlotTable(Columns):
         return slots
 
     def known(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Slots as int64[k], all in use; raises InvalidValueError else."""
+        """Returns the slots as int64[k], all in use; raises InvalidValueError else."""
         slots = row_numbers("slots", slots)
         if slots.ndim != 1 or (slots.size and (slots.min() < 0 or slots.max() >= self.n)):
             raise InvalidValueError("slots", f"row numbers below {self.n}", slots)
@@ -90,7 +90,7 @@ class SlotTable(Columns):
     def admit_equal(
         self, slots: NDArray[np.int64], weight: NDArray[np.float64], cost: NDArray[np.float64], allocator: str
     ) -> None:
-        """For an allocator of equal sites: `Allocator.admit`, which refuses any other weight or cost than all have."""
+        """Implements `Allocator.admit` for allocators of equal sites: refuses any other weight or cost."""
         slots, others = row_numbers("slots", slots), self.used.copy()
         others[slots[slots < len(others)]] = False
         for field, values, known in (("weight", weight, self.weight), ("cost", cost, self.cost)):
@@ -104,7 +104,7 @@ class SlotTable(Columns):
                 )
 
     def admit_at_most(self, most: int, slots: NDArray[np.int64], sites: int, allocator: str) -> None:
-        """For an allocator of few sites: `Allocator.admit` of so many more, which raises where that is above `most`."""
+        """Implements `Allocator.admit` for allocators of few sites: raises if `sites` more would exceed `most`."""
         slots = row_numbers("slots", slots)
         inside = slots[(slots >= 0) & (slots < self.capacity)]
         number = self.size + sites - int(self.used[inside].sum())
@@ -114,7 +114,8 @@ class SlotTable(Columns):
     def check_polls(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """What `observe` is given: slots in use int64[k], elapsed float64[k] >= 0 s; raises InvalidValueError else."""
+        """Returns checked `observe` input: slots in use int64[k], elapsed float64[k] >= 0 s; raises
+        InvalidValueError."""
         slots = self.known(slots)
         elapsed = floats("elapsed", elapsed)
         if elapsed.shape != slots.shape or not (elapsed >= 0).all():
@@ -124,22 +125,22 @@ class SlotTable(Columns):
         return slots, elapsed
 
     def check_elapsed(self, elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Elapsed as float64[m >= n]; a nan in it is left to `max`-like clipping by the caller's formula."""
+        """Returns elapsed as float64[m >= n]; nan is left to `max`-like clipping by the caller's formula."""
         elapsed = floats("elapsed", elapsed)
         if elapsed.ndim != 1 or len(elapsed) < self.n:
             raise InvalidValueError("elapsed", f"at least {self.n} rows", elapsed.shape)
         return elapsed
 
     def _find_end(self) -> None:
-        """`n`, where the last slots may have gone."""
+        """Recomputes `n` after slots were removed."""
         while self.n and not self.used[self.n - 1]:
             low = max(self.n - ROWS_AT_A_TIME, 0)
             rows = np.flatnonzero(self.used[low : self.n])
             self.n = low + (int(rows[-1]) + 1 if rows.size else 0)
 
     def _sum_costs(self) -> None:
-        """Summed afresh each time, so that the figure does not depend on the order of comings and goings."""
-        if self.is_as_ever("cost"):  # all are 1: a list of millions that grows is not gone through with every block
+        """Sums the costs from scratch, so that the total does not depend on the order of additions and removals."""
+        if self.is_as_ever("cost"):  # all are 1: avoids a pass over a growing list of millions with every block
             self.total_cost = float(self.size)
         else:
             self.total_cost = float(self.cost[self.used].sum())

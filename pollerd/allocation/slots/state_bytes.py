@@ -1,7 +1,7 @@
-"""Learned state as bytes: in common, a header line of JSON and little-endian arrays; of sites, rows of numbers.
+"""Learned state as bytes: shared state as a JSON header line and little-endian arrays, site state as rows of numbers.
 
-What was learned in common has a checksum of its arrays and of what they are called, so that damage is told as such,
-wherever it is. Rows have none: there are as many as sites, and every allocator knows what its numbers may be.
+Shared state has a checksum of its arrays and their names, so that damage is reported as such. Rows have none: there is
+one per site, and every allocator checks the range of its numbers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from pollerd.errors import InvalidValueError
 
 ENVELOPE = 2
-"""How state is wrapped, whatever the allocator. 1 had no checksum: such states are refused, and learned anew."""
+"""Version of the format, for all allocators. Version 1 had no checksum: such states are refused, and learned again."""
 
 
 def pack(allocator: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Bytes that `unpack` takes apart; names and dtypes travel in the header, with a checksum (CRC-32)."""
+    """Returns bytes for `unpack`; names and dtypes are in the header, with a checksum (CRC-32)."""
     flat = {k: np.ascontiguousarray(v).reshape(-1) for k, v in arrays.items()}
     layout = [[k, v.dtype.newbyteorder("<").str, v.size] for k, v in flat.items()]
     body = b"".join(v.astype(v.dtype.newbyteorder("<"), copy=False).tobytes() for v in flat.values())
@@ -31,9 +31,9 @@ def pack(allocator: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> by
 
 
 def unpack(allocator: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of `pack`, flat, by name, all numbers finite.
+    """Returns the arrays of `pack`, flat, by name, all numbers finite.
 
-    Raises InvalidValueError for other, older, newer or damaged bytes.
+    Raises InvalidValueError for foreign, older, newer or damaged bytes.
     """
     allowed = f"state of allocator {allocator!r}, version {version}, envelope {ENVELOPE}"
     head, line, body = data.partition(b"\n")
@@ -61,7 +61,7 @@ def _checksum(layout: object, body: bytes) -> int:
 
 
 def same_form(kept: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]], varying: Collection[str] = ()) -> None:
-    """Raises InvalidValueError unless `kept`, of `unpack`, has the names, kinds of number and sizes of `own`.
+    """Raises InvalidValueError unless `kept`, from `unpack`, has the names, kinds of number and sizes of `own`.
 
     varying: names whose size the caller checks.
     """
@@ -75,7 +75,7 @@ def same_form(kept: Mapping[str, NDArray[Any]], own: Mapping[str, NDArray[Any]],
 
 
 def not_negative_count(name: str, kept: Mapping[str, NDArray[Any]]) -> int:
-    """The one number of an array of `unpack`; raises InvalidValueError where it is below 0."""
+    """Returns the single number of an array from `unpack`; raises InvalidValueError if it is below 0."""
     value = int(kept[name][0])
     if value < 0:
         raise InvalidValueError("shared_state", f"{name}, 0 or more", value)
@@ -83,7 +83,7 @@ def not_negative_count(name: str, kept: Mapping[str, NDArray[Any]]) -> int:
 
 
 def pack_rows(*columns: NDArray[np.float64], version: int | None = None) -> NDArray[np.uint8]:
-    """Rows of little-endian float64 as uint8[k, 8 m]: the version, if one is given, then the columns side by side.
+    """Returns rows of little-endian float64 as uint8[k, 8 m]: the version, if given, then the columns side by side.
 
     columns float64[k] or float64[k, fields].
     """
@@ -98,9 +98,9 @@ def pack_rows(*columns: NDArray[np.float64], version: int | None = None) -> NDAr
 def unpack_rows(
     allocator: str, site_state: NDArray[np.uint8], rows: int, fields: int, *, version: int | None = None
 ) -> NDArray[np.float64]:
-    """The columns of `pack_rows`, float64[rows, fields], without the version.
+    """Returns the columns of `pack_rows`, float64[rows, fields], without the version.
 
-    Raises InvalidValueError for another shape, dtype or version; what the numbers may be the caller knows.
+    Raises InvalidValueError for another shape, dtype or version; the caller checks the values.
     """
     width = 8 * (fields + (version is not None))
     if site_state.shape != (rows, width) or site_state.dtype != np.uint8:
@@ -114,9 +114,9 @@ def unpack_rows(
 
 
 def all_sound(allocator: str, what: str, sound: NDArray[np.bool_], values: NDArray[Any]) -> None:
-    """Raises InvalidValueError where a stored row of an allocator is not sound.
+    """Raises InvalidValueError if a stored row of an allocator is not sound.
 
-    what: which numbers of a row, and what they may be; sound bool[k, ...], values [k, ...] as they were stored.
+    what: description of the numbers and their range; sound bool[k, ...], values [k, ...] as stored.
     """
     if not sound.all():
         first = int(np.argwhere(~sound)[0, 0])

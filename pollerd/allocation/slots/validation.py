@@ -1,4 +1,4 @@
-"""Checks at the allocators' public entries."""
+"""Input checks of the allocators' public methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.errors import InvalidValueError
 
 
 def _number(value: object) -> float:
-    """The value as a float; nan where it is no number, or one that no float holds."""
+    """Returns the value as a float; nan if it is not a number, or overflows."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return math.nan
     try:
@@ -24,7 +24,7 @@ def _number(value: object) -> float:
 
 
 def positive(field: str, value: float) -> float:
-    """The value as a float, finite and > 0."""
+    """Returns the value as a float, finite and > 0."""
     given = _number(value)
     if not (math.isfinite(given) and given > 0):
         raise InvalidValueError(field, "finite and > 0", value)
@@ -32,7 +32,7 @@ def positive(field: str, value: float) -> float:
 
 
 def positive_or_0(field: str, value: float) -> float:
-    """The value as a float, finite and >= 0."""
+    """Returns the value as a float, finite and >= 0."""
     given = _number(value)
     if not (math.isfinite(given) and given >= 0):
         raise InvalidValueError(field, "finite and > 0, or 0 for the default", value)
@@ -40,7 +40,7 @@ def positive_or_0(field: str, value: float) -> float:
 
 
 def between(field: str, value: float, low: float, high: float) -> float:
-    """The value as a float, low <= value <= high."""
+    """Returns the value as a float, low <= value <= high."""
     given = _number(value)
     if not low <= given <= high:
         raise InvalidValueError(field, f"from {low:g} to {high:g}", value)
@@ -48,7 +48,7 @@ def between(field: str, value: float, low: float, high: float) -> float:
 
 
 def whole(field: str, value: float, low: int, high: int) -> int:
-    """The value as an int, low <= value <= high; a float that is whole will do."""
+    """Returns the value as an int, low <= value <= high; accepts integral floats."""
     given = _number(value)
     if not low <= given <= high or given != int(given):
         raise InvalidValueError(field, f"a whole number from {low} to {high}", value)
@@ -56,7 +56,7 @@ def whole(field: str, value: float, low: int, high: int) -> int:
 
 
 def one_of(field: str, value: object, allowed: Iterable[str]) -> str:
-    """The value, one of the words that are allowed."""
+    """Returns the value, which must be one of the allowed words."""
     words = tuple(allowed)
     if not (isinstance(value, str) and value in words):
         raise InvalidValueError(field, f"one of {', '.join(words)}", value)
@@ -64,13 +64,13 @@ def one_of(field: str, value: object, allowed: Iterable[str]) -> str:
 
 
 def put(settings: object, **values: Any) -> None:
-    """Writes checked values into frozen settings, for their `__post_init__`."""
+    """Sets checked values on frozen settings, for their `__post_init__`."""
     for name, value in values.items():
         object.__setattr__(settings, name, value)
 
 
 def floats(field: str, values: Any) -> NDArray[np.float64]:
-    """Values as float64 of their own shape; what is no number is refused."""
+    """Returns values as float64 of their own shape; refuses anything but numbers."""
     try:
         return np.asarray(values, np.float64)
     except (ValueError, TypeError) as error:
@@ -78,7 +78,7 @@ def floats(field: str, values: Any) -> NDArray[np.float64]:
 
 
 def row_numbers(field: str, values: Any) -> NDArray[np.int64]:
-    """Values as int64 of their own shape; floats that are whole will do."""
+    """Returns values as int64 of their own shape; accepts integral floats."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64:
         return values
     numbers = floats(field, values)
@@ -89,7 +89,7 @@ def row_numbers(field: str, values: Any) -> NDArray[np.int64]:
 
 
 def distinct_slots(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Slots as int64[k]: >= 0, one-dimensional, none twice."""
+    """Returns slots as int64[k]: >= 0, one-dimensional, distinct."""
     given = row_numbers("slots", slots)
     if given.ndim != 1 or (given.size and (given.min() < 0 or _any_twice(given))):
         raise InvalidValueError("slots", "distinct row numbers >= 0", slots)
@@ -97,7 +97,7 @@ def distinct_slots(slots: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _any_twice(given: NDArray[np.int64]) -> bool:
-    if (given[1:] > given[:-1]).all():  # as they come from a list: to see that takes a hundredth of the time
+    if (given[1:] > given[:-1]).all():  # ascending, as from a list: this check takes a hundredth of the time
         return False
     return bool(np.unique(given).size != given.size)
 
@@ -105,7 +105,7 @@ def _any_twice(given: NDArray[np.int64]) -> bool:
 def column(
     field: str, values: NDArray[np.float64], k: int, *, zero: bool = False, missing: bool = False
 ) -> NDArray[np.float64]:
-    """Values as float64[k]: finite and > 0 (>= 0 with `zero`); nan is let through with `missing`."""
+    """Returns values as float64[k]: finite and > 0 (>= 0 with `zero`); nan is allowed with `missing`."""
     given = floats(field, values)
     with np.errstate(invalid="ignore"):
         good = np.isfinite(given) & (given >= 0 if zero else given > 0)
@@ -118,7 +118,7 @@ def column(
 
 
 def host_numbers(host: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Numbers of hosts as int64[k], -1 for none."""
+    """Returns host numbers as int64[k], -1 for none."""
     given = row_numbers("host", host)
     if given.shape != (k,) or (k and not -1 <= given.min() <= given.max() < 2**31):
         raise InvalidValueError("host", f"{k} whole numbers from -1 to 2147483647", host)

@@ -1,1 +1,1 @@
-"""The learned Whittle index: rates are learned from polls, and the most valuable polls are chosen."""
+"""Learned Whittle index: estimates rates from polls, and chooses the most valuable polls."""

@@ -1,4 +1,4 @@
-"""What is told of rates: the beliefs on the lattice, refined between its rates."""
+"""Rate estimates from the beliefs on the lattice, refined between its rates."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pollerd.allocation.whittle.rate_model.belief import Belief
 
 _ROWS_AT_A_TIME = 16_384
 _FEW_CHANGES, _MANY_CHANGES = 0.01, 40.0
-"""Expected changes below which two terms of the series are enough, and above which a change is certain."""
+"""Expected changes below which two terms of the series suffice, and above which a change is certain."""
 
 
 def mean_rates(belief: Belief, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Mean rates (1/s) of slots int64[k], as they were last polled, float64[k]."""
+    """Returns mean rates (1/s) of slots int64[k], as of their last polls, float64[k]."""
     out = np.empty(len(slots))
     for at in range(0, len(slots), _ROWS_AT_A_TIME):
         some = slots[at : at + _ROWS_AT_A_TIME]
@@ -24,16 +24,15 @@ def mean_rates(belief: Belief, slots: NDArray[np.int64]) -> NDArray[np.float64]:
 def rate_interval(
     belief: Belief, slots: NDArray[np.int64], level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Central credible interval of the rates (1/s) of slots int64[k], (low, high), float64[k] each; 0 < level < 1."""
+    """Returns central credible intervals of rates (1/s) of slots int64[k], (low, high), float64[k]; 0 < level < 1."""
     low, high = belief.refinement.interval(slots, belief.posterior(slots), level, belief.lattice)
     return belief.lattice.at(low), belief.lattice.at(high)
 
 
 def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Rates float64[1, J] (1/s), the lattice's and those half way between, and what each of slots int64[k] is believed
-    to have, float64[k, J].
+    """Returns rates float64[1, J] (1/s), the lattice's and midpoints, and posteriors of slots int64[k], float64[k, J].
 
-    As they were last polled. Mass that belongs between two rates is split so that its mean stays.
+    As of their last polls. Mass between two rates is split so that its mean is preserved.
     """
     posterior, lattice = belief.posterior(slots), belief.lattice
     places = np.sort(np.r_[lattice.places, lattice.edges])
@@ -49,9 +48,10 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
 
 
 def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Probability float64[k] that polls of slots int64[k] find a change, elapsed float64[k] s after the last ones.
+    """Returns the probability float64[k] that a poll of slots int64[k] finds a change, elapsed float64[k] s after the
+    last.
 
-    On the common clock as it stood at the last poll of any site.
+    On the activity clock as of the last poll of any site.
     """
     gap = belief.clock.gap(elapsed, belief.now)
     seen = -np.expm1(-(gap * belief.factor(slots))[:, None] * belief.rates)
@@ -59,9 +59,9 @@ def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArra
 
 
 def change_probabilities(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`change_probability` of slots int64[k] after m gaps each, elapsed float64[k, m] s: float64[k, m].
+    """Returns `change_probability` of slots int64[k] after m gaps each, elapsed float64[k, m] s: float64[k, m].
 
-    What polls have told of a slot is read once for all its gaps, which is most of the work.
+    Reads the belief of a slot once for all its gaps, which is most of the work.
     """
     gap = belief.clock.gap(elapsed.ravel(), belief.now).reshape(elapsed.shape)
     expected = (gap * belief.factor(slots)[:, None]).astype(np.float32)[:, :, None] * belief.rates.astype(np.float32)
@@ -69,6 +69,6 @@ def change_probabilities(belief: Belief, slots: NDArray[np.int64], elapsed: NDAr
 
 
 def _chance_of_any(expected: NDArray[np.float32]) -> NDArray[np.float32]:
-    """1 - exp(-expected), any shape, to a part in 10,000, in a fraction of the time that `expm1` takes."""
+    """Returns 1 - exp(-expected), any shape, to a part in 10,000, in a fraction of the time of `expm1`."""
     few = expected * (1.0 - 0.5 * expected)
     return np.where(expected < _FEW_CHANGES, few, 1.0 - np.exp(-np.minimum(expected, _MANY_CHANGES)))

@@ -1,4 +1,4 @@
-"""What is believed of a site, in words for a person."""
+"""Explains the belief about a site in words."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pollerd.allocation.whittle.rate_model.belief import Belief
 from pollerd.wording import counted
 
 _RECENT_CYCLES = 0.125
-"""The pace of all sites is told for so long a time, in uniform cycles."""
+"""Period over which the current speed of all sites is measured, in uniform cycles."""
 _USUAL = 1.1
 _MARKED = 2.0
 
 
 def words(belief: Belief, slot: int) -> dict[str, str]:
-    """As `Allocator.notes` has it, of a slot in use."""
+    """Returns what `Allocator.notes` returns, for a slot in use."""
     out = {"prior_source": _prior_source(belief, slot), "profile": _profile(belief)}
     if belief.observed[slot] > 0:
         out |= {"spell": _spell(belief, slot), "drift": _drift(belief, slot)}

@@ -1,13 +1,13 @@
-"""Which slots may have become urgent enough since they were last looked at: crossing times, kept lazily.
+"""Lazy top-k: keeps crossing times, before which a slot cannot have become urgent enough to be looked at again.
 
-Every index here is `A g(r τ)`, mixed over beliefs and faded towards another such mixture, or g of a certainty
-equivalent of such a mixture. `g(z) / z²` falls; the certainty equivalent grows at most linearly with the gap, and once
-more with the weight of what the belief fades to, which grows at most linearly. So for c >= 1
+Every index here is `A g(r τ)`, mixed over beliefs that drift towards another such mixture, or g of a certainty
+equivalent of such a mixture. `g(z) / z²` falls; the certainty equivalent grows at most linearly with the gap, and so
+does the weight of the distribution that the belief drifts towards. So for c >= 1
 
     index(c τ) <= c⁴ index(τ)
 
-and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/4). Until then nobody needs to look. Gaps
-are measured on whatever clock the index goes by; its progress since the last look tells how far any gap has grown.
+and an index of v at gap τ cannot reach a level θ before the gap τ (θ / v)^(1/4). Until then the slot need not be looked
+at. Gaps are measured on the clock of the index; its progress since the last look bounds the growth of any gap.
 """
 
 from __future__ import annotations
@@ -21,33 +21,35 @@ from pollerd.allocation.slots.ties import GOLDEN_SECTION
 from pollerd.columns import lengthen, rows_of
 
 _CAREFUL = 0.97
-"""Gaps are kept for a level this much lower: for rounding, and for a cycle that changes by next to nothing."""
+"""Crossing times are kept for a level lower by this factor, for rounding and for tiny changes of the cycle."""
 _ROUNDED_UP = 1.0 + 2.0**-22
 _FEWEST = 64
 _MOST = 4
-"""The level rises when this many times the wanted number of slots have gathered at it, ..."""
+"""The level rises when this many times the wanted number of slots have reached it."""
 _LEAST = 0.5
-"""... and falls, by `_LOWER`, when this share of it is left."""
+"""The level falls, by `_LOWER`, when only this share of the wanted number is left."""
 _LOWER = 0.8
 PIECE, _LOOKS_A_PLACE = 32_768, 4
-"""Slots gone through in one choice of a sweep, and at least so many for each place."""
+"""Slots per choice in a sweep, and the least number of them per place."""
 _SKIPPED_PER_LOOK = 8
-"""So many slots that are not free count as one that is looked at: of 10^7 sites they are most."""
+"""This many slots that are not free cost as much as one that is looked at: with 10^7 sites they are most."""
 _LEAST_LEVEL = float(np.finfo(np.float64).tiny)
-"""Below any index but that of what is worth nothing."""
+"""Below any positive index."""
 AT_ONCE = 65_536
-"""Where more slots than this, and more than can be expected, are due at once they are gone through in a sweep."""
+"""If more slots than this, and more than expected, are due at once, they are looked at in a sweep."""
 
 
 class LazyTopK:
-    """Until when each slot need not be looked at, for `level`: `due` float32[capacity], the clock's progress (s), if it
-    was not polled meanwhile: its gap is no less than `seen` float32[capacity] s.
+    """Lazy top-k: until when each slot need not be looked at again, for `level`.
 
-    A sweep goes through all slots piece by piece, over as many choices, so that no choice among very many has to look
-    at all of them: for a level a little lower, or, where nothing is known of the present one, for that which the first
-    piece suggests. Pieces follow a walk by steps of the golden section, so that one stands for all, whatever rhythm the
-    list has. Until the sweep is over the choice is one among the pieces gone through and whoever is known to stand
-    high.
+    `due` float32[capacity]: the clock's progress (s), valid if the slot was not polled meanwhile, that is if its gap is
+    at least `_least_gap` float32[capacity] s.
+
+    A sweep goes through all slots piece by piece, over several choices, so that no choice among very many looks at all
+    of them: for a slightly lower level, or, if nothing is known for the present one, for a level estimated from the
+    first piece. Pieces follow steps of the golden section, so that each is a representative sample, whatever
+    periodicity the list has. Until the sweep ends, the choice is among the pieces done and slots known to have a high
+    index.
     """
 
     def __init__(self) -> None:
@@ -56,62 +58,61 @@ class LazyTopK:
         self._origin: float | None = None
         self._level = -np.inf
         self._target_level = -np.inf
-        """What the slots are put off for; nan: the first piece of a sweep shall tell."""
+        """Level of the crossing times; nan: to be estimated from the first piece of a sweep."""
         self._piece: int | None = None
-        """The next piece of the sweep under way."""
+        """Next piece of the current sweep; None: no sweep."""
         self._pieces = 0
-        """How many the sweep has; 0: not yet known."""
+        """Number of pieces in the sweep; 0: not known yet."""
         self._swept = 0
-        """Slots below this are gone through; those that come meanwhile are due by themselves."""
+        """The sweep covers slots below this; slots added meanwhile are due by themselves."""
         self._part = np.zeros(0, np.int64)
-        """Slots of the piece gone through last."""
+        """Slots of the last piece."""
         self._sweep_again = False
-        """Whether all has changed since the sweep began."""
+        """Whether all indices have changed since the sweep began."""
 
     def grow(self, capacity: int) -> None:
-        """Room for slots below `capacity`."""
+        """Grows to slots below `capacity`."""
         extra = capacity - len(self._due)
         if extra > 0:
             lengthen(vars(self), "_least_gap", extra, 0.0)
             lengthen(vars(self), "_due", extra, -np.inf)
 
     def invalidate(self, slots: NDArray[np.int64]) -> None:
-        """What is believed of the slots int64[k] has changed."""
+        """Marks slots int64[k] whose beliefs have changed."""
         self._due[slots] = -np.inf
 
     def clear(self) -> None:
-        """Nothing is known any more."""
+        """Resets everything."""
         self._due[:] = -np.inf
         self._level = self._target_level = -np.inf
         self._piece, self._sweep_again = None, False
 
     def sweep(self) -> None:
-        """What is believed of all has changed: go through all again, once the sweep under way is over."""
+        """Starts a sweep after all beliefs have changed, once the current sweep has ended."""
         if self._piece is not None:
             self._sweep_again |= self._piece > 0
-        elif self._level > -np.inf:  # else all are due as it is
+        elif self._level > -np.inf:  # else all are due anyway
             self._begin(max(self._level * _LOWER, _LEAST_LEVEL))
 
     def _begin(self, goal: float) -> None:
         self._target_level, self._piece, self._pieces, self._sweep_again = goal, 0, 0, False
 
     def _restart(self) -> None:
-        """Nothing is known of the present level: nobody is due until the sweep comes by."""
+        """Starts a sweep without a known level: no slot is due until the sweep reaches it."""
         self._due[:] = np.inf
         self._level = -np.inf
         self._begin(np.nan)
 
     def pays(self, eligible: int, k: int) -> bool:
-        """Whether `eligible` slots are so many more than the k wanted that most are not worth a look."""
+        """Returns whether `eligible` slots are so many more than k that most need not be looked at."""
         return eligible > _MOST * _places(eligible, k)
 
     def candidates(
         self, free: NDArray[np.bool_], elapsed: NDArray[np.float64], progress: float, latest: float, k: int
     ) -> NDArray[np.bool_]:
-        """Which of the free slots, bool[n], may stand at the level or above at elapsed float64[n] s, bool[n].
+        """Returns which of the free slots, bool[n], may have reached the level at elapsed float64[n] s, bool[n].
 
-        `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at. k: how many are
-        wanted.
+        `progress` (s): the clock's. `latest` (s): a gap beyond which every slot must be looked at. k: number wanted.
         """
         mask, reached = np.zeros(len(free), np.bool_), self.reached(progress)
         for part in rows_of(free):
@@ -119,34 +120,35 @@ class LazyTopK:
         return self.with_sweep(mask, free, k)
 
     def reached(self, progress: float) -> np.float32:
-        """The clock's `progress` (s), as `may_reach_level` compares it."""
+        """Returns the clock's `progress` (s) as `may_reach_level` compares it."""
         return np.float32(progress - (self._origin or 0.0))
 
     def may_reach_level(
         self, part: slice | NDArray[np.int64], gap: NDArray[np.float64], reached: np.float32, latest: float
     ) -> NDArray[np.bool_]:
-        """Which of the slots in `part` may stand at the level or above at gap float64[m] s, bool[m]."""
+        """Returns which of the slots in `part` may have reached the level at gap float64[m] s, bool[m]."""
         rest = gap >= self._least_gap[part]
         rest &= gap <= latest
         rest &= self._due[part] > reached
         return np.logical_not(rest, out=rest)
 
     def with_sweep(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
-        """Which of the free slots to look at, given those that may stand high, bool[n]: with the next piece of a sweep,
-        and where they are too many that piece alone."""
+        """Returns which of the free slots to look at, given those that may be high, bool[n].
+
+        Adds the next piece of a sweep; if there are too many, returns that piece alone."""
         if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
             self._restart()
             mask[:] = False
         return self._with_next_piece(mask, free, k)
 
     def enough(self, value: NDArray[np.float64], k: int) -> bool:
-        """Whether the k largest of all are among those looked at, with indices float64[m]."""
+        """Returns whether the slots looked at, with indices float64[m], include the k largest of all."""
         return int(np.count_nonzero(value >= self._level)) >= k
 
     def more(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
-        """Which of the free slots to look at, bool[n], where those in `mask` were not enough: all, or a piece of them.
+        """Returns which of the free slots to look at, bool[n], if those in `mask` were too few: all, or a piece.
 
-        In a sweep that finds the level of very many those looked at have to do.
+        A sweep that estimates the level of very many slots makes do with those already looked at.
         """
         if not self._too_many(int(np.count_nonzero(free)), free, k):
             return free
@@ -156,7 +158,7 @@ class LazyTopK:
         return mask if int(np.count_nonzero(mask)) >= k else free
 
     def _too_many(self, number: int, free: NDArray[np.bool_], k: int) -> bool:
-        """Whether so many slots are not looked at at once."""
+        """Returns whether there are too many slots to look at in one choice."""
         return number > AT_ONCE and number > 2 * _MOST * _places(int(np.count_nonzero(free)), k)
 
     def _with_next_piece(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
@@ -169,7 +171,7 @@ class LazyTopK:
         part = _piece_of(self._swept, self._piece, self._pieces)
         self._part = part[part < len(free)]
         mask[self._part] = free[self._part]
-        self._due[self._part] = -np.inf  # those that are not free now are looked at once they are
+        self._due[self._part] = -np.inf  # slots that are not free now are looked at as soon as they are
         return mask
 
     def note(
@@ -182,10 +184,10 @@ class LazyTopK:
         k: int,
         eligible: int,
     ) -> None:
-        """Keeps until when the slots int64[m] looked at, with indices `value` float64[m], need no further look.
+        """Stores until when slots int64[m], with indices `value` float64[m], need not be looked at again.
 
-        elapsed float64[m] s; gap float64[m] s on the clock, and the clock's `progress` (s). `eligible`: how many there
-        were to choose k from.
+        elapsed float64[m] s; gap float64[m] s on the clock, and the clock's `progress` (s). `eligible`: number of slots
+        to choose k from.
         """
         if self._origin is None:
             self._origin = progress
@@ -194,13 +196,13 @@ class LazyTopK:
         self._set_level(value, places, everyone=len(slots) == eligible)
         with np.errstate(divide="ignore", invalid="ignore"):
             grows = np.fmax(gap * (np.sqrt(np.sqrt(_CAREFUL * self._target_level / value)) - 1.0), 0.0)
-        # Rounded down to float32: never due later than worked out, and seen at the gap itself.
+        # Rounded down to float32: never due later than computed, and due at the gap itself.
         self._least_gap[slots] = elapsed / _ROUNDED_UP
         due = np.where(value < self._target_level, progress - self._origin + grows, -np.inf).astype(np.float32)
         self._due[slots] = np.nextafter(due, np.float32(-np.inf))
 
     def _advance_sweep(self, slots: NDArray[np.int64], value: NDArray[np.float64], share: float) -> None:
-        """A piece was looked at; share: of the slots that shall gather at the level."""
+        """Finishes a piece; share: of the slots that are to reach the level."""
         if self._piece is None:
             return
         if np.isnan(self._target_level):
@@ -217,12 +219,12 @@ class LazyTopK:
 
     def _set_level(self, value: NDArray[np.float64], places: int, *, everyone: bool) -> None:
         if everyone:
-            self._due[:] = -np.inf  # who is not among them was put off for a level that may now fall
+            self._due[:] = -np.inf  # crossing times of slots not looked at were for a level that may now fall
         elif self._piece is not None and self._level == -np.inf:
-            return  # the sweep will tell
+            return  # the sweep will set it
         gathered = int(np.count_nonzero(value >= self._level))
         if everyone or gathered > _MOST * places:
-            if self._piece is not None and not everyone:  # those not gone through were put off by other indices
+            if self._piece is not None and not everyone:  # other crossing times are outdated
                 self.clear()
                 return
             found = float(np.partition(value, len(value) - places)[len(value) - places])
@@ -233,7 +235,7 @@ class LazyTopK:
 
 
 def _piece_of(n: int, piece: int, pieces: int) -> NDArray[np.int64]:
-    """The slots of a piece, int64[about n / pieces]: all pieces together hold each of the n once."""
+    """Returns the slots of a piece, int64[about n / pieces]: the pieces partition the n slots."""
     step = max(int(n * GOLDEN_SECTION), 1)
     while math.gcd(step, n) > 1:
         step += 1
@@ -241,5 +243,5 @@ def _piece_of(n: int, piece: int, pieces: int) -> NDArray[np.int64]:
 
 
 def _places(eligible: int, k: int) -> int:
-    """How many slots to gather: as many as make looking at these each time, and at all when they run out, cheapest."""
+    """Returns the number of slots to keep at the level: balances looking at them each time and at all at times."""
     return max(int((eligible * k) ** 0.5), _FEWEST)

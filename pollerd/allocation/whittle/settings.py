@@ -1,4 +1,4 @@
-"""How the learners learn."""
+"""Settings of learning."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from pollerd.allocation.slots.validation import positive, put, whole
 from pollerd.errors import InvalidValueError
 
 MOST_EM_STEPS = 1000
-"""Long before, nothing moves any more."""
+"""More steps change nothing."""
 
 
 @dataclass(frozen=True)
 class LearningSettings:
-    """All values > 0, shares of the own and of the start at most 1, `em_steps` a whole number from 1 to 1,000.
+    """All values > 0, `own_share` and `start_share` at most 1, `em_steps` a whole number from 1 to 1,000.
 
     The defaults are measured (docs/research/learning.md).
     """
 
     start_width_efolds: float = 2.0
-    """Standard deviation of the log rate before anything was seen."""
+    """Standard deviation of the log rate in the initial prior."""
     start_sites: float = 10.0
-    """How many sites' worth the start counts against what is seen, besides `prior_pull_share`."""
+    """Weight of the initial prior in sites, besides `prior_pull_share`."""
     prior_pull_share: float = 0.05
-    """Pull of the learned prior towards the start, in shares of the sites seen."""
+    """Weight of the initial prior as a share of the sites seen."""
     em_steps: int = 2
     """EM steps at each update of the prior."""
     own_share: float = 0.5
-    """Of a rate drawn anew: how much comes from the page's own long run; the rest from the population."""
+    """Share of the page's own long-run distribution in that of a redrawn rate; the rest is the population."""
     start_share: float = 0.5
-    """Of what comes from the population: how much is the wide start."""
+    """Share of the wide initial prior in the population."""
     occupancy_cycles: float = 20.0
     """Uniform cycles over which the page's own long run is averaged."""
     memory_polls: float = 10_000.0
-    """Polls over which the comparisons of hazards and of clocks forget."""
+    """Polls over which the comparisons of hazards and of clocks are discounted."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -1,11 +1,12 @@
-"""The learned Whittle index: poll where one more poll is believed to be worth most (theory.md 1 to 2b; [E] theorem 1).
+"""Learned Whittle index: polls sites whose next poll has the highest expected value (theory.md 1 to 2b; [E] theorem 1).
 
-The belief about a site is a posterior over a grid of rates, refined between them, faded by the gap since its last
-poll, and as far as such beliefs have not yet proved themselves the one rate of all pages. The index is integrated over
-it: with a plugged-in mean, under `freshness`, a page thought too fast would never be polled again and never corrected.
-Under `changes` the rate stands in g only, and the number of changes since the last poll is replaced by its certainty
-equivalent (`grid.log_utility`), between the integral and the mean. For `interest` the rate stands in the amplitude
-only, and its mean is the integral; pages that may turn out better have a claim beside it (`exploration.py`).
+The belief about a site is a posterior over a grid of rates, refined between them, drifted over the gap since its last
+poll, and mixed with the common rate of all pages as far as individual beliefs have not yet predicted better. The index
+is its expectation: with a plugged-in mean, under `freshness`, a page with an overestimated rate would never be polled
+again and never corrected. Under `changes` the rate λ is in g only, and the number of changes since the last poll is
+replaced by its certainty equivalent (`grid.log_utility`), between the expectation and the mean. For `interest` the rate
+is in the amplitude only, so the expectation is that of the mean; pages that may turn out better get a bonus
+(`exploration.py`).
 """
 
 from __future__ import annotations
@@ -37,38 +38,38 @@ from pollerd.errors import InvalidValueError
 NEVER_POLLED = 1e15
 """Urgency of a site never polled: above all others, finite."""
 OVERDUE = 1e12
-"""Added to the urgency of a site past the starvation bound: above all indices, below the never polled."""
+"""Added to the urgency of a site past the starvation bound: above all indices, below sites never polled."""
 LONGEST_GAP_S = 1e12
-"""Gaps count as at most this: no index moves beyond it."""
+"""Upper bound of gaps: no index changes beyond it."""
 _TIE_SLOPE = 1e-6
-"""By so much an index rises further under `interest` each uniform cycle: where g is 1 the longest wait decides."""
+"""Relative increase of an index under `interest` per uniform cycle: breaks ties by waiting time where g is 1."""
 _ROWS_AT_A_TIME = 16_384
 _SAME_CYCLE = 0.002
-"""A cycle that changes by no more moves no index out of the margin of `LazyTopK`: 50 cycles times .06 times this."""
+"""Changes of the cycle up to this keep every index within the margin of `LazyTopK`: 50 cycles times .06 times this."""
 
 Part = slice | NDArray[np.int64]
-"""Slots 0..n-1, or those named."""
+"""Slots 0..n-1, or the given ones."""
 
 
 @dataclass(frozen=True)
 class WhittleSettings(LearningSettings):
-    """Learning, and the bound that makes every misjudgement a passing one."""
+    """Learning, and the bound that limits the duration of any misjudgement."""
 
     starvation_cycles: float = 50.0
-    """Uniform cycles after which a site is polled whatever is believed of it."""
+    """Uniform cycles after which a site is polled whatever its index."""
 
 
 class Whittle(Allocator):
     """Index policy on learned rates; all objectives, weights, costs and kinds of evidence.
 
-    A change of `budget` takes effect at once. Learning the prior goes by counts of observations, so runs are
-    reproducible; no randomness is used. A batch teaches what its polls one by one would teach, up to rounding.
+    A change of `budget` takes effect at once. The prior is updated by counts of observations, so runs are reproducible;
+    no randomness is used. A batch and its polls one by one give the same result, up to rounding.
 
     For n sites, K = 24 rates and H = 2 hazards a choice of k costs O(n) in plain comparisons, and O(H K) for each site
-    looked at: all, where no more than 256 may be polled, else some √(n k) that may have come so far. A poll costs
-    O(H K) for its row, and its part of what is learned in common: of the clock, after every n / 64 polls, from the last
-    4,096 of them at most; of the prior, each time that polls are a quarter more, at last after every n of them,
-    em_steps passes over the rows of at most 65,536 sites.
+    looked at: all, if no more than 256 are eligible, else some √(n k) that may have become urgent enough. A poll costs
+    O(H K) for its row, plus its part of the shared parameters: the clock, after every n / 64 polls, from the last 4,096
+    of them at most; the prior, each time that polls are a quarter more, later after every n of them, em_steps passes
+    over the rows of at most 65,536 sites.
 
     >>> import numpy as np
     >>> from pollerd.allocation import EvidenceBatch, create
@@ -109,16 +110,16 @@ class Whittle(Allocator):
 
     @property
     def belief(self) -> Belief:
-        """What is believed of the sites, as the indices go by it."""
+        """Beliefs about the sites, on which the indices are based."""
         return self._belief
 
     @property
     def looked_at(self) -> int:
-        """How many indices the last choice worked out; a slot that was looked at twice counts twice."""
+        """Number of indices that the last choice computed; a slot that was looked at twice counts twice."""
         return self._looked_at
 
     def _cycle(self) -> float:
-        """Seconds in which the budget polls every site once."""
+        """Returns the seconds in which the budget polls every site once."""
         cycle = (self._slot_table.total_cost or 1.0) / self._budget
         return min(max(cycle, grid.SHORTEST_CYCLE_S), grid.LONGEST_CYCLE_S)
 
@@ -160,7 +161,7 @@ class Whittle(Allocator):
     def select(
         self, elapsed: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        """The top k of `urgency`; of many slots only those are looked at that may have come so far.
+        """Returns the top k of `urgency`; of many slots, looks only at those that may have become urgent enough.
 
         Above 65,536 slots the first look, an update of the prior or a change of the cycle reaches all of them over
         several choices, one for each 32,768 of them.
@@ -170,7 +171,7 @@ class Whittle(Allocator):
     def select_seen(
         self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
     ) -> NDArray[np.int64]:
-        """The same choice; what has elapsed is worked out stretch by stretch, as it is looked at."""
+        """Makes the same choice; elapsed times are computed block by block, as needed."""
         return self._select(Since(self._slot_table.check_elapsed(last_seen), now), now, eligible, k)
 
     def _select(
@@ -186,7 +187,7 @@ class Whittle(Allocator):
         top_k = self._lazy_top_k if self._lazy_top_k.pays(number, k) else None
         progress = self._progress(now)
         never, late, mask = _split_by_age(free, elapsed, latest, k, top_k, progress)
-        if len(never) == k:  # equals, above all others: no need to look at a million of them
+        if len(never) == k:  # equal, above all others: no need to look at a million of them
             return never
         if len(never) + len(late) >= k:
             return np.concatenate([never, late[top(_clipped(elapsed[late]), k - len(never))]])
@@ -209,7 +210,7 @@ class Whittle(Allocator):
     def _look_at(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64] | Since, now: float
     ) -> NDArray[np.float64]:
-        """The urgency of the slots int64[m] for a choice, float64[m]."""
+        """Returns the urgency of slots int64[m] for a choice, float64[m]."""
         self._looked_at += len(slots)
         return self._urgency(slots, elapsed[slots], now)
 
@@ -220,20 +221,20 @@ class Whittle(Allocator):
             self._inputs_seen = inputs
 
     def _index_inputs(self) -> tuple[int, float]:
-        """What the indices of all sites hang on."""
+        """Returns the inputs that affect the indices of all sites."""
         return self._version + self._belief.version + self._belief.clock.version, self._belief.cycle
 
     def _gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """The gap that counts for the index, float64[k] s. Interest decays by the ordinary clock."""
+        """Returns the gap used by the index, float64[k] s. Interest decays by the ordinary clock."""
         gap = _clipped(elapsed)
         return gap if self._objective == "interest" else self._belief.clock.gap(gap, now)
 
     def _progress(self, now: float) -> float:
-        """By how much `_gap` of any slot grows at most, as a reading (s)."""
+        """Returns a reading (s) whose advance bounds the growth of `_gap` of any slot."""
         return now if self._objective == "interest" else self._belief.clock.progress(now)
 
     def _urgency(self, part: Part, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """The urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
+        """Returns the urgency of the slots in `part`, all in use, at elapsed float64[k] s, float64[k]."""
         gap = _clipped(elapsed)
         never = np.isposinf(elapsed)
         value = self._index(part, self._gap(elapsed, now)) * self._slot_table.weight_per_cost[part]
@@ -245,7 +246,7 @@ class Whittle(Allocator):
         return value
 
     def _index(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The index of the slots in `part` for weight and cost 1, float64[k]."""
+        """Returns the index of the slots in `part` for weight and cost 1, float64[k]."""
         if self._objective != "interest":
             return self._integrated(part, gap)
         rows, decay = self._belief.predicted_rows(part, gap), self._decay(part)
@@ -262,20 +263,20 @@ class Whittle(Allocator):
         return tie_breaker * self._exploration.with_claims(index, better, polls, value_per_cost)
 
     def _decay(self, part: Part) -> NDArray[np.float64]:
-        """By how much per second news of the slots in `part` fades, float64[k]."""
+        """Returns the decay rate of news of the slots in `part`, per second, float64[k]."""
         life = self._slot_table.half_life[part]
         return math.log(2) / np.where(np.isnan(life), DEFAULT_HALF_LIFE_S, life)
 
     def _interest_index(
         self, part: Part, gap: NDArray[np.float64], rows: NDArray[np.float32], decay: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The index under `interest` without claims, float64[k], of beliefs float32[k, K]."""
+        """Returns the index under `interest` without bonuses, float64[k], of beliefs float32[k, K]."""
         return np.asarray(self._mean(part, rows, lambda rates: rates) / decay * g(decay * gap))
 
     def _mean(
         self, part: Part, rows: NDArray[np.float32], value: Callable[[NDArray[np.float64]], NDArray[np.float64]]
     ) -> NDArray[np.float64]:
-        """Expectation float64[k] of the value of the rate, by beliefs float32[k, K] and one rate for all together.
+        """Returns the expectation float64[k] of a function of the rate, by beliefs float32[k, K] and the common rate.
 
         value: of rates in 1/s, float64[k, K] or [1, K].
         """
@@ -288,7 +289,8 @@ class Whittle(Allocator):
         )
 
     def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expectation of `A(λ) g(λτ)` over the refined beliefs of the slots in `part`, float64[k], from the table.
+        """Returns the expectation of `A(λ) g(λτ)` over the refined beliefs of the slots in `part`, float64[k], by
+        table.
 
         For `changes` g of the certainty equivalent of λτ.
         """
@@ -312,7 +314,7 @@ class Whittle(Allocator):
         return grid.index_table(lattice.step, lattice.wide, self._objective)
 
     def _mixed_with_common_rate(self, own: NDArray[np.floating], gap: NDArray[np.float64]) -> NDArray[np.floating]:
-        """The expectations `own` float[k], mixed with that under one rate for all, at gap float64[k] s."""
+        """Mixes the expectations `own` float[k] with that under the common rate, at gap float64[k] s."""
         common_rate, table = self._belief.common_rate, self._table()
         row, beyond = grid.locate(self._belief.lattice, len(table), gap, 0.0)
         common = table @ common_rate.cells.astype(np.float32)
@@ -331,7 +333,7 @@ class Whittle(Allocator):
     def _learn(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, now: float
     ) -> None:
-        """From polls of distinct slots."""
+        """Learns from polls of distinct slots."""
         if self._objective == "interest":
             again = np.isfinite(elapsed)
             polled = slots[again]
@@ -393,10 +395,10 @@ def _split_by_age(
     lazy_top_k: LazyTopK | None,
     progress: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """The first of the free slots that were never polled, int64[<= k]; where they are fewer than k, also all that were
-    polled longer ago than `latest` s, int64[m]; which may stand high by the `lazy_top_k`, where one is given, bool[n].
+    """Splits the free slots by age, in one pass, because reading millions of times from memory dominates the cost.
 
-    In one pass: to bring millions of moments from memory takes longer than what is done with them.
+    Returns the first free slots never polled, int64[<= k]; if fewer than k, also all that were polled longer ago than
+    `latest` s, int64[m]; and which slots may have a high index by `lazy_top_k`, if given, bool[n].
     """
     never: list[NDArray[np.int64]] = []
     late: list[NDArray[np.int64]] = []
@@ -420,13 +422,13 @@ def _split_by_age(
 
 
 def _slots_at(part: Part, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The chosen ones, bool[m], of the m slots in `part`."""
+    """Returns the chosen ones, bool[m], of the m slots in `part`."""
     rows = np.flatnonzero(chosen)
     return part.start + rows if isinstance(part, slice) else part[rows]
 
 
 def _first(slots: NDArray[np.int64], urgency: NDArray[np.float64], k: int) -> NDArray[np.int64]:
-    """Those of the slots with the k largest urgencies, of equal indices in another order than that of their slots."""
+    """Returns the slots with the k largest urgencies, with ties in low-discrepancy order."""
     return slots[top(np.where(urgency < OVERDUE, urgency * tie_breaks(slots), urgency), k)]
 
 
@@ -436,7 +438,7 @@ def _clipped(elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _rounds(slots: NDArray[np.int64]) -> list[NDArray[np.int64] | slice]:
-    """Row sets in which no slot appears twice, the earlier appearances first."""
+    """Returns sets of rows in which no slot appears twice, earlier appearances first."""
     if len(slots) < 2 or np.unique(slots).size == len(slots):
         return [slice(0, len(slots))]
     order = np.argsort(slots, kind="stable")

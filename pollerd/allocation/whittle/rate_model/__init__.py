@@ -1,1 +1,1 @@
-"""The rate model: a Bayesian filter over a grid of change rates, with drift, priors and an activity clock."""
+"""Rate model: a Bayesian filter over a grid of change rates, with drift, priors and an activity clock."""

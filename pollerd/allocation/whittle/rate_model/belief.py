@@ -1,7 +1,7 @@
-"""What is believed of every site: posterior rows over its rate and how fast that drifts, priors in common.
+"""Beliefs about all sites: posterior rows over rate and drift hazard, and shared priors.
 
-A row keeps the site's *likelihood*, its posterior divided by the prior. A better prior therefore reaches all sites
-without rewriting a row, a site without evidence is a row of ones, and stored rows do not age.
+A row stores the site's *likelihood*, its posterior divided by the prior. So a better prior affects all sites without
+rewriting rows, a site without evidence is a row of ones, and stored rows do not become outdated.
 """
 
 from __future__ import annotations
@@ -36,28 +36,27 @@ from pollerd.columns import lengthen
 
 _ROWS_AT_A_TIME = 16_384
 _FOREVER_S = 1e12
-"""Gaps count as at most this."""
+"""Upper bound of gaps."""
 MOST_TRAINING_SITES = 65_536
-"""At most so many sites teach the prior: more would tell it no better, and hold up the loop."""
+"""Largest number of sites from which the prior is learned: more add no precision, and block the loop."""
 _LONG_CYCLE_S = 3600.0
-"""In the time of cycles no shorter than this pages do drift: hazards per cycle were measured there."""
+"""With cycles of at least this length drift is measured in cycles: hazards per cycle were measured there."""
 _QUIET, _STILL_QUIET = 256.0, 128.0
-"""Sites are quiet where half of them change in more uniform cycles than this once, and remain so down to the second."""
+"""Sites become quiet if the median site changes once in more uniform cycles than the first; the second ends it."""
 DRIFTS_PER_CHANGE = 16.0
-"""So many times the unit of drift goes into the time in which a page changes, where sites are quiet."""
+"""Units of drift per mean time between changes of a page, for quiet sites."""
 _LEAST = 2.0**-24
-"""The least likelihood that float16 holds: nothing is ever ruled out."""
+"""Smallest likelihood that float16 holds: nothing is ever ruled out."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Prediction:
-    """What is believed of k polled slots before what their polls found: H hazards, K rates.
+    """Belief about k polled slots before the results of their polls: H hazards, K rates.
 
-    slots int64[k] · gap float64[k], s of common time, 0 for first polls · cycles float64[k], gaps as drift counts them
-    ·
-    evidence, its ages in common time · like float64[k, K], of the evidence at each rate · seen float64[k, 1], polls
-    before these · own float64[k, K], the long-run distribution of each page · joint and believed float64[k, H, K],
-    under the prior of all and under those of groups.
+    slots int64[k] · gap float64[k], s on the activity clock, 0 for first polls · cycles float64[k], gaps in units of
+    drift · evidence, its ages on the activity clock · like float64[k, K], likelihood of the evidence at each rate ·
+    seen float64[k, 1], number of earlier polls · own float64[k, K], the long-run distribution of each page · joint and
+    believed float64[k, H, K], under the prior of all and under group priors.
     """
 
     slots: NDArray[np.int64]
@@ -75,15 +74,15 @@ class Belief:
     """Posterior rows over all slots; H hazards, K rates.
 
     `lattice` is the window, `rates` float64[K] its rates, `prior` float64[K] over them, `odds` float64[H] over the
-    hazards, `likelihood` float16[capacity, H, K], largest 1 in each row, `observed` float32[capacity] how many polls
-    taught each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in parts of 65,535:
-    148 bytes a site, beside what `refinement` and `group_priors` keep.
+    hazards, `likelihood` float16[capacity, H, K], maximum 1 in each row, `observed` float32[capacity] the number of
+    informative polls of each site, `occupancy` uint16[capacity, K] the page's own long-run distribution of rates, in
+    parts of 65,535: 148 bytes a site, besides those of `refinement` and `group_priors`.
     """
 
     def __init__(self, cycle: float, settings: LearningSettings) -> None:
         self._settings = settings
         self.version = 0
-        """Grows whenever the beliefs of all sites change at once."""
+        """Increases whenever the beliefs about all sites change at once."""
         self.cycle = cycle
         self._lay(grid.lattice_for(cycle, 0))
         self._put_prior(self._start_prior())
@@ -97,25 +96,25 @@ class Belief:
         self.group_priors = GroupPriors()
         self.refinement = RateRefinement()
         self.quiet = False
-        """Whether cycles are short and most sites change in very many of them once."""
+        """Whether cycles are short and most sites change once in very many of them."""
         self.now = 0.0
         self.polls = 0
         self._update_at = next_update(0, 1)
 
     @property
     def learned(self) -> bool:
-        """Whether polls have told anything of sites in general."""
+        """Whether the prior has been learned from polls."""
         return not np.array_equal(self.prior, self._start_prior())
 
     @property
     def hazards(self) -> NDArray[np.float64]:
-        """float64[H], chances per uniform cycle that a rate is drawn anew: slow, fast."""
+        """float64[H], probabilities per uniform cycle that a rate is redrawn: slow, fast."""
         return np.array([self.hazard_mixture.hazard, FAST_HAZARD])
 
-    # -- sites come, go, and change the length of a cycle
+    # -- sites and the length of the cycle
 
     def grow(self, capacity: int) -> None:
-        """Room for slots below `capacity`."""
+        """Grows to slots below `capacity`."""
         extra = capacity - len(self.observed)
         if extra > 0:
             for name, value in (("likelihood", 1), ("occupancy", 0), ("observed", 0)):
@@ -124,11 +123,11 @@ class Belief:
         self.group_priors.grow(capacity)
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64]) -> None:
-        """The slots int64[k] are on the hosts int64[k], -1: none."""
+        """Sets the hosts int64[k] of slots int64[k], -1: none."""
         self.group_priors.place(slots, host, len(self.observed))
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """The slots int64[k] start afresh from the prior, on no host."""
+        """Resets slots int64[k] to the prior, on no host."""
         self.group_priors.forget(slots)
         observed = slots[self.observed[slots] > 0]
         self.likelihood[observed] = 1.0
@@ -138,9 +137,9 @@ class Belief:
         self.hazard_mixture.forget(observed)
 
     def set_cycle(self, cycle: float, sites: int) -> None:
-        """The uniform cycle (s) of so many sites.
+        """Sets the uniform cycle (s) and the number of sites.
 
-        The window is laid anew when it no longer fits, and as long as no poll has taught anything.
+        The window is replaced if it no longer fits, and always before the first informative poll.
         """
         self.cycle = cycle
         wanted = grid.lattice_for(cycle, sites)
@@ -158,7 +157,7 @@ class Belief:
         self.lattice, self.rates = lattice, lattice.rates
 
     def _move(self, new: grid.Lattice) -> None:
-        """Lays the window anew: all that is believed is put in its rates."""
+        """Replaces the window and converts all beliefs to its rates."""
         old, prior = self.lattice, self.prior
         observed = np.flatnonzero(self.observed > 0)  # the rows of the others are all ones, and stay so
         for at in range(0, len(observed), _ROWS_AT_A_TIME):
@@ -169,7 +168,7 @@ class Belief:
         self.hazard_mixture.move(prior, old, new)
         self.common_rate.move(old, new)
         self._lay(new)
-        # cells that enter must not start at 0: no evidence could ever raise them
+        # new cells must not start at 0: no evidence could ever raise them
         self._put_prior(with_trace(grid.move_mass(prior[None], old, new)[0], self._start_prior()))
         self.group_priors.move(old, new, self._start_prior())
         self._refine(observed)
@@ -181,9 +180,9 @@ class Belief:
             self.refinement.update(some, self.posterior(some), self.lattice)
 
     def _put_prior(self, prior: NDArray[np.float64]) -> None:
-        """Sets the prior, and `population` float64[K]: what a rate is drawn from anew where not from the page's own.
+        """Sets the prior, and `population` float64[K]: the distribution of redrawn rates apart from the page's own.
 
-        The start has its share in it: a page may become what none has been.
+        It includes a share of the initial prior: a page may change to a rate that no page has had.
         """
         self.prior = prior
         share = self._settings.start_share
@@ -206,7 +205,7 @@ class Belief:
         self.now = now
         done = 0
         while done < len(slots):
-            # a batch is cut where an update is due, so that single polls and batches teach the same
+            # batches are split at updates, so that single polls and batches give the same result
             part = slice(done, done + min(self._update_at - self.polls, self.clock.until_update(sites)))
             self._update(slots[part], elapsed[part], evidence.take(part), sites)
             self.polls += len(slots[part])
@@ -218,7 +217,7 @@ class Belief:
     def _update(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch, sites: int
     ) -> None:
-        """One step of the Bayesian filter for polls of distinct slots int64[k]: predict, score, correct, remember."""
+        """Runs one step of the filter for polls of distinct slots int64[k]: predict, score, correct, remember."""
         informative = np.flatnonzero(np.isfinite(elapsed) | ~np.isnan(evidence.age))
         if not informative.size:
             return
@@ -230,7 +229,7 @@ class Belief:
         self._remember(prediction, joint)
 
     def _predict(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch) -> _Prediction:
-        """Beliefs of the slots at the time of their polls, before what these found (theory.md 2b.2)."""
+        """Returns the beliefs at the time of the polls, before their results (theory.md 2b.2)."""
         common, evidence = self._in_common_time(elapsed, evidence)
         gap = np.where(np.isfinite(common), common, 0.0)
         like = likelihood_of(self.rates, common, evidence)
@@ -241,14 +240,14 @@ class Belief:
         target /= target.sum(1, keepdims=True)
         cycles = self.drift_time(slots, gap)
         self.hazard_mixture.observe(slots, cycles, like, target, self.prior)
-        # what a group's prior says is not evidence: rows hold what polls and drift do under the prior of all
+        # a group prior is not evidence: rows store polls and drift under the prior of all
         joint = believed = predict(self.joint(slots, self.prior[None]), target, self.hazards, cycles)
         if self.group_priors.active:
             believed = predict(self.joint(slots, prior), target, self.hazards, cycles)
         return _Prediction(slots, gap, cycles, evidence, like, seen, own, joint, believed)
 
     def _score(self, of: _Prediction, elapsed: NDArray[np.float64], sites: int) -> None:
-        """Lets what all sites have in common compare what was predicted with what was found."""
+        """Scores the predictions for group priors, activity clock and common rate."""
         quiet = np.exp(-self.rates * (of.gap * self.factor(of.slots))[:, None])
         changed = changes_of(of.evidence)
         unchanged = (of.believed.sum(1) * quiet).sum(1)
@@ -259,7 +258,7 @@ class Belief:
         self.version += self.common_rate.observe(self.lattice, of.gap, changed, unchanged, known, sites)
 
     def _correct(self, of: _Prediction) -> NDArray[np.float64]:
-        """The beliefs float64[k, H, K] after what the polls found (Bayes' rule); refines estimates between cells."""
+        """Returns the beliefs float64[k, H, K] after the polls' results (Bayes' rule); updates the refinement."""
         keep = (of.joint.sum(2) * np.exp(-self.hazards * of.cycles[:, None])).sum(1)
         joint = of.joint * of.like[:, None]
         joint /= joint.sum((1, 2), keepdims=True)
@@ -285,7 +284,7 @@ class Belief:
     def _in_common_time(
         self, elapsed: NDArray[np.float64], evidence: EvidenceBatch
     ) -> tuple[NDArray[np.float64], EvidenceBatch]:
-        """Gaps, inf for first polls, and ages in common time."""
+        """Returns gaps, inf for first polls, and evidence with ages, on the activity clock."""
         self.clock.extend(self.now, self.cycle)
         gap = self.clock.gap(np.minimum(elapsed, _FOREVER_S), self.now)
         dated = ~np.isnan(evidence.age)
@@ -296,10 +295,11 @@ class Belief:
         return np.where(np.isinf(elapsed), np.inf, gap), evidence
 
     def predicted_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Probabilities float32[k, K] of the rates of the k slots in `part`, gap float64[k] s after their last polls.
+        """Returns probabilities float32[k, K] of the rates of the slots in `part`, gap float64[k] s after their last
+        polls.
 
-        Between polls the belief drifts, too: a page seen quiet long ago is less surely quiet now. Summed row by row: a
-        row gives the same bits in any company.
+        The belief drifts between polls, too: long after a quiet poll, a page is less certain to be quiet. Summed row by
+        row: results are bit-identical whatever other rows are included.
         """
         rows = np.empty((len(gap), grid.CELLS), np.float32)
         rows[:] = self.group_priors.rows(part, self.prior.astype(np.float32))
@@ -312,7 +312,7 @@ class Belief:
     def _observed_rows(
         self, slots: NDArray[np.int64], gap: NDArray[np.float64], prior: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """`predicted_rows` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        """Returns `predicted_rows` of slots int64[k] with informative polls, with their priors [k, K]."""
         own = np.float32(self._settings.own_share)
         keep = np.exp(-self.hazards * self.drift_time(slots, gap)[:, None]).astype(np.float32)
         mass = self._mass(slots, prior)
@@ -325,7 +325,7 @@ class Belief:
         return rows
 
     def _mass(self, slots: NDArray[np.int64], prior: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Hazards and rates of slots int64[k] with their priors [k, K], float32[k, H, K], up to a factor each."""
+        """Returns unnormalised mass over hazards and rates of slots int64[k], priors [k, K]: float32[k, H, K]."""
         mass = self.likelihood.take(slots, 0).astype(np.float32)
         mass *= self.odds.astype(np.float32)[:, None] * prior[:, None]
         return mass
@@ -333,7 +333,7 @@ class Belief:
     def predicted_sums(
         self, slots: NDArray[np.int64], gap: NDArray[np.float64], values: NDArray[np.float32]
     ) -> NDArray[np.float64]:
-        """Expectations float64[k, m] of values float32[k, m, K] of the rates of slots int64[k].
+        """Returns expectations float64[k, m] of values float32[k, m, K] over the rates of slots int64[k].
 
         Under `predicted_rows` after m gaps each, float64[k, m] s.
         """
@@ -351,7 +351,7 @@ class Belief:
         values: NDArray[np.float32],
         prior: NDArray[np.float32],
     ) -> NDArray[np.float64]:
-        """`predicted_sums` of slots int64[k] that polls have taught something, with their priors [k, K]."""
+        """Returns `predicted_sums` of slots int64[k] with informative polls, with their priors [k, K]."""
         own, gaps = self._settings.own_share, gap.shape[1]
         mass = self._mass(slots, prior)
         each = mass.sum(2)
@@ -364,19 +364,19 @@ class Belief:
         return np.asarray(informative.sum(2) / each.sum(1)[:, None])
 
     def posterior(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Probabilities float64[k, K] of the rates of slots int64[k], as they were last polled."""
+        """Returns probabilities float64[k, K] of the rates of slots int64[k], as of their last polls."""
         return np.asarray(self.joint(slots).sum(1))
 
     def factor(self, part: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """What the window's rates are to be multiplied by for the k slots in `part`, float64[k]."""
+        """Returns the factor on the window's rates for the k slots in `part`, float64[k]."""
         return self.refinement.factor(part, self.lattice)
 
     def drift_time(self, slots: NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Gaps float64[k] s of slots int64[k] in the unit of their drift, float64[k].
+        """Returns gaps float64[k] s of slots int64[k] in the unit of their drift, float64[k].
 
-        A uniform cycle. Where cycles are short and most sites change in very many of them once it is a part of the time
-        in which the page changes, if that is longer: of what happens once a month nothing is forgotten in minutes, for
-        the sake of a few sites that are polled as often, or a budget that would allow it.
+        The unit is a uniform cycle. If cycles are short and most sites change once in very many of them it is a
+        fraction of the page's mean time between changes, if that is longer: monthly changes are not forgotten in
+        minutes because a few sites are polled that often, or the budget would allow it.
         """
         if not self.quiet:
             return gap / self.cycle
@@ -385,19 +385,20 @@ class Belief:
         return gap * np.minimum(DRIFTS_PER_CHANGE * rate, 1.0 / self.cycle)
 
     def fast_share(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Probability float64[k] that the rates of slots int64[k] drift fast."""
+        """Returns the probability float64[k] that the rates of slots int64[k] drift fast."""
         return np.asarray(self.joint(slots)[:, -1].sum(1))
 
     def joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: the slots' own."""
+        """Returns probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: own
+        ones."""
         prior = self.group_priors.rows(slots, self.prior) if prior is None else prior
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
         return np.asarray(mass / mass.sum((1, 2), keepdims=True))
 
-    # -- what is learned in common
+    # -- shared parameters
 
     def update_priors(self) -> None:
-        """Learns from every site that polls have taught what all have in common; `observe` does so when it is due."""
+        """Learns the shared parameters from all sites with informative polls; `observe` calls it when due."""
         observed = np.flatnonzero(self.observed > 0)
         training_slots = observed[:: -(-len(observed) // MOST_TRAINING_SITES) or 1]
         rows = self.likelihood[training_slots].astype(np.float32)
@@ -410,7 +411,7 @@ class Belief:
         self.version += 1
 
     def _is_quiet(self, slots: NDArray[np.int64]) -> bool:
-        """What `quiet` should be by the slots int64[k]."""
+        """Returns the new value of `quiet`, from slots int64[k]."""
         if not slots.size or self.cycle >= _LONG_CYCLE_S:
             return False
         middle = self.lattice.at(np.median(self.refinement.position[slots], keepdims=True))
@@ -419,7 +420,7 @@ class Belief:
     # -- storage
 
     def rows(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """uint8[k, ROW.itemsize] to be kept."""
+        """Returns rows for storage, uint8[k, ROW.itemsize]."""
         out = np.zeros(len(slots), ROW)
         out["version"] = VERSION
         out["start"], out["step"], out["wide"] = astuple(self.lattice)
@@ -430,7 +431,7 @@ class Belief:
         return out.view(np.uint8).reshape(len(slots), ROW.itemsize)
 
     def put_rows(self, slots: NDArray[np.int64], stored: NDArray[np.uint8]) -> None:
-        """Puts back rows, also those kept when the window stood elsewhere."""
+        """Restores rows, including those stored with another window."""
         rows = sound_rows(stored, len(slots))
         windows, which = np.unique(rows[["start", "step", "wide"]], return_inverse=True)
         for number, window in enumerate(windows.tolist()):
@@ -438,7 +439,7 @@ class Belief:
             self._put_rows(slots[of], rows[of], grid.Lattice(*window))
 
     def _put_rows(self, slots: NDArray[np.int64], rows: NDArray[np.void], window: grid.Lattice) -> None:
-        """Puts back sound rows that were kept over one window."""
+        """Restores checked rows that were stored with one window."""
         here = self.lattice
         self.likelihood[slots] = moved_likelihood(rows["likelihood"], self.prior, window, here)
         self.occupancy[slots] = moved_occupancy(rows["occupancy"], window, here)
@@ -448,7 +449,7 @@ class Belief:
             self._refine(slots[rows["observed"] > 0])
 
     def shared(self, allocator: str, more: dict[str, NDArray[Any]]) -> bytes:
-        """Priors, odds of the hazards, clock, counters, and what else the allocator has."""
+        """Packs priors, odds of the hazards, clock, counters, and the allocator's other arrays."""
         return pack(allocator, VERSION, {**self._arrays(), **more})
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
@@ -465,9 +466,9 @@ class Belief:
         return {**learned, "odds": self.odds, **parts}
 
     def put_shared(self, allocator: str, data: bytes, more: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Puts back what `shared` gave and returns all of it; the window stands where it stood.
+        """Restores the output of `shared`, including the window, and returns all arrays.
 
-        more: what else the allocator has, as it is now. Raises InvalidValueError for others' bytes and damaged ones.
+        more: the allocator's other arrays, with current values. Raises InvalidValueError for foreign or damaged bytes.
         """
         arrays = unpack(allocator, VERSION, data)
         same_form(arrays, {**self._arrays(), **more}, (*self.clock.VARYING, *self.group_priors.varying))

@@ -1,4 +1,4 @@
-"""The stored form of what is believed of a site: a row of numbers, checked when it comes back."""
+"""Stored form of the belief about a site: a row of numbers, checked when restored."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ ROW = np.dtype(
 )
 """A site's row as stored."""
 WHOLE = 65_535.0
-"""An occupancy of 1 as stored: fixed point takes half the room of float32 and is read as quickly."""
+"""An occupancy of 1 as stored: fixed point takes half the space of float32 and is read as quickly."""
 _MOST_OBSERVED = 2.0**24
 """Float32 counts no further."""
 _FARTHEST_CELLS = 1e3
-"""No window was ever so many cells from another."""
+"""Windows are never this many cells apart."""
 _ROUNDING = 1e-5
-"""Float32 keeps information no better."""
+"""Relative precision of information in float32."""
 
 
 def sound_rows(stored: NDArray[np.uint8], number: int) -> NDArray[np.void]:
-    """The stored bytes uint8[k, ROW.itemsize] of `number` sites as rows of `ROW`, [k].
+    """Returns the stored bytes uint8[k, ROW.itemsize] of `number` sites as rows of `ROW`, [k].
 
-    Raises InvalidValueError where they are others' or damaged.
+    Raises InvalidValueError if they are foreign or damaged.
     """
     if stored.dtype != np.uint8 or stored.shape != (number, ROW.itemsize):
         raise InvalidValueError("site_state", f"uint8 of shape ({number}, {ROW.itemsize})", stored.shape)
@@ -52,7 +52,7 @@ def sound_rows(stored: NDArray[np.uint8], number: int) -> NDArray[np.void]:
 def moved_likelihood(
     rows: NDArray[np.float16], prior: NDArray[np.float64], old: grid.Lattice, new: grid.Lattice
 ) -> NDArray[np.float16]:
-    """Rows float16[k, H, K] over one window as rows over another."""
+    """Converts rows float16[k, H, K] from one window to another."""
     if old == new:
         return rows
     each = grid.move_likelihood(rows.reshape(-1, grid.CELLS).astype(np.float32), prior, old, new)
@@ -60,14 +60,14 @@ def moved_likelihood(
 
 
 def moved_occupancy(rows: NDArray[np.uint16], old: grid.Lattice, new: grid.Lattice) -> NDArray[np.uint16]:
-    """Rows uint16[k, K] over one window as rows over another."""
+    """Converts rows uint16[k, K] from one window to another."""
     if old == new:
         return rows
     return grid.move_mass(rows.astype(np.float64), old, new).clip(0, WHOLE).astype(np.uint16)
 
 
 def _check(rows: NDArray[np.void]) -> None:
-    """Raises InvalidValueError for stored rows of `ROW`, [k], that `Belief.rows` cannot have given."""
+    """Raises InvalidValueError for stored rows of `ROW`, [k], that `Belief.rows` cannot have returned."""
     likelihood = rows["likelihood"]
     with np.errstate(invalid="ignore"):
         probable = np.asarray(((likelihood >= 0) & (likelihood <= 1)).all((1, 2)) & (likelihood > 0).any((1, 2)))

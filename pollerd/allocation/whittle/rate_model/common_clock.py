@@ -1,13 +1,13 @@
-"""Common time: pages change together, and a gap with a burst of changes in it is worth a longer one.
+"""Activity clock, common to all sites (operational time): a gap that contains a burst of changes counts as longer.
 
-Sites that one system publishes change in batches, by day and not by night, on workdays and not at weekends. Rates are
-therefore held against a clock common to all sites, whose speed is learned from the polls. Over a stretch of h seconds
-it advances by M, a priori a Gamma process, `M ~ Gamma(shape h / J, scale J)` of mean h, where J (s) is how much comes
-at once; J -> 0 is the ordinary clock. A poll over the gap I of a site of rate λ finds a change with probability
-`1 - exp(-λ M(I))`. M follows by expectation maximisation for interval-censored counts (Turnbull 1976): each poll
-exposes the stretches of its gap to λ, and a changed one brings a stretch `λ M / (1 - exp(-λ M(I)))` expected changes.
-Some J and the ordinary clock are weighted by how well they predict, against odds for the ordinary one: where sites
-change independently, nothing is lost.
+Sites of one system change in batches, by day and not by night, on workdays and not at weekends. Rates are therefore
+relative to a common clock, whose speed is learned from the polls. Over an interval of h seconds it advances by M, a
+priori a Gamma process, `M ~ Gamma(shape h / J, scale J)` of mean h, where J (s) is the jump size; J -> 0 is the
+ordinary clock. A poll over the gap I of a site of rate λ finds a change with probability `1 - exp(-λ M(I))`. M is
+estimated by expectation maximisation for interval-censored counts (Turnbull 1976): each poll exposes the intervals of
+its gap to λ, and a changed one adds `λ M / (1 - exp(-λ M(I)))` expected changes to an interval. Several J and the
+ordinary clock are weighted by their predictive likelihood, with prior odds for the ordinary one: if sites change
+independently, nothing is lost.
 """
 
 from __future__ import annotations
@@ -21,39 +21,40 @@ from numpy.typing import NDArray
 from pollerd.errors import InvalidValueError
 
 INTERVALS_PER_CYCLE = 64
-"""How finely the clock is read."""
+"""Resolution of the clock."""
 JUMPS_CYCLES = np.array([0.03, 0.3])
-"""J, in uniform cycles."""
+"""Jump sizes J, in uniform cycles."""
 LOG_PRIOR_ODDS = 10.0
-"""Logarithmic odds against each J."""
+"""Log prior odds against each J."""
 FEW_SITES, SPARING_POLLS = 1024, 512
-"""With more than so few sites the clock is read anew after so many polls at the earliest: that takes about a
-millisecond, which few polls should not pay for alone."""
+"""With more sites than the first the clock is updated after that many polls at the earliest.
+
+An update takes about a millisecond, too much for few polls."""
 WINDOW_POLLS = 1024
-"""Polls kept of the last cycle, which alone tell of it; where it has more, every second, third … of them."""
+"""Number of polls kept of the last cycle, from which the clock is learned; of more, every second, third … is kept."""
 EM_STEPS = 3
 """EM steps at each update."""
 MOST_INTERVALS = 2048
-"""Kept at most: 24 cycles or more. Before them common time is ordinary time."""
+"""Largest number of intervals kept: 24 cycles or more. Before them the clock is the ordinary one."""
 _MOST_POLLS = 4 * WINDOW_POLLS
 _TICKS = 4.0
-"""Stretches are at least so many times as long as the steps in which doubles count at that time."""
+"""Minimum length of intervals, in units of the resolution of doubles at that time."""
 _LEAST_SPEED = 1e-9
 _TINY = 1e-12
 
 
 class ActivityClock:
-    """Learns how fast the common clock goes, and reads it.
+    """Learns the speed of the activity clock, and reads it.
 
-    `edges` float64[B + 1] (UTC epoch s) bound the stretches; `activity` float64[len(JUMPS_CYCLES), B] (s) is how far
-    they took the clock for each J, `mixed` float64[B] for all of them; B = 0 before the first poll. Old predictions
-    lose their say over `memory_polls`.
+    `edges` float64[B + 1] (UTC epoch s) bound the intervals; `activity` float64[len(JUMPS_CYCLES), B] (s) is the
+    clock's advance in them for each J, `mixed` float64[B] for their mixture; B = 0 before the first poll. Old
+    predictions are discounted over `memory_polls`.
     """
 
     def __init__(self, memory_polls: float) -> None:
         self._keep = 1.0 - 1.0 / memory_polls
         self.version = 0
-        """Grows whenever the readings of long ago change."""
+        """Increases whenever readings of the distant past change."""
         self.edges = np.zeros(0)
         self.activity = np.zeros((len(JUMPS_CYCLES), 0))
         self.mixed = np.zeros(0)
@@ -67,28 +68,29 @@ class ActivityClock:
     # -- reading
 
     def reading(self, at: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Common time (s) at UTC epoch s; only differences mean something."""
+        """Returns the activity clock (s) at UTC epoch s; only differences are meaningful."""
         return _reading(self.edges, self._total, at)
 
     def gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """Common time (s) within the last elapsed float64[k] s, finite, before now, float64[k] >= 0."""
+        """Returns the activity clock's advance (s) over the last elapsed float64[k] s, finite, before now;
+        float64[k]."""
         if not len(self.edges):
             return elapsed
         return np.asarray(np.maximum(self.reading(now) - self.reading(now - elapsed), 0.0))
 
     def progress(self, now: float) -> float:
-        """A reading (s) that goes forward at least as far as any gap grows, also where the past is read anew."""
+        """Returns a reading (s) that advances at least as far as any gap grows, even if past readings are revised."""
         return float(self.reading(now)) + self._progress_margin
 
     # -- learning
 
     def until_update(self, sites: int) -> int:
-        """Polls to come before what they tell is worked in."""
+        """Returns the number of polls until the next update."""
         every = max(8, sites // INTERVALS_PER_CYCLE, min((sites - FEW_SITES) // 4, SPARING_POLLS))
         return every - self.polls % every
 
     def extend(self, now: float, cycle: float) -> None:
-        """Makes stretches up to now; after more than a cycle (s) without a poll a single one."""
+        """Adds intervals up to now; a single one after more than a cycle (s) without a poll."""
         if not len(self.edges):
             self.edges = self._total = np.array([now])
         width = max(cycle / INTERVALS_PER_CYCLE, _TICKS * float(np.spacing(abs(now))))
@@ -117,10 +119,10 @@ class ActivityClock:
         sites: int,
         cycle: float,
     ) -> None:
-        """Takes in k polls, at most `until_update`, after `extend`.
+        """Adds k polls, at most `until_update`, after `extend`.
 
-        elapsed float64[k] s; unchanged float64[k] the probability with which no change was expected; changed bool[k]
-        whether there was one; `sites` and `cycle` (s) set the pace.
+        elapsed float64[k] s; unchanged float64[k] the predicted probability of no change; changed bool[k]; `sites` and
+        `cycle` (s) set the frequency of updates.
         """
         every = -(-sites // WINDOW_POLLS)
         some = np.arange(-self.polls % every, len(elapsed), every)
@@ -135,7 +137,7 @@ class ActivityClock:
             self._update(now, cycle)
 
     def _update(self, now: float, cycle: float) -> None:
-        """Takes in the pending polls."""
+        """Learns from the pending polls."""
         pending = np.concatenate(self._pending, axis=1)
         self._pending.clear()
         self._score(pending)
@@ -149,7 +151,7 @@ class ActivityClock:
         self._mix(now, first)
 
     def _score(self, pending: NDArray[np.float64]) -> None:
-        """How much better than the ordinary clock each J predicted the polls float64[4, k]."""
+        """Adds the log-likelihood gain of each J over the ordinary clock for polls float64[4, k]."""
         start, end, rate, changed = pending
         age = self._keep ** np.arange(len(start) - 1, -1, -1)
         ordinary = _log_likelihood(rate * (end - start), changed)
@@ -159,13 +161,13 @@ class ActivityClock:
             self.score[j] = self.score[j] * self._keep ** len(start) + gain
 
     def _infer(self, activity: NDArray[np.float64], jump: float, first: int, covered: _Covered) -> None:
-        """EM steps on the stretches from `first` on, in place."""
+        """Runs EM steps on the intervals from `first` on, in place."""
         start, end, rate, changed = self._window
         length = np.diff(self.edges[first:])
         exposure = covered.spread(rate)
         hits = np.flatnonzero(changed > 0)
         start, end, rate, covered = start[hits], end[hits], rate[hits], covered.of(hits)
-        for _ in range(EM_STEPS if hits.size else 1):  # without changes the second gives what the first did
+        for _ in range(EM_STEPS if hits.size else 1):  # without changes a second step gives the same result
             found: NDArray[np.float64] | float = 0.0
             if hits.size:
                 expected = rate * _between(self.edges, _running(self.edges, activity), start, end)
@@ -174,7 +176,7 @@ class ActivityClock:
             activity[first:] = np.maximum(new, _LEAST_SPEED * length)
 
     def _mix(self, now: float, first: int) -> None:
-        """Mixes the stretches from `first` on. The progress keeps ahead of every gap that grows by it."""
+        """Mixes the intervals from `first` on, and keeps the progress ahead of every gap that grows by it."""
         odds = np.append(self.score - LOG_PRIOR_ODDS, 0.0)
         weight = np.exp(odds - odds.max())
         weight /= weight.sum()
@@ -190,10 +192,10 @@ class ActivityClock:
     # -- storage
 
     VARYING = tuple(f"clock_{name}" for name in ("edges", "activity", "mixed", "total", "window", "pending"))
-    """Arrays of `state` whose sizes go by what was seen."""
+    """Arrays of `state` whose sizes vary."""
 
     def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Raises InvalidValueError where sizes and edges are not those of a state."""
+        """Raises InvalidValueError if sizes and edges are inconsistent."""
         edges, intervals = arrays["clock_edges"], arrays["clock_mixed"].size
         points = intervals + 1 if intervals else 0
         fits = edges.size == points == arrays["clock_total"].size
@@ -203,7 +205,7 @@ class ActivityClock:
             raise InvalidValueError("shared_state", "a clock of stretches in order", f"{intervals} stretches")
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays for storage."""
+        """Returns arrays for storage."""
         pending = [np.zeros((4, 0)), *self._pending]
         return {
             "clock_edges": self.edges,
@@ -217,7 +219,7 @@ class ActivityClock:
         }
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Puts back what `state` gave, flat."""
+        """Restores the output of `state`, flat."""
         self.edges, self.mixed, self._total = (arrays[f"clock_{name}"] for name in ("edges", "mixed", "total"))
         self.activity = arrays["clock_activity"].reshape(len(JUMPS_CYCLES), -1)
         self.score, self.polls = arrays["clock_score"], int(arrays["clock_polls"][0])
@@ -227,14 +229,14 @@ class ActivityClock:
 
 
 def _running(edges: NDArray[np.float64], activity: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Readings float64[B + 1] at the edges, the ordinary time at the first."""
+    """Returns readings float64[B + 1] at the edges, starting from the ordinary time at the first."""
     return np.concatenate([edges[:1], edges[0] + np.cumsum(activity)])
 
 
 def _reading(
     edges: NDArray[np.float64], total: NDArray[np.float64], at: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    """The reading at UTC epoch s; before the first edge and after the last the ordinary clock goes."""
+    """Returns the reading at UTC epoch s; the ordinary clock before the first edge and after the last."""
     if not len(edges):
         return np.asarray(at, np.float64)
     outside = np.minimum(at - edges[0], 0.0) + np.maximum(at - edges[-1], 0.0)
@@ -253,9 +255,9 @@ def _log_likelihood(expected: NDArray[np.float64], changed: NDArray[np.float64])
 
 
 class _Covered:
-    """Which stretches between edges float64[B + 1] the gaps of k polls cover, and how much of the first and the last.
+    """Intervals between edges float64[B + 1] that the gaps of k polls cover, with the shares of the first and last.
 
-    Worked out once for all that is summed over them.
+    Computed once for all sums over them.
     """
 
     def __init__(self, edges: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64]) -> None:
@@ -264,7 +266,7 @@ class _Covered:
         self._last, self._into_last = _locate(edges, end)
 
     def of(self, polls: NDArray[np.int64]) -> _Covered:
-        """The same for some of the polls only."""
+        """Selects polls."""
         some = object.__new__(_Covered)
         some._intervals = self._intervals
         some._first, some._into_first = self._first[polls], self._into_first[polls]
@@ -272,7 +274,7 @@ class _Covered:
         return some
 
     def spread(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Summed over polls, the value of each times the share of each stretch that its gap covers, float64[B]."""
+        """Returns the sum over polls of value times the covered share of each interval, float64[B]."""
         first, last = self._first, self._last
         where = np.concatenate([first, first + 1, last, last + 1])
         steps = np.concatenate(
@@ -287,7 +289,7 @@ class _Covered:
 
 
 def _locate(edges: NDArray[np.float64], at: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The stretch of each time and how much of it has gone by, clipped to the first edge and the last."""
+    """Returns the interval of each time and the elapsed share of it, clipped to the first edge and the last."""
     at = np.clip(at, edges[0], edges[-1])
     interval = np.clip(np.searchsorted(edges, at, "right") - 1, 0, len(edges) - 2)
     return interval, (at - edges[interval]) / (edges[interval + 1] - edges[interval])

@@ -1,9 +1,9 @@
-"""The hypothesis that all pages change at one rate, held against what is believed of each.
+"""Common rate: the hypothesis that all pages change at one rate (complete pooling), compared with individual beliefs.
 
-Where pages differ little, or nobody can tell yet how, round robin is best: whoever chases the pages whose first poll
-found a change loses to it. So both predict every poll of a page that was polled before, and the index is mixed by how
-well they did: a page goes by its own belief as far as such beliefs have proved themselves. One that fell far behind
-keeps a small lead to make good, so that a world that comes to differ later is noticed.
+If pages differ little, or it is not known yet how, round robin is best, and preferring the pages whose first poll found
+a change is worse. So both hypotheses predict every poll of a page that was polled before, and the index is mixed by
+their predictive likelihoods: individual beliefs count as far as they have predicted better. A hypothesis never falls
+far behind, so that differences that arise later are detected.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from pollerd.allocation.whittle.rate_model.grid import CELLS, Lattice
 
 LOG_PRIOR_ODDS = 3.0
-"""Logarithmic odds at the start against beliefs of single pages, where there are `MANY_SITES`."""
+"""Initial log odds against individual beliefs, with `MANY_SITES` or more."""
 MANY_SITES = 100
-"""With fewer the doubt is as much less: to dispel it takes as many polls, so more of each page."""
+"""With fewer sites the log odds are reduced in proportion: overcoming them takes as many polls, thus more per page."""
 MOST_BEHIND, MOST_AHEAD = 6.0, 30.0
-"""They never fall further behind, nor get further ahead."""
+"""Bounds of the log Bayes factor relative to the log odds, behind and ahead."""
 _TELLING_SITES = 1024
-"""With more sites not every poll is taken in, but so many a cycle."""
+"""With more sites only this many polls per cycle are used."""
 _PER_CELL = 4
-"""Rates looked at for each of the window: with a single one for all, a window's rate would often be far off."""
+"""Rates considered per rate of the window: a single common rate would often be far from the window's rates."""
 _RATES = _PER_CELL * (CELLS - 1) + 1
 _CELLS = np.arange(_RATES) / _PER_CELL
 _START_WIDTH_EFOLDS = 1.5
@@ -35,11 +35,11 @@ _FLOOR = -600.0
 
 
 class CommonRate:
-    """One rate for all, and the weight of its rivals.
+    """One common rate, and the weight of individual beliefs.
 
-    `log_posterior` float64[_RATES] over finer rates of the window; `log_bayes_factor`: by how much polls favour the
-    beliefs of single pages over one rate for all. The index goes by two values that move in steps: `weight` (0 to 1) of
-    those beliefs, and `cells` float64[CELLS], the posterior over the window's rates.
+    `log_posterior` float64[_RATES] over finer rates of the window; `log_bayes_factor` of individual beliefs over the
+    common rate. The index uses two values that move in steps: `weight` (0 to 1) of individual beliefs, and `cells`
+    float64[CELLS], the posterior over the window's rates.
     """
 
     def __init__(self, lattice: Lattice, cycle: float) -> None:
@@ -49,7 +49,7 @@ class CommonRate:
         self.polls = 0
 
     def start(self, lattice: Lattice, cycle: float) -> None:
-        """Starts around one change per uniform cycle (s)."""
+        """Resets the posterior to around one change per uniform cycle (s)."""
         x = np.log(_rates(lattice) * cycle)
         self.log_posterior = -0.5 * (x / _START_WIDTH_EFOLDS) ** 2
         self.refresh()
@@ -63,11 +63,11 @@ class CommonRate:
         known: NDArray[np.bool_],
         sites: int,
     ) -> bool:
-        """Takes in k polls in order; says whether `weight` moved.
+        """Learns from k polls in order; returns whether `weight` moved.
 
-        lattice: the window's rates; gap float64[k] s; changed bool[k]; unchanged float64[k], what the
-        pages' beliefs gave for no change; known bool[k]: polled before. Only those compare: of the others a belief is
-        what all have in common. `sites`: how many there are.
+        lattice: the window's rates; gap float64[k] s; changed bool[k]; unchanged float64[k], the individual beliefs'
+        probability of no change; known bool[k]: polled before. Only those are compared: the belief about other pages is
+        the shared prior. `sites`: number of sites.
         """
         before = self.weight
         log_odds = LOG_PRIOR_ODDS * min(1.0, sites / MANY_SITES)
@@ -87,7 +87,7 @@ class CommonRate:
         self.log_posterior = after[-1] - total[-1]
         believed = np.log(np.maximum(np.where(changed, 1.0 - unchanged, unchanged), 1e-9))
         gains = (believed - np.diff(total))[known & (gap > 0)]
-        for gain in gains.tolist():  # poll by poll, so that batches end where single polls do
+        for gain in gains.tolist():  # poll by poll, so that batches and single polls give the same result
             self.log_bayes_factor = min(
                 max(self.log_bayes_factor + gain, log_odds - MOST_BEHIND), log_odds + MOST_AHEAD
             )
@@ -95,31 +95,31 @@ class CommonRate:
         return self.weight != before
 
     def _weigh(self, odds: float) -> None:
-        """Moves `weight` to what these logarithmic odds make, if that is a step."""
+        """Sets `weight` from these log odds, if the change is large enough."""
         weight = _weight(odds)
         if abs(weight - self.weight) > _SAME_WEIGHT or weight == 1.0:
             self.weight = weight
 
     def refresh(self) -> None:
-        """Brings `cells` up to date: each finer rate's share goes to its two neighbours in the window."""
+        """Updates `cells`: each finer rate's share goes to its two neighbours in the window."""
         fine = np.exp(self.log_posterior - np.logaddexp.reduce(self.log_posterior))
         near = 1.0 - np.abs(_CELLS[:, None] - np.arange(CELLS))
         self.cells = fine @ np.maximum(near, 0.0)
 
     def move(self, old: Lattice, new: Lattice) -> None:
-        """Another window was laid: rates that enter continue the edge."""
+        """Converts to another window; new rates get the value at the edge."""
         self.log_posterior = np.interp(old.cell(old.place(new, new.between(_CELLS))), _CELLS, self.log_posterior)
         self.refresh()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays for storage."""
+        """Returns arrays for storage."""
         numbers = np.array([self.log_bayes_factor, self.weight])
         counter = np.array([self.polls], np.int64)
         cells = {"common_rate_posterior": self.log_posterior, "common_rate_cells": self.cells}
         return {**cells, "common_rate": numbers, "common_rate_polls": counter}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Puts back what `state` gave."""
+        """Restores the output of `state`."""
         self.log_posterior, self.cells = arrays["common_rate_posterior"], arrays["common_rate_cells"]
         self.log_bayes_factor, self.weight = (float(x) for x in arrays["common_rate"])
         self.polls = int(arrays["common_rate_polls"][0])
@@ -130,6 +130,6 @@ def _rates(lattice: Lattice) -> NDArray[np.float64]:
 
 
 def _weight(odds: float) -> float:
-    """The weight that beliefs of single pages have by logarithmic odds; nearly certain is certain."""
+    """Returns the weight of individual beliefs at these log odds; nearly 1 becomes 1."""
     weight = 1.0 / (1.0 + math.exp(-odds))
     return weight if weight < _CERTAIN else 1.0

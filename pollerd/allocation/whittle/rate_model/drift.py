@@ -1,7 +1,7 @@
-"""Rates drift: what was learned of a site fades, as fast as its own polls say (theory.md 2b.2 and 2b.6).
+"""Drift of rates: the belief about a site fades, as fast as its own polls indicate (theory.md 2b.2 and 2b.6).
 
-A site's rate is drawn anew with a hazard that is either slow or fast. Which of the two is believed site by site; how
-slow the slow one is, is learned from all: in a still world it is nearly nothing.
+A site's rate is redrawn with a hazard that is either slow or fast. Which one is inferred for each site; the size of the
+slow one is learned from all sites: in a static world it is nearly 0.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from pollerd.allocation.whittle.rate_model.grid import CELLS, Lattice, move_likelihood
 
 FAST_HAZARD = 0.3
-"""The fast hazard, chances per uniform cycle."""
+"""Fast hazard, probability per uniform cycle."""
 START_ODDS = np.array([0.95, 0.05])
-"""How likely the slow and the fast are before anything was seen."""
+"""Prior probabilities of the slow and the fast hazard."""
 SLOW_HAZARDS = np.array([0.0005, 0.005, 0.02, 0.06])
-"""Slow hazards compared, chances per uniform cycle."""
+"""Candidate slow hazards, probability per uniform cycle."""
 LOG_PRIOR_ODDS = np.array([0.0, 0.0, 3.0, 5.0])
-"""Logarithmic odds against each: a static world loses more by a rate held too loosely than a moving one by a rate held
-too tightly, and the evidence of a moving one grows quickly."""
+"""Log prior odds against each.
+
+A static world loses more by too high a hazard than a drifting one by too low a hazard, and evidence of drift
+accumulates quickly."""
 SAMPLE_SLOTS = 256
-"""They are compared on the sites of the first slots: enough to tell, at a cost that does not grow."""
+"""Slow hazards are compared on the sites of the first slots: sufficient, at bounded cost."""
 N_HAZARDS = len(START_ODDS)
 
 
@@ -33,15 +35,15 @@ def predict(
     hazards: NDArray[np.float64],
     cycles: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Belief [k, H, K] over hazards [H] and rates after `cycles` [k]: the rate kept, or drawn from `target` [k, K]."""
+    """Returns the belief [k, H, K] over hazards [H] and rates after cycles [k]: kept, or redrawn from target [k, K]."""
     keep = np.exp(-hazards * cycles[:, None])[:, :, None]
     return np.asarray(keep * mass + (1.0 - keep) * mass.sum(2, keepdims=True) * target[:, None])
 
 
 class HazardMixture:
-    """Filters with different slow hazards side by side on a sample of sites, weighted by how well they predict.
+    """Filters with different slow hazards on a sample of sites, weighted by their predictive likelihood.
 
-    `hazard` per uniform cycle is their mean. `memory` is the number of polls over which old predictions lose their say.
+    `hazard` per uniform cycle is their mean. `memory` is the number of polls over which old predictions are discounted.
     """
 
     def __init__(self, memory: float) -> None:
@@ -51,7 +53,7 @@ class HazardMixture:
         self.learn()
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """The slots int64[k] start afresh."""
+        """Resets slots int64[k]."""
         self.likelihood[slots[slots < SAMPLE_SLOTS]] = 1.0
 
     def observe(
@@ -78,21 +80,21 @@ class HazardMixture:
         self.likelihood[at] = rescaled / rescaled.max(2, keepdims=True)
 
     def learn(self) -> None:
-        """Sets `hazard` to the mean under the present weights."""
+        """Sets `hazard` to the mean under the current weights."""
         odds = self.score - LOG_PRIOR_ODDS
         weights = np.exp(odds - odds.max())
         self.hazard = float(weights @ SLOW_HAZARDS / weights.sum())
 
     def move(self, prior: NDArray[np.float64], old: Lattice, new: Lattice) -> None:
-        """Another window was laid."""
+        """Converts to another window."""
         flat = self.likelihood.reshape(-1, CELLS)
         self.likelihood = move_likelihood(flat, prior, old, new).reshape(self.likelihood.shape)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays for storage."""
+        """Returns arrays for storage."""
         return {"hazard_likelihood": self.likelihood, "hazard_score": self.score, "hazard": np.array([self.hazard])}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Puts back what `state` gave, flat."""
+        """Restores the output of `state`, flat."""
         self.likelihood = arrays["hazard_likelihood"].reshape(self.likelihood.shape)
         self.score, self.hazard = arrays["hazard_score"], float(arrays["hazard"][0])

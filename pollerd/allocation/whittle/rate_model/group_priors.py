@@ -1,9 +1,9 @@
-"""Priors of groups: pages of one host tend to change alike, and so may those that stand together in the list.
+"""Group priors (partial pooling): pages of one host tend to change alike, and so may neighbours in the list.
 
-Each page's prior is mixed of that of all, that of its host and that of its neighbours, by how well each of the three
-has predicted the first polls of pages. So nothing is lost where a list is in no order, and of one that is sorted
-nothing has to be told. They compare with all pages as one group, by the same rule: the prior of all is wider than
-what pages show, and whatever is narrower would pass for knowledge of the group.
+Each page's prior is a mixture of the prior of all, of its host and of its neighbours, weighted by how well each has
+predicted the first polls of pages. So an unordered list loses nothing, and a sorted one need not be declared. They are
+compared with all pages as one group, by the same rule: the prior of all is wider than the pages' rates, and any
+narrower prior would look like knowledge of the group.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pollerd.errors import InvalidValueError
 
 HOSTS, NEIGHBOURS = 0, 1
 LOG_PRIOR_ODDS = np.array([-2.0, 3.0])
-"""Logarithmic odds against hosts and neighbours at the start: against hosts there are none."""
+"""Initial log odds against hosts and neighbours: negative, thus in favour, for hosts."""
 NEIGHBOURHOOD = 16
-"""Pages that stand together, at least: more of them where else there would be too many groups."""
+"""Smallest number of pages in a neighbourhood; larger if there would be too many groups."""
 _NO_SHARE = 0.05
 _TINY = 1e-9
 
 
 class GroupPriors:
-    """Which host each slot is on, the priors of hosts and neighbourhoods, and what share each has in a page's prior.
+    """Host of each slot, the priors of hosts and neighbourhoods, and their shares in a page's prior.
 
-    `host` int32[capacity], `groups.NONE` for none, empty until a slot is placed; `score` float64[2] logarithmic gain of
-    hosts' and of neighbours' predictions over those by the prior of all; `share` float64[2], which changes when the
+    `host` int32[capacity], `groups.NONE` for none, empty until a slot is placed; `score` float64[2] log gain of hosts'
+    and of neighbours' predictions over those of all pages as one group; `share` float64[2], which changes when the
     prior is updated.
     """
 
@@ -46,12 +46,12 @@ class GroupPriors:
         self._whole = Groups("whole")
 
     def place(self, slots: NDArray[np.int64], host: NDArray[np.int64], capacity: int) -> None:
-        """The slots int64[k] below `capacity` are on the hosts int64[k]."""
+        """Sets the hosts int64[k] of slots int64[k] below `capacity`."""
         self._grow(capacity)
         self.host[slots] = host
 
     def grow(self, capacity: int) -> None:
-        """Room for slots below `capacity`, where any has been placed."""
+        """Grows to slots below `capacity`, if any has been placed."""
         if len(self.host):
             self._grow(capacity)
 
@@ -60,12 +60,12 @@ class GroupPriors:
             lengthen(vars(self), "host", capacity - len(self.host), NONE)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """The slots int64[k] are on no host until they are placed."""
+        """Removes slots int64[k] from their hosts."""
         if len(self.host):
             self.host[slots] = NONE
 
     def shares_in(self, slot: int) -> tuple[bool, bool]:
-        """Whether the slot's host, and whether its neighbours, have a share in its prior."""
+        """Returns whether the slot's host, and whether its neighbours, have a share in its prior."""
         host, neighbours = (
             bool(self.share[kind] > 0 and np.isin(self._group(kind, np.array([slot])), groups.known)[0])
             for kind, groups in enumerate(self._groups)
@@ -74,11 +74,12 @@ class GroupPriors:
 
     @property
     def active(self) -> bool:
-        """Whether any page's prior is another than that of all."""
+        """Whether any page's prior differs from that of all."""
         return bool(self.share.any())
 
     def rows(self, part: slice | NDArray[np.int64], prior: NDArray[T]) -> NDArray[T]:
-        """The priors of the k slots in `part`, [k, CELLS]; [1, CELLS] where all have that of all, `prior` [CELLS]."""
+        """Returns the priors of the k slots in `part`, [k, CELLS]; [1, CELLS] if all have the common `prior`
+        [CELLS]."""
         if not self.active:
             return prior[None]
         rows = prior[None] * prior.dtype.type(1.0 - self.share.sum())
@@ -93,9 +94,10 @@ class GroupPriors:
         changed: NDArray[np.bool_],
         prior: NDArray[np.float64],
     ) -> None:
-        """Compares predictions of the first polls that tell of slots int64[k], from which no group has learned.
+        """Compares predictions of the first informative polls of slots int64[k], from which no group has learned.
 
-        unchanged: the chances of no change at each rate, float64[k, CELLS]; changed bool[k]; prior [CELLS] that of all.
+        unchanged: the probabilities of no change at each rate, float64[k, CELLS]; changed bool[k]; prior [CELLS] of
+        all.
         """
 
         def logarithm(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -117,7 +119,7 @@ class GroupPriors:
         odds: NDArray[np.float64],
         prior: NDArray[np.float64],
     ) -> None:
-        """From slots int64[n], likelihood float32[n, H, CELLS], odds [H] of hazards and the prior [CELLS] of all."""
+        """Learns from slots int64[n], likelihood float32[n, H, CELLS], odds [H] of hazards, common prior [CELLS]."""
         most = int(slots.max(initial=0)) // MOST_GROUPS
         self._width = max(NEIGHBOURHOOD, 1 << most.bit_length())
         posterior = np.einsum("khj,h->kj", likelihood, odds) * prior
@@ -129,20 +131,20 @@ class GroupPriors:
         self.share = _shares(self.score, np.array([len(groups.known) > 0 for groups in self._groups]))
 
     def _group(self, kind: int, part: slice | NDArray[np.int64]) -> NDArray[np.int64]:
-        """The groups int64[k] of the slots in `part`."""
+        """Returns the groups int64[k] of the slots in `part`."""
         if kind == NEIGHBOURS:
             return (np.arange(part.start, part.stop) if isinstance(part, slice) else part) // self._width
-        if not len(self.host):  # restored, perhaps, and no slot placed
+        if not len(self.host):  # restored, perhaps, and no slot placed yet
             return np.full(part.stop - part.start if isinstance(part, slice) else len(part), NONE)
         return self.host[part].astype(np.int64)
 
     def move(self, old: Lattice, new: Lattice, start: NDArray[np.float64]) -> None:
-        """Another window was laid; `start` [CELLS] is where priors start in the new one."""
+        """Converts to another window; `start` [CELLS] is the initial prior there."""
         for groups in (*self._groups, self._whole):
             groups.move(old, new, start)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays for storage; the slots are placed again after a restart."""
+        """Returns arrays for storage; the slots are placed again after a restart."""
         numbers = {
             "group_score": self.score,
             "group_share": self.share,
@@ -152,11 +154,11 @@ class GroupPriors:
 
     @property
     def varying(self) -> tuple[str, ...]:
-        """Arrays of `state` whose sizes go by what was seen."""
+        """Arrays of `state` whose sizes vary."""
         return tuple(name for groups in (*self._groups, self._whole) for name in groups.varying)
 
     def check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Raises InvalidValueError where groups and priors of a state do not go together."""
+        """Raises InvalidValueError if groups and priors of a state are inconsistent."""
         for groups in (*self._groups, self._whole):
             groups.check(arrays)
         if arrays["group_width"][0] < NEIGHBOURHOOD:
@@ -165,7 +167,7 @@ class GroupPriors:
             )
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Puts back what `state` gave, flat."""
+        """Restores the output of `state`, flat."""
         self.score, self.share = arrays["group_score"].copy(), arrays["group_share"]
         self._width = int(arrays["group_width"][0])
         for groups in (*self._groups, self._whole):
@@ -173,7 +175,7 @@ class GroupPriors:
 
 
 def _shares(score: NDArray[np.float64], there: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Shares float64[2] of hosts and neighbours in a page's prior; what is hardly believed, or not there, has none."""
+    """Returns shares float64[2] of hosts and neighbours in a page's prior; 0 if negligible or without groups."""
     odds = np.append(np.where(there, score - LOG_PRIOR_ODDS, -np.inf), 0.0)
     share = np.exp(odds - odds.max())
     share = share[:2] / share.sum()

@@ -1,4 +1,4 @@
-"""How likely each kind of evidence is at each rate (theory.md 2), made robust to bursts (2b.4).
+"""Likelihood of each kind of evidence at each rate λ (theory.md 2), made robust to bursts (2b.4).
 
 | evidence over a gap τ | likelihood in λ |
 |---|---|
@@ -8,10 +8,10 @@
 | last change at age a | `λ e^{-λa}` with a no less than τ / 16 |
 | first poll, last change at age a | `λ e^{-λa}` |
 
-The count is a hurdle model: that something came is judged as ever; how many came by a law with the heavy tail
-`P(at least k) = (1 + λτ) / (k + λτ)`. So k items speak for a higher rate with a factor of k² / 2
-at most, where the Poisson law knows no bound: a burst of a hundred is outweighed by a few quiet polls. The least age
-does the same for a page caught in the middle of a burst.
+The count is a hurdle model: whether there are items has the usual likelihood, their number the heavy-tailed `P(at least
+k) = (1 + λτ) / (k + λτ)`. So k items favour a higher rate by a factor of at most k² / 2, which under a Poisson law is
+unbounded: a few quiet polls outweigh a burst of a hundred. The least age does the same for a page caught in the middle
+of a burst.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from pollerd.allocation.evidence import EvidenceBatch
 SHORTEST_AGE = 1 / 16
 """Ages count as at least this share of the gap."""
 _FULL, _TINY = 500.0, 1e-12
-"""Expected changes beyond which more, or fewer, make no difference."""
+"""Bounds of expected changes, beyond which more, or fewer, make no difference."""
 _LEAST = -600.0
-"""Logarithm below which a likelihood is as good as 0, yet not 0."""
+"""Lower bound of log-likelihoods: practically 0, but not 0."""
 
 
 def likelihood(
     rates: NDArray[np.float64], elapsed: NDArray[np.float64], evidence: EvidenceBatch
 ) -> NDArray[np.float64]:
-    """float64[k, K], each row scaled to a maximum of 1, for rates float64[K] (1/s), elapsed float64[k] s.
+    """Returns float64[k, K], each row scaled to a maximum of 1, for rates float64[K] (1/s), elapsed float64[k] s.
 
-    Rows with elapsed = inf and no age tell nothing and are all 1.
+    Rows with elapsed = inf and no age are uninformative and all 1.
     """
     first = np.isinf(elapsed)
     gap = np.where(first, 0.0, np.maximum(elapsed, 0.0))
@@ -50,7 +50,7 @@ def likelihood(
         age = np.where(first, evidence.age, np.clip(evidence.age, SHORTEST_AGE * gap, gap))
         out[dated] = np.log(rates) - rates * age[dated, None]
     out[first & ~dated] = 0.0
-    # a gap of 0 s that found a change is worth nothing: each rate calls it impossible
+    # a gap of 0 s that found a change is ignored: it is impossible at every rate
     out[np.isneginf(out).all(1)] = 0.0
     scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
     return scaled
@@ -59,10 +59,10 @@ def likelihood(
 def score(
     rates: NDArray[np.float64], gap: NDArray[np.float64], changed: NDArray[np.bool_], evidence: EvidenceBatch
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Derivative of the log-likelihood by log λ at one rate for each poll, and the information to be expected of it.
+    """Returns the derivative of the log-likelihood by log λ at one rate for each poll, and its expected information.
 
-    float64[k] each, of polls that tell something; rates float64[k] (1/s), gap float64[k] s, 0 for first polls, changed
-    as `changes_of` has it. The information is that of whether it changed, with an age that of when.
+    float64[k] each, for informative polls; rates float64[k] (1/s), gap float64[k] s, 0 for first polls, changed from
+    `changes_of`. The information is that of whether the page changed; with an age, of when.
     """
     mean = np.minimum(gap * rates, _FULL) + _TINY
     if_changed = mean / np.expm1(mean)
@@ -82,7 +82,7 @@ def score(
 
 
 def changes_of(evidence: EvidenceBatch) -> NDArray[np.bool_]:
-    """Whether each of k polls found a change, bool[k]."""
+    """Returns whether each of k polls found a change, bool[k]."""
     return np.where(evidence.count >= 0, evidence.count > 0, evidence.changed)
 
 
@@ -92,6 +92,6 @@ def _add_counts(
     count: NDArray[np.int64],
     rows: NDArray[np.bool_],
 ) -> None:
-    """Adds the law of the number of items, given that there is one, to the log-likelihoods in `rows`."""
+    """Adds the log-likelihood of the number of items, given at least one, to `rows`."""
     k, m = count[rows, None], mean[rows]
     out[rows] += np.log1p(m) - np.log(k + m) - np.log(k + 1 + m)

@@ -1,9 +1,8 @@
-"""Where between the lattice's rates the rate of a much polled site lies.
+"""Refinement: estimates the rate of a frequently polled site between the lattice's rates.
 
-A posterior over rates about twice as fast each as the one before ends on one of them, and then says that the truth is
-there, up to 1.6 times beside it and surer than it can be. So a normal estimate of the logarithm of each site's rate
-goes along, by the scores of its own polls; it speaks as far as the posterior is narrow. Choices and what is told of
-rates go by both.
+A posterior over rates with a ratio of about two concentrates on one of them, and is then overconfident and off by a
+factor of up to 1.6. So a normal estimate of the logarithm of each site's rate is updated with the scores of its polls;
+it is used as far as the posterior is narrow. Choices and reported rates use both.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from pollerd.allocation.whittle.rate_model import grid
 from pollerd.columns import lengthen
 
 _NARROW = 0.8
-"""Mass on the best cell and those beside it, from which on a posterior is narrow and its site's estimate speaks."""
+"""Mass on the best cell and its neighbours above which a posterior is narrow and the estimate is used."""
 _BESIDE_PEAK = 1.1
-"""Places within which cells are beside the best one: those that stand wide apart are not."""
+"""Distance in places within which cells are neighbours of the best one: widely spaced ones are not."""
 _WITHIN = 1.0 / 12.0
 """Variance of a position within its cell, of width 1."""
 MOST_INFORMATION = 200.0
-"""Per e-fold²: a standard deviation of 7 % of the rate. A rate that moves a little is followed for it."""
+"""Upper bound, per e-fold²: a standard deviation of 7 % of the rate. Lets the estimate follow small drifts."""
 FARTHEST = 0.5
-"""Places at most by which a poll or an offset moves: beyond, another cell would be the best."""
+"""Largest step of a poll and largest offset, in places: beyond, another cell would be the best."""
 _BESIDE = 3.0
-"""An estimate so many places beside the window is left: no poll brings it back to the best cell."""
+"""An estimate this many places outside the window stays there: no poll brings it back to the best cell."""
 _APART = 1.5
-"""Places between the estimate and the best cell, beyond which the rate has moved: it starts anew from there."""
+"""Places between the estimate and the best cell beyond which the estimate restarts at that cell."""
 _START_INFORMATION = 2.0
-"""Per place²: of the best cell alone."""
+"""Information per place² of the best cell alone."""
 
 Score = Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""As `likelihood.score`, of what was found, at positions float64[k] on the lattice; the information is above 0."""
+"""Computes `likelihood.score` of the polls at positions float64[k] on the lattice; the information is above 0."""
 
 
 class RateRefinement:
@@ -51,31 +50,31 @@ class RateRefinement:
         self.offset = np.zeros(0, np.float16)
 
     def grow(self, extra: int) -> None:
-        """Room for so many slots more."""
+        """Grows by `extra` slots."""
         for name in ("position", "information", "offset"):
             lengthen(vars(self), name, extra, 0)
 
     def forget(self, slots: NDArray[np.int64]) -> None:
-        """The slots int64[k] start afresh."""
+        """Resets slots int64[k]."""
         self.position[slots] = 0.0
         self.information[slots] = 0.0
         self.offset[slots] = 0.0
 
     def move(self, slots: NDArray[np.int64], old: grid.Lattice, new: grid.Lattice) -> None:
-        """Another window was laid: the estimates of slots int64[k] are put as places on that."""
+        """Converts the estimates of slots int64[k] to another window."""
         self.put(slots, *moved(*self.of(slots), old, new))
 
     def of(self, slots: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float16]]:
-        """(position, information, offset) of slots int64[k], k each."""
+        """Returns (position, information, offset) of slots int64[k], k each."""
         return self.position[slots], self.information[slots], self.offset[slots]
 
     def update(self, slots: NDArray[np.int64], posterior: NDArray[np.float64], lattice: grid.Lattice) -> None:
-        """Sets the offsets of distinct slots int64[k] beside their posteriors float64[k, K] over another window."""
+        """Sets the offsets of distinct slots int64[k] for their posteriors float64[k, K] over another window."""
         position, known = (of[slots].astype(np.float64) for of in (self.position, self.information))
         self.offset[slots] = _offset(position, known, posterior, lattice)
 
     def factor(self, part: slice | NDArray[np.int64], lattice: grid.Lattice) -> NDArray[np.float64]:
-        """What the lattice's rates are to be multiplied by for the k slots in `part`, float64[k]."""
+        """Returns the factor on the lattice's rates for the k slots in `part`, float64[k]."""
         return np.asarray(np.exp(lattice.step * self.offset[part].astype(np.float64)))
 
     def put(
@@ -85,7 +84,7 @@ class RateRefinement:
         information: NDArray[np.floating],
         offset: NDArray[np.floating],
     ) -> None:
-        """Puts back what `of` gave."""
+        """Restores the output of `of`."""
         self.position[slots], self.information[slots], self.offset[slots] = position, information, offset
 
     def observe(
@@ -98,8 +97,8 @@ class RateRefinement:
     ) -> None:
         """Learns from polls of distinct slots int64[k].
 
-        keep: float64[k], probability that the rate was not drawn anew since the last poll; posterior: float64[k, K]
-        with these polls in it.
+        keep: float64[k], probability that the rate was not redrawn since the last poll; posterior: float64[k, K] after
+        these polls.
         """
         position, known = self.position[slots].astype(np.float64), self.information[slots] * keep
         slope, gained = score(np.clip(position, -_BESIDE, lattice.places[-1] + _BESIDE))
@@ -114,7 +113,7 @@ class RateRefinement:
     def interval(
         self, slots: NDArray[np.int64], posterior: NDArray[np.float64], level: float, lattice: grid.Lattice
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Central credible interval in places on the lattice, (low, high), float64[k] each; 0 < level < 1."""
+        """Returns central credible intervals in places on the lattice, (low, high), float64[k] each; 0 < level < 1."""
         peak, mass, lowest = _peak(posterior, lattice)
         below = (posterior * (np.arange(posterior.shape[1]) < lowest[:, None])).sum(1)
         offset, known = self.offset[slots].astype(np.float64), self.information[slots].astype(np.float64)
@@ -137,7 +136,7 @@ def moved(
     old: grid.Lattice,
     new: grid.Lattice,
 ) -> tuple[NDArray[np.float64], NDArray[np.float32], NDArray[np.floating]]:
-    """(position, information, offset), k each, over one window as they are over another."""
+    """Converts (position, information, offset), k each, from one window to another."""
     ratio = new.step / old.step
     information = information * np.float32(ratio**2)
     return new.place(old, position.astype(np.float64)), information, np.clip(offset / ratio, -FARTHEST, FARTHEST)
@@ -149,14 +148,14 @@ def _offset(
     posterior: NDArray[np.float64],
     lattice: grid.Lattice,
 ) -> NDArray[np.float64]:
-    """Places float64[k] from the peaks of posteriors float64[k, K] to the estimates, as far as one can believe them."""
+    """Returns places float64[k] from the peaks of posteriors float64[k, K] to the estimates, precision-weighted."""
     peak, mass, _ = _peak(posterior, lattice)
     off = (position - peak) * information / (information + 1.0 / _WITHIN)
     return np.where(mass >= _NARROW, np.clip(off, -FARTHEST, FARTHEST), 0.0)
 
 
 def _quantile(posterior: NDArray[np.float64], of: float, lattice: grid.Lattice) -> NDArray[np.float64]:
-    """Places float64[k] below which the share `of` lies, the mass of each cell spread evenly over it."""
+    """Returns places float64[k] of the quantile `of`, with the mass of each cell spread evenly over it."""
     below = np.cumsum(posterior, axis=1)
     cell = np.minimum((below < of).sum(1), posterior.shape[1] - 1)
     rows = np.arange(len(posterior))
@@ -170,7 +169,7 @@ def _quantile(posterior: NDArray[np.float64], of: float, lattice: grid.Lattice) 
 def _peak(
     posterior: NDArray[np.float64], lattice: grid.Lattice
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Of the best cell and those beside it: mean place and mass, float64[k], and the lowest, int64[k]."""
+    """Returns mean place and mass, float64[k], of the best cell and its neighbours, and the lowest cell, int64[k]."""
     rows, last = np.arange(len(posterior))[:, None], posterior.shape[1] - 1
     cells = posterior.argmax(1)[:, None] + np.array([-1, 0, 1])
     inside = np.clip(cells, 0, last)
