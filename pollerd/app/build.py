@@ -11,7 +11,6 @@ import numpy as np
 
 import pollerd
 from pollerd import allocation
-from pollerd.crawling.control.concurrency import Learned
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock, StorageHealth
 from pollerd.daemon.allocation.explain import ScheduleExplainer
@@ -21,10 +20,7 @@ from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
 from pollerd.daemon.control.sites import SiteControl
-from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
-from pollerd.daemon.crawler.crawler import FocusedCrawler
-from pollerd.daemon.crawler.hook import CrawlHook, NoCrawl, PageHook, crawl_settings
-from pollerd.daemon.crawler.page_reader import PageReader
+from pollerd.daemon.crawler.hook import NoCrawl, PageHook
 from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.daemon import Parts
 from pollerd.daemon.gauges import Gauges
@@ -52,7 +48,7 @@ from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.fetching import Fetcher, FetchSettings
 from pollerd.scheduling import Chooser, SchedulingSettings
-from pollerd.storage import CrawlStore, Store
+from pollerd.storage import Store
 from pollerd.telemetry import Instruments
 
 MakeClock = Callable[[Callable[[float], None]], SteadyClock]
@@ -116,7 +112,7 @@ async def live_daemon(
             await store.crawl.recall()
         await restore(scheduler, store, run, settings.daemon, rng=rng, now=clock())
         runtime = Runtime(
-            settings=settings.daemon if settings.topic is None else crawl_settings(settings.daemon),
+            settings=settings.daemon if settings.topic is None else settings.daemon.for_crawling(),
             clock=clock,
             rng=rng,
             instruments=instruments,
@@ -127,25 +123,11 @@ async def live_daemon(
         chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
         hook: PageHook = NoCrawl()
         if settings.topic is not None:
-            hook = await _crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
+            from pollerd.app.build_crawl import crawl_hook  # 1.5 MB that a daemon without a topic does not need
+
+            hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
         budget = Budget(settings.daemon.budget, last_start=last_start(run, clock()))
         yield Daemon(_parts(store, scheduler, fetcher, chooser, budget, hook, runtime))
-
-
-async def _crawl_hook(
-    store: CrawlStore,
-    scheduler: SchedulerState,
-    chooser: Chooser,
-    topic: TopicSettings,
-    seeds: Sequence[str],
-    runtime: Runtime,
-) -> CrawlHook:
-    crawler = FocusedCrawler(
-        store=store, scheduler=scheduler, chooser=chooser, topic=topic, rng=runtime.rng, clock=runtime.clock
-    )
-    await crawler.begin(seeds)
-    reader = PageReader(topic=topic, sites=crawler.sites, unread=crawler.unread, runtime=runtime)
-    return CrawlHook(crawler=crawler, reader=reader, limiter=ConcurrencyLimiter(Learned(runtime.rng)))
 
 
 def _parts(

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pollerd.api import parse_text
-from pollerd.crawling.pages.reading import recipe_of, topic_of
 from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.detection.html import visible_text
 from pollerd.errors import ConfigError, InvalidValueError
@@ -88,6 +87,8 @@ def read_topic(path: Path) -> TopicSettings:
             collection_size=given.collection_size,
             relevance_min=given.relevance_min,
         )
+        from pollerd.crawling.pages.reading import recipe_of, topic_of  # not loaded without a topic
+
         topic_of(recipe_of(topic))
     except InvalidValueError as error:
         raise InvalidValueError(f"topic: {error.field}", error.allowed, error.given) from error

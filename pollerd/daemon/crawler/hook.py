@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from pollerd.crawling.control.concurrency import pause_s
-from pollerd.crawling.pages.reading import PageReading
-from pollerd.daemon.crawler.concurrency import ConcurrencyLimiter
-from pollerd.daemon.crawler.crawler import FocusedCrawler
-from pollerd.daemon.crawler.page_reader import PageReader
 from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
-from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.model import Detection, Outcome
 from pollerd.storage import CrawlUpdate, PageRecord, PollRecord, SiteContext
 
+if TYPE_CHECKING:  # without a topic nothing of crawling is loaded
+    from pollerd.crawling.pages.reading import PageReading
+
 MayFollow = Callable[[str], Awaitable[bool]]
-_FLUSH_SECONDS = 0.05
 
 
 class PageHook(Protocol):
@@ -129,32 +124,3 @@ class NoCrawl:
 
     async def run(self) -> None:
         """Returns at once."""
-
-
-class CrawlHook:
-    """Connects the focused crawler, its page reader and its limit on concurrent requests to the polls."""
-
-    chooses_ahead = False
-
-    def __init__(self, *, crawler: FocusedCrawler, reader: PageReader, limiter: ConcurrencyLimiter) -> None:
-        self._crawler, self._reader, self._limiter = crawler, reader, limiter
-        self.wants_whole = reader.wants_whole
-        self.following = reader.following
-        self.read = reader.read
-        self.started, self.responded, self.processed = limiter.started, limiter.responded, limiter.processed
-        self.known_urls, self.judge = crawler.known_urls, crawler.judge
-        self.apply_committed, self.forget, self.run = crawler.apply_committed, crawler.forget, crawler.run
-
-    def may_start(self) -> bool:
-        """Returns whether the limit allows one more request."""
-        return self._limiter.may_start
-
-    def pause_after(self, latency: float, interval: float) -> float:
-        """Returns the latency as the pause for a host that answers more slowly than its interval, else 0."""
-        return pause_s(0.0, latency) if latency > interval else 0.0
-
-
-def crawl_settings(settings: DaemonSettings) -> DaemonSettings:
-    """Returns the settings of a crawling daemon: it commits results early, as they decide what to request next."""
-    soon = min(settings.flush_seconds, _FLUSH_SECONDS)
-    return replace(settings, flush_seconds=soon, gather_seconds=soon)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
-from pollerd.crawling.pages.reading import PageReading
 from pollerd.model import Detection, Outcome
 from pollerd.storage import SiteContext
+
+if TYPE_CHECKING:  # without a topic nothing of crawling is loaded
+    from pollerd.crawling.pages.reading import PageReading
 
 
 class PollResult(Struct, frozen=True, gc=False):

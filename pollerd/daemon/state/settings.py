@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pollerd.allocation.registered import NAMES
 from pollerd.errors import InvalidValueError
 from pollerd.ranges import BUDGET, LIVE_LOOP
 
+_CRAWL_FLUSH_SECONDS = 0.05
 BUDGET_MIN, BUDGET_MAX = BUDGET.lowest, BUDGET.highest
 
 
@@ -51,3 +52,8 @@ class DaemonSettings:
             raise InvalidValueError("shadow", "some of " + ", ".join(NAMES), ", ".join(self.shadows))
         for name, allowed in LIVE_LOOP.items():
             allowed.check(getattr(self, name))
+
+    def for_crawling(self) -> DaemonSettings:
+        """Returns the settings of a crawling daemon: it commits results early, as they decide what to request next."""
+        soon = min(self.flush_seconds, _CRAWL_FLUSH_SECONDS)
+        return replace(self, flush_seconds=soon, gather_seconds=soon)
