@@ -26,7 +26,7 @@ T = TypeVar("T", bound=_Stored)
 
 
 class Order(StrEnum):
-    """Order of a list by id."""
+    """Which way a list is read, by id."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
