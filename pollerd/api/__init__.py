@@ -1,4 +1,4 @@
-"""REST, metrics and health on FastAPI. It sees the daemon through `ControlPort` only."""
+"""REST, metrics and health on FastAPI. Accesses the daemon only through `ControlPort`."""
 
 from typing import TYPE_CHECKING
 

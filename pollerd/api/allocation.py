@@ -1,4 +1,4 @@
-"""The calls on the allocation of the budget."""
+"""Routes of the allocation of the budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The FastAPI application put together."""
+"""Assembles the FastAPI application."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ PREFIX = "/api/v1"
 
 
 class Application(FastAPI):
-    """FastAPI, with what every answer says around all of it: its answer to a fault is sent outside of middleware."""
+    """FastAPI with headers for every answer, added outside of all middleware, where answers to faults are sent."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """As FastAPI builds it, and ours around that."""
+        """Returns FastAPI's stack, wrapped by `AnswerHeaders`."""
         return AnswerHeaders(super().build_middleware_stack())
 
 
 def create_api(
     control: ControlPort, store: Store, registry: CollectorRegistry, settings: ApiSettings, version: str
 ) -> FastAPI:
-    """The REST API, the metrics of `registry` and the health calls, to be served by any ASGI server.
+    """Returns the REST API, the metrics of `registry` and the health checks, for any ASGI server.
 
-    control: the running daemon; store: where lists are read from. Both must outlive the application. `state.tokens`
-    of what is returned takes other tokens while it runs.
+    control: the running daemon; store: for reading lists. Both must outlive the application. `state.tokens` of the
+    result can be given new tokens while it runs.
     """
     app = Application(
         title="pollerd",

@@ -1,4 +1,4 @@
-"""What machines ask: is it alive, is it ready, what does it measure. At the root, without token."""
+"""Health, readiness and metrics for monitoring. At the root, without token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def metrics(request: Request, daemon: Daemon) -> Response:
 
 
 def stored_metrics(request: Request) -> Response:
-    """The metrics as they were last set."""
+    """Returns the metrics as last set."""
     registry: CollectorRegistry = request.app.state.registry
     tokens: Tokens = request.app.state.tokens
     shown = request.scope[KNOWN_CALLER] or tokens.settings.metrics_version
@@ -64,7 +64,7 @@ class _ForStrangers:
         self._registry = registry
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics, the version empty."""
+        """Yields all metrics, with an empty version."""
         for metric in self._registry.collect():
             yield _unversioned(metric) if metric.name == _BUILD_INFO else metric
 

@@ -1,4 +1,4 @@
-"""What other packages use of `pollerd.api`; they import it from there."""
+"""The public names of `pollerd.api`; other packages import them from there."""
 
 from pollerd.api.application import create_api
 from pollerd.api.auth.tokens import Tokens

@@ -1,4 +1,4 @@
-"""The server that the API runs on."""
+"""The server of the API."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from pollerd.api.http.protocol import HttpProtocol
 
 
 class _Proxied(ProxyHeadersMiddleware):
-    """Takes scheme and address from the headers of a proxy on this machine, and keeps with whom the connection is.
+    """Takes scheme and address from the headers of a proxy on this machine, and keeps the connection's peer.
 
-    Whoever is on this machine can write such headers: what limits callers by their address must not go by them.
+    Any process on this machine can write such headers: limits by address must not rely on them.
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Handles one request."""
         scope[PEER] = scope.get("client")
         await super().__call__(scope, receive, send)
 
 
 class ApiServer(uvicorn.Server):
-    """uvicorn without hands on the signals, which are the daemon's. When it stops, event streams end first.
+    """uvicorn without its signal handlers, since the daemon has its own. On stop, event streams end first.
 
-    drain_seconds: how long other requests under way may hold up the end.
+    drain_seconds: longest wait for other requests in flight at the end.
     """
 
     def __init__(self, app: FastAPI, drain_seconds: int) -> None:
@@ -54,7 +54,7 @@ class ApiServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Whether the server is to end; to be set."""
+        """Whether the server is to end; can be set."""
         return self._ending.is_set()
 
     @should_exit.setter
@@ -63,35 +63,35 @@ class ApiServer(uvicorn.Server):
             self._ending.set()
 
     async def main_loop(self) -> None:
-        """Waits for the end. uvicorn's own looks for it ten times a second, and notes the date for its answers."""
+        """Waits for the end. uvicorn's own loop checks ten times per second, and updates the date of answers."""
         await self.on_tick(0)
         await self._ending.wait()
 
     async def warm_up(self) -> None:
-        """Gets the application ready for its first request, which takes FastAPI 60 ms, before sites are polled."""
+        """Prepares the application for its first request, which takes FastAPI 60 ms, before sites are polled."""
         scope = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": "/", "headers": []}
 
         async def nothing() -> Message:
             return {"type": "http.disconnect"}
 
         async def unheard(message: Message) -> None:
-            """The answer is that there is nothing at this path."""
+            """Discards the answer, a 404."""
 
         await self._app({**scope, "raw_path": b"/", "query_string": b""}, nothing, unheard)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leaves the handlers as they are."""
+        """Leaves the handlers unchanged."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Ends what would never end by itself, then waits for the rest."""
+        """Ends the event streams, then waits for other requests."""
         self._streams.end()
         await super().shutdown(sockets)
 
 
 def _dated(app: ASGIApp) -> ASGIApp:
-    """The application, with the date of each answer."""
+    """Returns the application with a Date header in each answer."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_dated(message: Message) -> None:

@@ -1,4 +1,4 @@
-"""What is answered while the daemon waits for its database: that it lives, is not ready, and why."""
+"""The API while the daemon waits for its database: alive, not ready, and why."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 def create_waiting_api(
     reason: Callable[[], str], registry: CollectorRegistry, settings: ApiSettings, version: str
 ) -> FastAPI:
-    """Health, readiness and metrics as the daemon itself has them; everything else is 503 for `reason`."""
+    """Returns health, readiness and metrics as of the daemon itself; everything else is 503 for `reason`."""
     app = Application(title="pollerd", version=version, openapi_url=None, redirect_slashes=False)
     app.state.registry = registry
     app.state.streams = Streams()

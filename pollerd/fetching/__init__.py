@@ -1,4 +1,4 @@
-"""Fetching: conditional GETs of pages and robots.txt through the guard, as values. The only room with the client."""
+"""Fetching: conditional GETs of pages and robots.txt through the guard, returned as values. Only it uses the client."""
 
 from typing import TYPE_CHECKING
 

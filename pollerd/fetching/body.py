@@ -1,4 +1,4 @@
-"""Reading a response's body: wanted ones under a cap, unwanted ones so far that the connection can be kept."""
+"""Reads response bodies up to a limit, and drains unwanted ones so that their connections can be reused."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pollerd.model import OutcomeKind
 
 _MAX_DISCARDED_BYTES = 64 * 1024
 _DISCARDING_SECONDS = 2.0
-"""A connection is worth no longer a wait than that for what nobody wants."""
+"""Longest time spent on draining a body to keep its connection."""
 _DECODED_ELSEWHERE_BYTES = 64 * 1024
 _DECODED_HERE_BYTES = 512 * 1024
-"""From these sizes, as sent and as meant, decompression is long enough to be worth a thread."""
+"""Encoded and decoded sizes from which decompression runs in a thread."""
 
 
 async def read_body(response: Response, limit: int) -> bytes:
-    """The whole body with its content-encoding undone, at most `limit` bytes before and after.
+    """Returns the whole body, content-decoded, at most `limit` bytes before and after.
 
     Raises `RefusedError`: too large, cut short, wrongly encoded, or too late. A body that is too large is not drained.
     """
@@ -37,16 +37,17 @@ async def read_body(response: Response, limit: int) -> bytes:
 
 
 async def read_beginning(response: Response, limit: int) -> bytes:
-    """The first `limit` bytes of the body with its content-encoding undone; what follows is ignored.
+    """Returns the first `limit` bytes of the body, content-decoded; the rest is ignored.
 
-    Raises `RefusedError` where the connection breaks first, or the encoding is wrong.
+    Raises `RefusedError` if the connection breaks earlier, or the encoding is wrong.
     """
     body, _ = await _read(response.content, limit)
     return await _decoded(body, _encoding(response), limit, partial=True)
 
 
 async def discard_body(response: Response) -> int:
-    """Read a body nobody wants, so that its connection can be used again; close that where it is long, slow or broken.
+    """Drains an unwanted body so that its connection can be reused; closes the connection if it is long, slow or
+    broken.
 
     Returns the bytes read, as sent.
     """
@@ -63,7 +64,7 @@ async def discard_body(response: Response) -> int:
 
 
 async def _read(content: StreamReader, limit: int) -> tuple[bytes, bool]:
-    """What the body holds, and whether that is all; stops soon after `limit` bytes."""
+    """Returns the body, and whether it is complete; stops soon after `limit` bytes."""
     chunks: list[bytes] = []
     size = 0
     try:
@@ -86,7 +87,7 @@ async def _decoded(body: bytes, encoding: str, limit: int, partial: bool) -> byt
         if len(body) < _DECODED_ELSEWHERE_BYTES:
             if partial or limit <= _DECODED_HERE_BYTES:
                 return decode(body, encoding, limit, partial=partial)
-            with contextlib.suppress(TooLargeError):  # a little that unpacks to much goes to the thread after all
+            with contextlib.suppress(TooLargeError):  # a large result goes to the thread
                 return decode(body, encoding, _DECODED_HERE_BYTES)
         return await asyncio.to_thread(decode, body, encoding, limit, partial=partial)
     except TooLargeError as error:

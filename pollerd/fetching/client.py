@@ -1,7 +1,7 @@
-"""The HTTP client: one GET over a pooled connection, answered by the response's head and a stream of its body.
+"""The HTTP client: one GET over a pooled connection; returns the response's head and a stream of its body.
 
-aiohttp's connector (pool, name lookup, TLS, tunnels) and its parser do the work. Its `ClientSession` is left out: of a
-small response it costs more than both together, for what a poll has no use for (ADR 12).
+Uses aiohttp's connector (pool, name lookup, TLS, tunnels) and parser, but not its `ClientSession`: for a small response
+that costs more than both together, and a poll needs none of it (ADR 12).
 """
 
 from __future__ import annotations
@@ -38,58 +38,58 @@ _ACCEPT = (
     "application/json;q=0.9,application/xml;q=0.9,*/*;q=0.8"
 )
 DNS_CACHE_SECONDS = 300
-"""For so long the addresses of a name are remembered."""
+"""How long the addresses of a name are cached."""
 _MAX_LINE_BYTES = 16 * 1024
 _MAX_FIELD_BYTES = 32 * 1024
 _MAX_HEADERS = 256
 _TARGETS_KEPT = 8_192
-"""What is sent for an URL is worked out once, and takes 0.4 kilobytes: sites polled often come again soon."""
+"""Cached request heads, 0.4 kilobytes each: frequently polled sites reuse them soon."""
 _ORIGINS_KEPT = 2_048
-"""What the connector is told of an origin, about two kilobytes."""
+"""Cached connector arguments of origins, about two kilobytes each."""
 _NEVER_USUAL = frozenset({hdrs.IF_NONE_MATCH, hdrs.IF_MODIFIED_SINCE})
 _BREAK = re.compile(r"[\r\n\0]")
 
 SocketFactory = Callable[[tuple[int, int, int, str, tuple[Any, ...]]], socket.socket]
-"""A new socket for an entry of `getaddrinfo`."""
+"""Creates a socket for an entry of `getaddrinfo`."""
 
 Sent = Callable[[str], None]
-"""Called for each request as soon as it is written to its connection: its host, as `host_of` names it."""
+"""Called with the host (as in `host_of`) of each request as soon as it is written to its connection."""
 
 Write = Callable[[], bool]
-"""Writes a request at once; False where its connection has meanwhile been closed, and nothing was written."""
+"""Writes a request at once; returns False if its connection has been closed meanwhile and nothing was written."""
 
 Send = Callable[[Write], bool | Awaitable[bool]]
-"""Has a request written when its turn has come; gives back what the write returned."""
+"""Calls the write when it is due, and returns its result."""
 
 Repeat = Callable[[str], Awaitable[None]]
-"""Waits until a host, as `host_of` names it, may be asked once more."""
+"""Waits until a host (as in `host_of`) may be requested again."""
 
 
 class _Target(NamedTuple):
-    """What is known of a request for an URL, whatever else it says: where it goes, and how it begins."""
+    """The part of a request that its URL determines: destination and head."""
 
     host: str
     destination: aiohttp.ClientRequest
     leads_to: Destination | None
-    """What TLS sessions belong to; None: none are resumed."""
+    """Destination of the TLS sessions; None: none are resumed."""
     beginning: str
 
 
 def user_agent(contact: str | None) -> str:
-    """The User-Agent: name and version, and where its owner can be reached."""
+    """Returns the User-Agent: name and version, and the operator's contact."""
     name = f"pollerd/{__version__}"
     return name if contact is None else f"{name} (+{contact})"
 
 
 class HttpClient:
-    """Connections that are dialled by `dial`; made inside the running loop, and to be closed.
+    """Pooled connections opened by `dial`; created inside the running loop, and must be closed.
 
-    Decompression is left to `decoding`, redirects and the deadline to the fetcher; there are no cookies, and proxies
-    and .netrc of the environment are not used.
+    `decoding` does decompression, the fetcher redirects and the deadline; there are no cookies, and proxies and .netrc
+    of the environment are not used.
     """
 
     def __init__(self, settings: FetchSettings, dial: SocketFactory, names: AbstractResolver | None = None) -> None:
-        """`names` looks them up; None: as the system does. Raises `InvalidValueError` for a `ca_file` that cannot be
+        """`names` resolves names; None: the system does. Raises `InvalidValueError` for a `ca_file` that cannot be
         loaded.
         """
         self._tls = ResumingContext.create(settings.ca_file, settings.tls_session_bytes)
@@ -117,7 +117,7 @@ class HttpClient:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be asked any more."""
+        """Whether the client is closed."""
         return self._connector.closed
 
     async def close(self) -> None:
@@ -133,14 +133,14 @@ class HttpClient:
         send: Send | None = None,
         repeat: Repeat | None = None,
     ) -> Response:
-        """Sends a GET and returns once the head of the response is there, whatever its status.
+        """Sends a GET and returns once the head of the response has arrived, whatever its status.
 
-        `headers` stand in for the usual ones of the same name; `url` as `normalise_url` returns it. Where a kept
-        connection proves to be closed, another takes its place, and `sent` is told again; likewise, untold, where
-        something unasked has come over it. `send`: decides when each is written; None: at once. `repeat`: waits before
-        a request that was written is written again; None: not at all.
+        `headers` replace default ones of the same name; `url` as `normalise_url` returns it. If a kept connection
+        proves to be closed, another one replaces it, and `sent` is called again; likewise, without the call, if it has
+        received unsolicited data. `send`: decides when each request is written; None: at once. `repeat`: waits before a
+        written request is written again; None: no wait.
 
-        Raises `SITE_FAULTS`; `RuntimeError` where the client is closed, `ValueError` for a header with a line break.
+        Raises `SITE_FAULTS`; `RuntimeError` if the client is closed, `ValueError` for a header with a line break.
         """
         target = self._checked_target(url, proxy)
         request = f"{target.beginning}{self._merged(headers)}\r\n".encode("utf-8", "surrogateescape")
@@ -150,7 +150,7 @@ class HttpClient:
             assert protocol is not None
             kept = protocol in self._kept
             write = partial(_write, protocol, kept, request, sent, target.host)
-            tls = None if kept else tls_of(protocol.transport)  # it is gone where the server has closed
+            tls = None if kept else tls_of(protocol.transport)  # gone once the server has closed
             written: bool | Awaitable[bool] = False
             try:
                 written = write() if send is None else send(write)
@@ -175,16 +175,16 @@ class HttpClient:
                 return Response(message.code, message.headers, content, connection)
 
     def _checked_target(self, url: str, proxy: Proxy | None) -> _Target:
-        """Raises InvalidURL; RuntimeError where the client is closed."""
+        """Returns the target. Raises InvalidURL; RuntimeError if the client is closed."""
         if self.closed:
             raise RuntimeError("the client is closed")
         try:
             return self._target(url, proxy)
-        except ValueError as error:  # damaged in the database, for it was normalised once
+        except ValueError as error:  # damaged in the database, since it was normalised before
             raise aiohttp.InvalidURL(url) from error
 
     def _merged(self, headers: Mapping[str, str]) -> str:
-        """The usual headers and these, as lines."""
+        """Returns the default headers and these, as lines."""
         if _NEVER_USUAL.issuperset(headers):
             return self._usual_lines + _lines(headers)
         merged = self._usual.copy()
@@ -201,14 +201,16 @@ class HttpClient:
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError from error
         if task.cancelling() > before:
-            # aiohappyeyeballs swallows one that comes while it waits for the slower address: a deadline fires once only
+            # aiohappyeyeballs loses a cancellation that arrives while it waits for the slower address: deadlines fire
+            # once only
             connection.close()
             raise asyncio.CancelledError
         return connection
 
     def _new_target(self, url: str, proxy: Proxy | None) -> _Target:
-        """Through a proxy an http page is asked for by its whole URL; of an https page the proxy sees the CONNECT
-        only, and the page must not see who asked the proxy. Raises `ValueError` for what is no URL.
+        """Builds the request head: through a proxy, http pages are requested by the whole URL; for https pages the
+        proxy sees only the CONNECT, and the page must not see the proxy credentials. Raises `ValueError` for an invalid
+        URL.
         """
         parsed = URL(url, encoded=True)
         origin = parsed.origin()
@@ -222,16 +224,18 @@ class HttpClient:
         beginning = f"GET {asked} HTTP/1.1\r\n{_lines(headers)}"
         leads_to: Destination | None = Destination(str(origin), None if proxy is None else proxy.url)
         if proxy is not None and URL(proxy.url).raw_host == origin.raw_host:
-            leads_to = None  # the proxy's TLS and the origin's could not be told apart
+            leads_to = None  # the TLS sessions of proxy and origin would be indistinguishable
         return _Target(host_of(url), self._destination(origin, proxy), leads_to, beginning)
 
     def _new_destination(self, origin: URL, proxy: Proxy | None) -> aiohttp.ClientRequest:
-        """What the connector wants to know of where to connect to. It reads more than it writes: one serves many."""
+        """Returns the connector's request object of an origin. The connector only reads it: one is shared by many
+        requests.
+        """
         if proxy is None:
             return aiohttp.ClientRequest(hdrs.METH_GET, origin)
         connecting = None
         if origin.scheme == "https":
-            # With the Host that the connector would add: what it is told of an origin tells connections apart.
+            # Includes the Host that the connector would add: these arguments are part of the pool's key.
             host = origin.host_port_subcomponent or ""
             connecting = CIMultiDict({hdrs.HOST: host, hdrs.USER_AGENT: self._usual[hdrs.USER_AGENT]})
             if proxy.authorization is not None:
@@ -240,9 +244,9 @@ class HttpClient:
 
 
 def _write(protocol: ResponseHandler, kept: bool, request: bytes, sent: Sent, host: str) -> bool:
-    """Writes the request, unless the kept connection is done for; says so where it was written.
+    """Writes the request unless the kept connection is unusable; reports a write to `sent`.
 
-    What a kept connection has said unasked must not pass for the answer.
+    Unsolicited data on a kept connection must not be taken for the answer.
     """
     if kept and protocol.should_close:
         return False
@@ -261,7 +265,7 @@ def _write(protocol: ResponseHandler, kept: bool, request: bytes, sent: Sent, ho
 
 
 async def _answer(protocol: ResponseHandler) -> tuple[RawResponseMessage, StreamReader]:
-    """The head and the stream of the final response; what is said before it (1xx) is passed over."""
+    """Returns the head and the stream of the final response; skips interim ones (1xx)."""
     while True:
         message, content = await protocol.read()
         if message.code >= 200 or message.code == HTTPStatus.SWITCHING_PROTOCOLS:

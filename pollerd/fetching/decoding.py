@@ -1,7 +1,7 @@
-"""Undoing Content-Encoding under a cap. Pure.
+"""Decodes Content-Encoding up to a limit. Pure.
 
-aiohttp could do it, but passes a gzip or brotli body that was cut short as if it were whole, and one in two layers
-or named `x-gzip` as it is: each would be recorded as a change that never was.
+aiohttp could do it, but it passes truncated gzip or brotli bodies as complete, and bodies with two layers or named
+`x-gzip` undecoded: each would be recorded as a false change.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import brotli  # type: ignore[import-untyped]
 from zlib_ng import zlib_ng
 
 ACCEPT_ENCODING = "gzip, deflate, br"
-"""What `decode` can undo, as the value of a request's Accept-Encoding."""
+"""Encodings that `decode` supports, as the value of Accept-Encoding."""
 
 _MAX_LAYERS = 3
 _MAX_MEMBERS = 100
 _GZIP_MAGIC = b"\x1f\x8b"
 _PLAIN = frozenset({"", "identity", "none", "binary", "7bit", "8bit", "utf-8", "utf8", "iso-8859-1"})
-"""Encodings that change nothing, and names that are none but are seen on plain bodies."""
+"""Encodings without effect, and invalid names that occur on plain bodies."""
 
 
 class DecodingError(Exception):
-    """The body is not what its Content-Encoding says, or is cut short."""
+    """The body does not match its Content-Encoding, or is cut short."""
 
 
 class TooLargeError(Exception):
@@ -30,11 +30,11 @@ class TooLargeError(Exception):
 
 
 def decode(body: bytes, encoding: str, limit: int, *, partial: bool = False) -> bytes:
-    """`body` with the layers of `encoding`, a Content-Encoding header, undone; at most `limit` bytes.
+    """Returns `body` with the layers of `encoding`, a Content-Encoding header, decoded; at most `limit` bytes.
 
-    Memory is bounded by `limit` and the size of `body`, whatever the ratio. With `partial` the first `limit` bytes
-    are returned where there are more, and what could be read where the end is missing. Raises `TooLargeError`, and
-    `DecodingError` for an unknown encoding, damaged or missing data.
+    Memory is bounded by `limit` and the size of `body`, whatever the ratio. With `partial`, returns the first `limit`
+    bytes of a longer body, and the readable part of a truncated one. Raises `TooLargeError`, and `DecodingError` for an
+    unknown encoding, damaged or missing data.
     """
     layers = [name for part in encoding.split(",") if (name := part.strip().lower()) not in _PLAIN]
     if len(layers) > _MAX_LAYERS:
@@ -59,7 +59,7 @@ def _require_whole(body: bytes, whole: bool, limit: int, name: str) -> None:
 
 
 def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:
-    """Up to `room` bytes of all gzip members, and whether the last is complete; trailing rubbish is ignored."""
+    """Returns up to `room` bytes of all gzip members, and whether the last is complete; ignores trailing garbage."""
     parts: list[bytes] = []
     for _ in range(_MAX_MEMBERS):
         part, inflater = _inflate(body, zlib_ng.MAX_WBITS | 16, room)
@@ -72,7 +72,7 @@ def _gunzip(body: bytes, room: int) -> tuple[bytes, bool]:
 
 
 def _undeflate(body: bytes, room: int) -> tuple[bytes, bool]:
-    """Up to `room` bytes of a deflate body; servers send it with and without the zlib wrapper."""
+    """Returns up to `room` bytes of a deflate body; servers send it with and without the zlib wrapper."""
     wrapped = body[0] & 0x0F == zlib_ng.DEFLATED and len(body) > 1 and (body[0] << 8 | body[1]) % 31 == 0
     part, inflater = _inflate(body, zlib_ng.MAX_WBITS if wrapped else -zlib_ng.MAX_WBITS, room)
     return part, inflater.eof
@@ -87,7 +87,7 @@ def _inflate(body: bytes, window_bits: int, room: int) -> tuple[bytes, zlib_ng._
 
 
 def _unbrotli(body: bytes, room: int) -> tuple[bytes, bool]:
-    """Up to about `room` bytes of a brotli body; the library hands them out in blocks."""
+    """Returns up to about `room` bytes of a brotli body; the library returns them in blocks."""
     decompressor = brotli.Decompressor()
     parts: list[bytes] = []
     try:

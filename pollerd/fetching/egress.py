@@ -1,8 +1,8 @@
-"""The ways out: straight, through the daemon's proxy, through a site's own; the guard stands before each.
+"""Routes requests: direct, through the daemon's proxy, or through a site's own; the guard checks each.
 
-Who dials whom differs: straight, and on the way to a site's own proxy, the guard judges the address dialled. The
-daemon's own proxy was set by the operator and is dialled wherever it is, by a client that dials nothing else. What a
-proxy dials in its turn is out of reach: the target is judged beforehand, as far as its addresses can be known here.
+For direct requests, and for connections to a site's own proxy, the guard checks the address dialled. The daemon's proxy
+is set by the operator and dialled at any address, by a client that dials nothing else. What a proxy dials is beyond our
+control: the target is checked beforehand, as far as its addresses can be resolved here.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from pollerd.model import OutcomeKind
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One way out: the client that dials, and the proxy it dials, if any."""
+    """One route: the client that dials, and the proxy it dials, if any."""
 
     client: HttpClient
     proxy: Proxy | None = None
 
 
 class Router:
-    """All ways out of one fetcher; made inside the running loop, to be closed.
+    """All routes of one fetcher; created inside the running loop, and must be closed.
 
-    A block that has entered it holds it open: one that is retired closes when the last such block has ended.
+    Used as a context manager it stays open: a retired router closes when the last such block has ended.
     """
 
     def __init__(self, settings: FetchSettings) -> None:
@@ -60,7 +60,7 @@ class Router:
             self._close_if_unused()
 
     def retire(self, closed: Callable[[Router], None]) -> None:
-        """No new request will come: closes as soon as none is under way, and then tells `closed`."""
+        """Closes the router once no request uses it, then calls `closed`; no new requests may follow."""
         self._retired = closed
         self._close_if_unused()
 
@@ -71,20 +71,20 @@ class Router:
             closing.add_done_callback(lambda _: closed(self))
 
     def way(self, proxy: str | None) -> Route:
-        """The way through a site's own proxy; None: the daemon's way."""
+        """Returns the route through a site's own proxy; None: the daemon's route."""
         return self._usual if proxy is None else Route(self._guarded, parse_proxy(proxy))
 
     def check_literal(self, url: str) -> None:
-        """Judges a target that is an address itself, for which nobody has to be asked. Raises `RefusedError`."""
+        """Checks a target that is itself an address, which needs no lookup. Raises `RefusedError`."""
         host = URL(url, encoded=True).raw_host or ""
         if ":" in host or host.rpartition(".")[2].isdecimal():
             self._refuse([host])
 
     async def check(self, url: str) -> None:
-        """Judges a target beforehand, as one that a proxy will dial. Raises `RefusedError`, and OSErrors of time-outs.
+        """Checks a target that a proxy will dial. Raises `RefusedError`, and OSErrors of timeouts.
 
-        Every address that the name has here must be allowed. A name that has none here is left to the proxy, which
-        may know more names than we do.
+        All addresses of the name found here must be allowed. A name without any is left to the proxy, which may resolve
+        more names.
         """
         host = URL(url, encoded=True).raw_host or ""
         self._refuse(await self._addresses(host))

@@ -1,4 +1,4 @@
-"""What a failure is called: from foreign exceptions and statuses to outcome kinds, in one place."""
+"""Maps foreign exceptions and statuses to outcome kinds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pollerd.fetching.network.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
 
 SITE_FAULTS = (aiohttp.ClientError, HttpProcessingError, OSError, UnicodeError, RuntimeError)
-"""What a request can raise through no fault of ours: time-outs are OSErrors, a label too long for IDNA is a
-UnicodeError raised by the name lookup, and uvloop reports some failed connects as RuntimeError."""
+"""Exceptions of a request that are not our faults: timeouts are OSErrors, a label too long for IDNA raises UnicodeError
+in the name lookup, and uvloop reports some failed connects as RuntimeError."""
 
 _MAX_DETAIL_LENGTH = 300
 _LINK_ERRNOS = frozenset(
@@ -23,7 +23,7 @@ _LINK_ERRNOS = frozenset(
 
 
 class RefusedError(Exception):
-    """Ends a fetch from within with the kind of its outcome. Never leaves the room."""
+    """Ends a fetch with the kind of its outcome. Never leaves the package."""
 
     def __init__(self, kind: OutcomeKind, detail: str) -> None:
         super().__init__(detail)
@@ -31,7 +31,7 @@ class RefusedError(Exception):
 
 
 def refusal(error: BaseException) -> RefusedError:
-    """The refusal that stands for one of `SITE_FAULTS`."""
+    """Returns the refusal for one of `SITE_FAULTS`."""
     kind = _kind_of(error)
     return RefusedError(kind, _detail_of(kind, error))
 
@@ -68,7 +68,7 @@ def _kind_of_connect(error: OSError) -> OutcomeKind:
 
 
 def _kind_of_lost(error: aiohttp.ClientOSError) -> OutcomeKind:
-    """An open connection broke: by TLS, by a network that went away, or by the site."""
+    """Returns the kind of a broken connection: by TLS, by the network, or by the site."""
     if isinstance(error.__cause__, ssl.SSLError):
         return OutcomeKind.TLS_ERROR
     if error.errno == errno.ETIMEDOUT:
@@ -97,21 +97,21 @@ def _detail_of(kind: OutcomeKind, error: BaseException) -> str:
 
 
 def proxy_refusal(status: int) -> str:
-    """The detail of a request that a proxy did not pass on."""
+    """Returns the detail of a request that a proxy refused."""
     return f"the proxy refuses: HTTP status {status}"
 
 
 def one_line(text: str) -> str:
-    """`text` as one printable line of at most 300 characters, without surrogates."""
+    """Returns `text` as one printable line of at most 300 characters, without surrogates."""
     line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
     line = "".join(c if c.isprintable() else "�" for c in line)
     return line if len(line) <= _MAX_DETAIL_LENGTH else f"{line[: _MAX_DETAIL_LENGTH - 1]}…"
 
 
 def kind_of_status(status: int, retry_after: float | None) -> OutcomeKind:
-    """The outcome kind of a final status that is neither 2xx nor 304.
+    """Returns the outcome kind of a final status that is neither 2xx nor 304.
 
-    A 503 counts as throttled only where the server says when to come back.
+    A 503 counts as throttled only if the server says when to retry.
     """
     if status == 404:
         return OutcomeKind.NOT_FOUND

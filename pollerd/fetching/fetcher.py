@@ -1,4 +1,4 @@
-"""The fetcher: a request goes in, what the site made of it comes out as a value."""
+"""The fetcher: fetches requests and returns their outcomes as values."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 
 
 class Fetcher:
-    """The daemon's way to the web; an asynchronous context manager, used inside one event loop.
+    """Fetches pages and robots.txt; an asynchronous context manager, used inside one event loop.
 
-    `clock` gives UTC epoch seconds; it dates outcomes and stands in for a missing Date header. `on_sent` is called with
-    the host of each request, of pages, robots.txt and redirects alike; `before_repeat` is awaited before a request is
-    written again because the server dropped the kept connection that it went over.
+    `clock` returns UTC epoch seconds; it dates outcomes and replaces a missing Date header. `on_sent` is called with
+    the host of each request: pages, robots.txt and redirects; `before_repeat` is awaited before a request is rewritten
+    because the server dropped its kept connection.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Fetcher:
         self._outcomes: OutcomeBuilder
 
     async def __aenter__(self) -> Self:
-        """Open the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
+        """Opens the client. Raises `InvalidValueError` for a `ca_file` that cannot be loaded."""
         self._mono = asyncio.get_running_loop().time
         self._egress = Router(self._settings)
         self._outcomes = OutcomeBuilder(self._clock, self._mono)
@@ -67,12 +67,13 @@ class Fetcher:
 
     @property
     def settings(self) -> FetchSettings:
-        """What is in force."""
+        """The settings in force."""
         return self._settings
 
     @contextlib.contextmanager
     def prepared(self, settings: FetchSettings) -> Iterator[Callable[[], None]]:
-        """`take_over()` within the block puts other settings in force; what is under way ends by the old ones.
+        """Prepares new settings: calling `take_over()` within the block applies them; fetches in flight keep the old
+        ones.
 
         Raises `InvalidValueError` for a `ca_file` that cannot be loaded, before anything has changed.
         """
@@ -89,15 +90,16 @@ class Fetcher:
             left.retire(self._retired.discard)
 
     async def fetch(self, request: Request, may_follow: MayFollow | None = None, send: Send | None = None) -> Outcome:
-        """Get a page, conditionally where the request has validators. Never raises for a site's fault.
+        """Fetches a page, conditionally if the request has validators. Never raises for a site's fault.
 
-        `send`: decides when the request is written, but not those that its redirects ask for; None: at once. The time
-        that it takes counts neither for the deadline nor as `duration`; `started_at` is when the request was written,
-        or when the fetch began where none was.
-        Cancellation and what `may_follow` raises pass through; `RuntimeError` where the fetcher is closed. A
-        redirect that `may_follow` refuses ends as DENIED, or as BLOCKED_ADDRESS where the guard would refuse it, too.
-        `redirects` ends with the hop that failed, if one did. Of a 304, the validators are those sent, as far as the
-        response did not renew them. `bytes` is the body's size: decoded for BODY, else what was read and thrown away.
+        `send`: decides when the request is written, but not those of its redirects; None: at once. Its wait counts
+        neither for the deadline nor as `duration`; `started_at` is when the request was written, or when the fetch
+        began if none was.
+
+        Cancellation and exceptions of `may_follow` pass through; `RuntimeError` if the fetcher is closed. A redirect
+        that `may_follow` refuses ends as DENIED, or as BLOCKED_ADDRESS if the guard would also refuse it. `redirects`
+        ends with the hop that failed, if one did. For a 304, the validators are those sent, except those that the
+        response renewed. `bytes` is the body's size: decoded for BODY, else what was read and discarded.
         """
         headers = _conditional(request.validators)
         own = {**headers, **dict(request.headers)} if request.headers else headers
@@ -126,11 +128,11 @@ class Fetcher:
     async def fetch_robots(
         self, url: str, proxy: str | None = None, may_follow: MayFollow | None = None
     ) -> RobotsResponse:
-        """Get a robots.txt, across up to five redirects to wherever they lead. Never raises for a site's fault.
+        """Fetches a robots.txt, across up to five redirects to any origin. Never raises for a site's fault.
 
-        `proxy`: as `Request` has it; `may_follow`: asked before each redirect, as by `fetch`. A chain that is longer
-        counts as absent (RFC 9309, section 2.3.1.2); a broken one, 429, 5xx, time-outs and network errors as
-        unreachable; any other 4xx as absent.
+        `proxy`: as in `Request`; `may_follow`: called before each redirect, as in `fetch`. A longer chain counts as
+        absent (RFC 9309, section 2.3.1.2); a broken one, 429, 5xx, timeouts and network errors as unreachable; any
+        other 4xx as absent.
         """
         with self._egress as egress:
             state = self._begin(egress, url, proxy)
@@ -162,11 +164,11 @@ class Fetcher:
 
     async def _repeat(self, state: FetchState, host: str) -> None:
         if not state.redirects:
-            state.sent = False  # the one that is answered counts as the poll's start
+            state.sent = False  # the answered request counts as the poll's start
         await self._waited(state, self._before_repeat(host))
 
     async def _waited(self, state: FetchState, turn: Awaitable[T]) -> T:
-        """Waiting for our own budget, or for a host's interval, is no time of the server's."""
+        """Excludes a wait for our own budget, or for a host's interval, from deadline and duration."""
         deadline = state.deadline
         began, ends = self._mono(), deadline.when()
         assert ends is not None
@@ -184,7 +186,7 @@ class Fetcher:
             state.sent, state.started_at = True, self._clock()
 
     async def _get(self, state: FetchState, headers: Mapping[str, str], send: Send | None = None) -> Response:
-        """One request, without redirects. Raises `RefusedError`."""
+        """Sends one request, without following redirects. Raises `RefusedError`."""
         state.status = None
         way = state.way
         try:
@@ -204,15 +206,15 @@ class Fetcher:
 
 
 def _count_nothing(_: str) -> None:
-    """Before the daemon is there, nobody spaces requests."""
+    """Default of `on_sent`: does nothing."""
 
 
 async def _wait_for_nothing(_: str) -> None:
-    """Nor repeats them apart."""
+    """Default of `before_repeat`: does not wait."""
 
 
 def _refused(error: RefusedError | TimeoutError, state: FetchState) -> RefusedError:
-    """What has ended a fetch; raises a `TimeoutError` that is not of its deadline."""
+    """Returns the refusal that ended a fetch; reraises a `TimeoutError` not caused by its deadline."""
     if isinstance(error, RefusedError):
         return error
     if not state.deadline.expired():

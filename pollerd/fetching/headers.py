@@ -1,6 +1,6 @@
-"""Reading response headers that sites get wrong: dates, Retry-After, validators, content types.
+"""Parses response headers that sites often get wrong: dates, Retry-After, validators, content types.
 
-Pure functions; whatever cannot be read is None, never an error.
+Pure functions; unreadable values become None, never an error.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _MONTHS = {
 
 @lru_cache(maxsize=1024)
 def http_date(text: str) -> float | None:
-    """UTC epoch seconds of an HTTP date in any of its three forms (RFC 9110, section 5.6.7); None where unreadable.
+    """Returns the UTC epoch seconds of an HTTP date in any of its three forms (RFC 9110, section 5.6.7), or None.
 
-    Remembered, because all responses of one second carry the same `Date`.
+    Cached, because all responses of one second carry the same `Date`.
     """
     if not text.isascii() or len(text) > _MAX_DATE_LENGTH:
         return None
@@ -56,10 +56,10 @@ def http_date(text: str) -> float | None:
 
 
 def retry_after_seconds(text: str | None, now: float) -> float | None:
-    """Seconds that a Retry-After header asks to wait, unclamped; None where absent or unreadable.
+    """Returns the seconds that a Retry-After header asks to wait, unclamped; None if absent or unreadable.
 
-    Takes seconds (fractions too) or an HTTP date, counted from `now` (UTC epoch seconds: the response's own Date
-    where it has one); a date that has passed means 0. A number beyond a float becomes the largest float.
+    Accepts seconds (also fractions) or an HTTP date, relative to `now` (UTC epoch seconds: the response's own Date if
+    it has one); a past date means 0. A number beyond a float becomes the largest float.
     """
     if text is None:
         return None
@@ -71,11 +71,11 @@ def retry_after_seconds(text: str | None, now: float) -> float | None:
 
 
 def fresh_seconds(cache_control: str | None, expires: str | None, age: str | None, date: float) -> float | None:
-    """Seconds, above 0, for which a response says that it stays fresh (RFC 9111, section 4.2); None where it does not.
+    """Returns the seconds, above 0, for which a response stays fresh (RFC 9111, section 4.2); None if it does not.
 
-    A poller keeps copies for itself: `max-age` counts first; a server that names only `s-maxage` says how long shared
-    copies hold, and ours is none the worse; then `Expires`, counted from `date` (UTC epoch s, of the response). What
-    says `no-store` or `no-cache` is stale at once. The time it has spent in caches (`Age`) is gone already.
+    A poller is a private cache: `max-age` counts first; `s-maxage` alone, for shared caches, is also accepted; then
+    `Expires`, relative to `date` (UTC epoch s, of the response). `no-store` and `no-cache` mean stale. The time spent
+    in caches (`Age`) is subtracted.
     """
     if cache_control is None and expires is None:
         return None
@@ -94,9 +94,9 @@ def fresh_seconds(cache_control: str | None, expires: str | None, age: str | Non
 
 @lru_cache(maxsize=256)
 def _directives(cache_control: str) -> Mapping[str, float]:
-    """Directive -> its whole number of seconds, 0 where it has none; the first of each name counts.
+    """Returns directive -> whole seconds, 0 if it has none; the first of each name counts.
 
-    Remembered, because most sites say the same few things.
+    Cached, because most sites send the same few values.
     """
     found: dict[str, float] = {}
     for part in cache_control.split(","):
@@ -111,14 +111,14 @@ def _whole(text: str) -> float:
 
 
 def validators_of(etag: str | None, last_modified: str | None) -> Validators:
-    """The validators as sent, whitespace around them apart; unusable ones count as absent."""
+    """Returns the validators as sent, without surrounding whitespace; unusable ones count as absent."""
     if etag is None and last_modified is None:
         return _NO_VALIDATORS
     return Validators(_usable(etag), _usable(last_modified))
 
 
 def _usable(text: str | None) -> str | None:
-    """`text` if it can be sent back and stored: short, without control characters, valid UTF-8."""
+    """Returns `text` if it can be sent back and stored: short, without control characters, valid UTF-8."""
     if text is None:
         return None
     text = text.strip(" \t")
@@ -130,12 +130,12 @@ def _usable(text: str | None) -> str | None:
 
 
 def clean_content_type(text: str | None) -> str | None:
-    """A Content-Type fit to be stored: at most 256 characters, bytes that are not UTF-8 replaced."""
+    """Returns a storable Content-Type: at most 256 characters, with bytes that are not UTF-8 replaced."""
     if text is None or (text.isascii() and len(text) <= _MAX_CONTENT_TYPE_LENGTH):
         return text
     return text.encode("utf-8", "replace").decode()[:_MAX_CONTENT_TYPE_LENGTH]
 
 
 def robots_tags_of(tags: Sequence[str]) -> tuple[str, ...]:
-    """The `X-Robots-Tag` headers, at most 16, each cut to 512 characters, as sent."""
+    """Returns the `X-Robots-Tag` headers as sent, at most 16, each cut to 512 characters."""
     return tuple(tag[:_MAX_ROBOTS_TAG_LENGTH] for tag in tags[:_MOST_ROBOTS_TAGS])

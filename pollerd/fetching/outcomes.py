@@ -1,4 +1,4 @@
-"""What a fetch came to, as a value: its response read within limits, or why there is none that could be used."""
+"""Builds the outcomes of fetches: from a response read within limits, or from the reason why there is none."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _EMPTY_STATUSES = frozenset({204, 205})
 
 
 class OutcomeBuilder:
-    """Makes outcomes of fetches. `clock` gives UTC epoch seconds, `mono` those by which durations are measured."""
+    """Builds outcomes. `clock` returns UTC epoch seconds, `mono` monotonic seconds for durations."""
 
     def __init__(self, clock: Callable[[], float], mono: Callable[[], float]) -> None:
         self._clock, self._mono = clock, mono
 
     async def of_response(self, state: FetchState, response: Response, sent: Validators, most: int) -> Outcome:
-        """The outcome of a response that is no redirect; leaves its connection reusable or closed.
+        """Returns the outcome of a response that is no redirect; leaves its connection reusable or closed.
 
-        sent: the validators that were asked with. most: bytes of a body, at most. Raises `RefusedError`.
+        sent: the validators of the request. most: largest body in bytes. Raises `RefusedError`.
         """
         try:
             status = response.status
@@ -61,7 +61,7 @@ class OutcomeBuilder:
         robots_tags: tuple[str, ...] = (),
         fresh_for: float | None = None,
     ) -> Outcome:
-        """The outcome as of now, with what is known of the fetch."""
+        """Returns the outcome as of now, with the state of the fetch."""
         return Outcome(
             kind,
             state.started_at,
@@ -80,7 +80,7 @@ class OutcomeBuilder:
         )
 
     async def of_robots(self, state: FetchState, response: Response, most: int) -> RobotsResponse:
-        """What a response to a request for robots.txt means. most: bytes that are read of it."""
+        """Returns the result of a robots.txt response. most: bytes that are read of it."""
         try:
             kind = robots_kind(response.status)
             if kind is RobotsKind.FOUND:
@@ -100,7 +100,7 @@ class OutcomeBuilder:
             response.close()
 
     def of_robots_refusal(self, state: FetchState, refused: RefusedError) -> RobotsResponse:
-        """What it means that no response could be used. A chain of redirects without end says: there are no rules."""
+        """Returns the result of a robots.txt without a usable response. An endless redirect chain means: no rules."""
         kind = RobotsKind.ABSENT if state.endless else RobotsKind.UNREACHABLE
         return RobotsResponse(
             kind,
@@ -168,7 +168,7 @@ class OutcomeBuilder:
 
 
 def _renewed(response: Response, sent: Validators) -> Validators:
-    """The validators after a 304: those sent, each replaced where the response brings another."""
+    """Returns the validators after a 304: those sent, each replaced if the response has a new one."""
     etag, last_modified = response.headers.get(hdrs.ETAG), response.headers.get(hdrs.LAST_MODIFIED)
     if etag in (None, sent.etag) and last_modified in (None, sent.last_modified):
         return sent

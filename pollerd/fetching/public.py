@@ -1,4 +1,4 @@
-"""What other packages use of `pollerd.fetching`; they import it from there."""
+"""The public names of `pollerd.fetching`; other packages import them from there."""
 
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.fetching.headers import http_date, retry_after_seconds

@@ -1,7 +1,7 @@
-"""One fetch on its way across redirects: where it has come to, whether it may go on, and what it takes along.
+"""Follows the redirects of one fetch: its progress, permissions, and the headers it carries.
 
-Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and
-must not carry the site's own headers to another origin.
+Redirects are followed here and not by the client library, because each hop is recorded, may need permission, and must
+not carry the site's own headers to another origin.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pollerd.urls import join_url, origin_of
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 
 MayFollow = Callable[[str], Awaitable[bool]]
-"""Asked with the absolute URL before a redirect is followed, to the same origin too: robots.txt may deny it."""
+"""Called with the absolute URL before a redirect is followed, also to the same origin: robots.txt may deny it."""
 
 
 class FetchState:
-    """Where one fetch has come to; known also when it fails on the way."""
+    """Progress of one fetch; also known when it fails."""
 
     __slots__ = (
         "awaiting",
@@ -60,7 +60,7 @@ class FetchState:
 
 
 Get = Callable[[FetchState, Mapping[str, str]], Awaitable[Response]]
-"""One request with these headers to where the fetch has come to. Raises `RefusedError`."""
+"""Sends one request with these headers to the fetch's present URL. Raises `RefusedError`."""
 
 
 async def follow(
@@ -73,10 +73,10 @@ async def follow(
     may_follow: MayFollow | None,
     get: Get,
 ) -> Response:
-    """The first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
+    """Returns the first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
 
-    Validators are among both: they belong to the final page, and mean nothing to the others. `limit`: how many
-    redirects may be followed. Raises `RefusedError`.
+    Both include the validators, which belong to the final page and mean nothing to others. `limit`: most redirects that
+    are followed. Raises `RefusedError`.
     """
     visited = {state.url}
     headers = own
@@ -115,7 +115,7 @@ def _refuse_endless(state: FetchState, visited: set[str], limit: int) -> None:
 
 
 async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> None:
-    """Raises `RefusedError` where the hop is not allowed."""
+    """Raises `RefusedError` if the hop is not allowed."""
     if may_follow is None:
         return
     state.egress.check_literal(target)
@@ -124,7 +124,7 @@ async def _ask(state: FetchState, may_follow: MayFollow | None, target: str) -> 
     state.awaiting = awaited
     if allowed:
         return
-    # The target's host could not be asked for its robots.txt if it may not be dialled: that is the reason then.
+    # If the target's host may not be dialled its robots.txt could not be requested: then that is the reason.
     with contextlib.suppress(OSError):
         await state.egress.check(target)
     raise RefusedError(OutcomeKind.DENIED, f"redirect to {target} is not allowed")

@@ -1,4 +1,4 @@
-"""What the daemon asks of fetching."""
+"""Requests to the fetcher."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ NO_VALIDATORS = Validators()
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One page to get."""
+    """A page to fetch."""
 
     url: str
     """As `normalise_url` returns it."""
     validators: Validators = NO_VALIDATORS
     """Sent back verbatim; empty: a full GET."""
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """The site's own, perhaps with credentials: sent to the origin of `url` only, never across a redirect."""
+    """The site's own, perhaps with credentials: sent only to the origin of `url`, never across a redirect."""
     proxy: str | None = field(default=None, repr=False)
     """The site's own proxy, as `normalise_proxy` returns it; None: the daemon's, if it has one."""
 
 
 def own_headers(access: Access) -> tuple[tuple[str, str], ...]:
-    """The headers that a site's access asks for, its credentials among them."""
+    """Returns the headers of a site's access, including its credentials."""
     credentials = access.credentials
     if credentials is None:
         return access.headers

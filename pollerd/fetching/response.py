@@ -1,4 +1,4 @@
-"""A response of which the head is known; its connection goes back to the pool with the last byte of its body."""
+"""A response whose head is known; its connection returns to the pool with the last byte of its body."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multidict import CIMultiDictProxy
 
 
 class Response:
-    """Read it to the end or close it: its connection is busy until then."""
+    """A response that must be read to the end or closed: its connection is busy until then."""
 
     __slots__ = ("_connection", "content", "headers", "status")
 
@@ -18,18 +18,18 @@ class Response:
         self.status = status
         self.headers = headers
         self.content = content
-        """The body as sent, content-encoding and all."""
+        """The body as sent, still content-encoded."""
         self._connection: Connection | None = connection
         content.on_eof(self._ended)
 
     @property
     def content_length(self) -> int | None:
-        """The announced size of the body in bytes, as sent; None where it is not."""
+        """The announced size of the body in bytes, as sent; None if there is none."""
         text = self.headers.get(hdrs.CONTENT_LENGTH)
         return int(text) if text is not None and text.isdecimal() else None
 
     def close(self) -> None:
-        """Gives up what was not read, and its connection; after the last byte there is nothing to give up."""
+        """Discards the unread rest and its connection; does nothing after the last byte."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -39,7 +39,7 @@ class Response:
         if connection is not None:
             protocol = connection.protocol
             if protocol is not None:
-                # Without its parser it keeps a few hundred kilobytes of what may come now, unread, and then listens no
-                # more. With it, what a site says to nobody would be kept as responses, without end.
+                # Without its parser it buffers at most a few hundred kilobytes of unsolicited data and then stops
+                # reading. With it, unsolicited responses would be stored without limit.
                 protocol._parser = None  # noqa: SLF001
             connection.release()

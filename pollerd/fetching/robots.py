@@ -1,4 +1,4 @@
-"""What a request for robots.txt came to (RFC 9309, section 2.3.1). Reading its rules is another room's work."""
+"""Results of robots.txt requests (RFC 9309, section 2.3.1). Other packages parse the rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_ROBOTS_REDIRECTS = 5
 
 
 class RobotsKind(StrEnum):
-    """What follows from the response: its rules hold, everything is allowed, or nothing is for now."""
+    """Meaning of the response: its rules apply, everything is allowed, or nothing is for now."""
 
     FOUND = "found"
     ABSENT = "absent"
@@ -20,7 +20,7 @@ class RobotsKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RobotsResponse:
-    """What a request for robots.txt came back with."""
+    """The result of a robots.txt request."""
 
     kind: RobotsKind
     duration: float
@@ -28,17 +28,17 @@ class RobotsResponse:
     body: bytes | None = None
     """At most `robots_max_bytes`; present exactly when `kind` is FOUND."""
     status: int | None = None
-    """Of the last response; None where there was none."""
+    """Of the last response; None if there was none."""
     retry_after: float | None = None
     """Seconds the server asked us to wait, as sent, unclamped."""
     detail: str = ""
-    """One line for a person: why it was not found."""
+    """Why it was not found, one line for the user."""
     failure: OutcomeKind | None = None
-    """What a poll that met the same would be called; present exactly when `kind` is UNREACHABLE."""
+    """Outcome kind of a poll with the same failure; present exactly when `kind` is UNREACHABLE."""
 
 
 def robots_kind(status: int) -> RobotsKind:
-    """What a final status means: 4xx but 429 says there are no rules; all else that is not 2xx says nothing."""
+    """Returns the meaning of a final status: 4xx except 429 means no rules; others except 2xx mean unreachable."""
     if 200 <= status < 300:
         return RobotsKind.FOUND
     if 400 <= status < 500 and status != 429:

@@ -1,4 +1,4 @@
-"""What a user may set about fetching."""
+"""The user's settings of fetching."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ from pollerd.ranges import FETCH_COUNTS, FETCH_SECONDS, Range
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """How pages are fetched. Raises `InvalidValueError` naming the field that is out of range."""
+    """Settings of the fetcher. Raises `InvalidValueError` naming the field that is out of range."""
 
     contact: str | None = None
-    """URL or mail address of whoever runs the daemon; sent in the User-Agent. Printable ASCII, at most 200."""
+    """URL or mail address of the operator; sent in the User-Agent. Printable ASCII, at most 200."""
     total_timeout_seconds: float = 30.0
-    """One deadline for a whole poll, redirects included."""
+    """Deadline of a whole poll, including redirects."""
     connect_timeout_seconds: float = 10.0
-    """For one connection: waiting for a free one, name lookup, TCP and TLS."""
+    """Deadline of one connection: waiting for a free one, name lookup, TCP and TLS."""
     max_body_bytes: int = 10 * 1024 * 1024
     """Largest body, both as sent and after decompression."""
     max_redirects: int = 10
     allow_private: bool = False
-    """Open loopback, private and link-local networks; cloud metadata addresses stay closed (see `guard`)."""
+    """Opens loopback, private and link-local networks; cloud metadata addresses stay closed (see `guard`)."""
     keepalive_seconds: float = 30.0
     """How long an idle connection is kept. Idle connections do not count against `max_connections`."""
     max_connections: int = 512
-    """Connections in use at once; keep it at or above the number of polls in flight."""
+    """Most connections in use at once; must not be below the number of polls in flight."""
     robots_max_bytes: int = 500 * 1024
-    """How much of a robots.txt is read; the rest is ignored. RFC 9309 asks for 500 KiB at least."""
+    """How much of a robots.txt is read; the rest is ignored. RFC 9309 requires at least 500 KiB."""
     ca_file: str | None = None
-    """PEM file of certificate authorities trusted besides the system's own."""
+    """PEM file of certificate authorities trusted in addition to the system's."""
     tls_session_bytes: int = 64 * 1024 * 1024
-    """Room for the TLS sessions of servers that are resumed at the next connection, some 12 kB each; 0: none are."""
+    """Memory for resumable TLS sessions, some 12 kB each; 0: none are resumed."""
     proxy: str | None = field(default=None, repr=False)
-    """URL of the proxy that every request goes through, but those of sites with one of their own. Its address is
-    trusted: it may be a private one."""
+    """URL of the proxy for all requests, except of sites with their own. Its address is trusted: it may be private."""
 
     def __post_init__(self) -> None:
         for allowed in FETCH_SECONDS.values():

@@ -1,4 +1,4 @@
-"""Everything that outlives the process: SQLite or PostgreSQL behind one `Store`."""
+"""Persistent state: SQLite or PostgreSQL behind one `Store`."""
 
 from typing import TYPE_CHECKING
 

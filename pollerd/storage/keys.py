@@ -1,6 +1,6 @@
-"""The keys that secrets at rest are sealed with: made, and read from text.
+"""Creates and parses the keys that encrypt secrets at rest.
 
-`cryptography` takes 6 MB: it is imported once there is a secret.
+`cryptography` takes 6 MB: it is imported only when there is a secret.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _ALLOWED = "Fernet keys (32 bytes in URL-safe base64 each), parted by commas"
 
 
 def new_key() -> str:
-    """A random key, as `StorageSettings.secret_key` takes it."""
+    """Returns a random key for `StorageSettings.secret_key`."""
     from cryptography.fernet import Fernet
 
     return Fernet.generate_key().decode()
 
 
 def keys_of(text: str) -> MultiFernet:
-    """The keys that `text` holds, parted by commas. Raises `InvalidValueError` (field `secret_key`) for others."""
+    """Parses keys separated by commas. Raises `InvalidValueError` (field `secret_key`) for invalid ones."""
     from cryptography.fernet import Fernet, MultiFernet
 
     try:

@@ -1,4 +1,4 @@
-"""The values of the focused crawler that go into storage and come out of it. Times are epoch seconds."""
+"""Values of the focused crawler for storage. Times are epoch seconds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pollerd.model import PageState
 
 
 class PageRow(NamedTuple):
-    """A page and what is known around it; the last five are of the page that it was discovered on, if any.
+    """A page and its link context; the last five fields describe the page on which it was discovered, if any.
 
-    `value`: its value, larger is asked for sooner; None: it is not on the frontier.
+    `value`: its value, larger is requested sooner; None: it is not on the frontier.
     """
 
     id: int
@@ -41,9 +41,9 @@ class PageRow(NamedTuple):
 
 
 class OutLinkDraft(Struct, frozen=True, gc=False):
-    """A link to a page, known or new. anchor: score of its text; modified_at: what a sitemap says (epoch s).
+    """A link to a page, known or new. anchor: score of its text; modified_at: from a sitemap (epoch s).
 
-    counted: it is one that a reader sees, and belongs to the link graph.
+    counted: whether it is visible to readers and belongs to the link graph.
     """
 
     url: str
@@ -53,10 +53,10 @@ class OutLinkDraft(Struct, frozen=True, gc=False):
 
 
 class PageRecord(Struct, frozen=True, gc=False):
-    """What became of a page by one poll of its site. `relevance` None: it was not read, and stays.
+    """The result of one poll for a page. `relevance` None: it was not read, and keeps its relevance.
 
-    `out_links` None: its links stay as they are. `weight` of its site from now on, None: as it is. `ended`: its site
-    goes. `on_trial`: it was before.
+    `out_links` None: its links are unchanged. `weight`: the new weight of its site, None: unchanged. `ended`: its site
+    is deleted. `on_trial`: whether it was on trial before.
     """
 
     page_id: int
@@ -76,9 +76,9 @@ class PageRecord(Struct, frozen=True, gc=False):
 
 
 class CrawlUpdate(Struct, frozen=True, gc=False):
-    """What a batch brings to the collection besides its polls. `dropped`: (page, site) that have to make room.
+    """What a batch changes in the collection besides its polls. `dropped`: (page, site) that are displaced.
 
-    `learned`: what the request controller knows; None: as it was. `step`: requests of the crawler so far.
+    `learned`: the learned frontier value; None: unchanged. `step`: requests of the crawler so far.
     """
 
     step: int
@@ -88,7 +88,7 @@ class CrawlUpdate(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A page that is a site now: on trial, or held in the collection."""
+    """A page that is a site now: on trial, or in the collection."""
 
     page_id: int
     site_id: int
@@ -99,19 +99,19 @@ class Trial:
     own: bool
     depth: int
     step: int
-    """How many requests of the crawler there had been when it was discovered."""
+    """Number of the crawler's requests before it was discovered."""
     value: float
     relevance: float | None
-    """As scored last; None where it was never read."""
+    """Last score; None if it was never read."""
     around: PageRow
-    """What is known around it."""
+    """Its link context."""
     unread: bool = False
-    """It was never read for the topic, or not since the topic's words changed."""
+    """Whether it was not read for the topic, or not since the topic's words changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """The collection as the crawler finds it at its start."""
+    """The stored collection at the crawler's start."""
 
     topic: str
     requests: int

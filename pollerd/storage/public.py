@@ -1,4 +1,4 @@
-"""What other packages use of `pollerd.storage`; they import it from there."""
+"""The public names of `pollerd.storage`; other packages import them from there."""
 
 from pollerd.storage.crawler.collection import CollectionStatus, StoredPage
 from pollerd.storage.crawler.crawl_store import CrawlStore

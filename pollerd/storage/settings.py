@@ -1,4 +1,4 @@
-"""What an operator may choose about storage."""
+"""The operator's settings of storage."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True)
 class StorageSettings:
-    """How much is kept and how long a busy database is waited for.
+    """Retention, timeouts and encryption of storage.
 
-    Raises `InvalidValueError` for a value outside the range named beside it.
+    Raises `InvalidValueError` for a value out of its range.
     """
 
     keep_contents: int = 10
-    """The newest contents of a site that are kept whatever their age; at least 2, since a change lies between two."""
+    """Newest contents of a site that are kept whatever their age; at least 2, since a change lies between two."""
     content_retention_seconds: float = 30 * DAY_SECONDS
-    """Older contents go when they have not been current for so long; above 0."""
+    """Time since they were last current after which older contents are dropped; above 0."""
     content_cap_bytes: int = 2 * 1024**3
-    """All kept contents together, compressed; at least 0. Under it the sites that keep most give way first, down to
-    what others keep. Current contents are kept whatever they weigh."""
+    """Cap on all stored contents, compressed; at least 0. Above it, contents of the sites that keep most are dropped
+    first, down to the level of others. Current contents are always kept."""
     change_retention_seconds: float | None = None
-    """Changes older than this are pruned; above 0, None: they are kept."""
+    """Age after which changes are pruned; above 0, None: they are kept."""
     poll_retention_seconds: float = 30 * DAY_SECONDS
-    """Polls older than this are pruned; above 0."""
+    """Age after which polls are pruned; above 0."""
     zstd_level: int = 1
     """1 to 19."""
     busy_timeout_seconds: float = 5.0
-    """How long a lock held by somebody else is waited for; 0 to 600."""
+    """Longest wait for a lock held by another process; 0 to 600."""
     connect_timeout_seconds: float = 10.0
-    """PostgreSQL: how long a connection may take; above 0, at most 600."""
+    """PostgreSQL: timeout of connecting; above 0, at most 600."""
     statement_timeout_seconds: float = 120.0
-    """PostgreSQL: how long an answer may take before the server counts as gone; above 0."""
+    """PostgreSQL: timeout of an answer; above 0."""
     secret_key: str | None = field(default=None, repr=False)
-    """What sites' headers, credentials and proxies are sealed with: Fernet keys (32 bytes in URL-safe base64) parted
-    by commas. The first seals, all open. None: SQLite keeps a key of its own beside the database."""
+    """Encrypts sites' headers, credentials and proxies: Fernet keys (32 bytes in URL-safe base64) separated by commas.
+    The first encrypts, all decrypt. None: SQLite keeps its own key file beside the database."""
 
     def __post_init__(self) -> None:
         _require("keep_contents", self.keep_contents >= 2, "at least 2", self.keep_contents)
@@ -58,13 +58,13 @@ class StorageSettings:
 
 
 class CurrentSettings:
-    """The settings in force, for all who must notice when they change."""
+    """The settings in force, shared by all parts that must notice a change."""
 
     def __init__(self, value: StorageSettings) -> None:
         self.value = value
 
     def adopt(self, settings: StorageSettings) -> None:
-        """What is kept, and for how long, is as in `settings` from now on; the rest of them stays as it was."""
+        """Applies new retention settings. All other settings need a restart."""
         self.value = replace(
             self.value,
             keep_contents=settings.keep_contents,

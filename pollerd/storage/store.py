@@ -1,6 +1,6 @@
-"""One database, open: commits, runs and care of it here; sites, history and the crawler's pages in parts of their own.
+"""An open database: commits, runs and maintenance; sites, history and the crawler's pages are separate parts.
 
-Every method is one transaction, or some where it says so.
+Each method is one transaction, or several where documented.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from pollerd.storage.values import AllocationRow, Batch, CommitResult, PruneResu
 
 
 class Store:
-    """Everything that outlives the process. Get one from `Store.open`.
+    """All persistent state. Created by `Store.open`.
 
-    Every method raises `DatabaseUnavailableError` where the database is locked, full, vanished or not answering;
-    nothing was written then, and the same call may be made again.
+    Every method raises `DatabaseUnavailableError` if the database is locked, full, missing or not answering; nothing
+    was written then, and the call may be repeated.
     """
 
     def __init__(self, *, database: Database, settings: StorageSettings, encryption: Encryption) -> None:
@@ -48,13 +48,13 @@ class Store:
         self._settings = CurrentSettings(settings)
         self._news = ChangeNotifier()
         self._bases: dict[int, Base] = {}
-        """What contents read since the last commit lean on, or are, by their ids: the next are compared with that."""
+        """Bases of contents read since the last commit, by content id, for delta-encoding the next ones."""
         self._pages = PageCommit(sql, frontier)
         self._pruning = Pruning(database=database, sql=sql)
         self._run_id: int | None = None
         self._revision = migrate.head()
         self.sites = SiteStore(database=database, sql=sql, encryption=encryption, imports=imports)
-        """Sites, what is remembered of them, and their hosts."""
+        """Sites, their contexts, and their hosts."""
         self.history = HistoryStore(
             database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
         )
@@ -64,13 +64,12 @@ class Store:
 
     @classmethod
     async def open(cls, url: str, *, settings: StorageSettings | None = None, exclusive: bool = True) -> Store:
-        """Open the database at `url`, its schema brought up to date; a missing SQLite file is created.
+        """Opens the database at `url` and migrates its schema; creates a missing SQLite file.
 
-        exclusive: hold the daemon's lock until `close`. Only then is a missing file created.
-
-        Raises `InvalidValueError` for a URL that is not SQLite's or PostgreSQL's, `DatabaseInUseError` where
-        another daemon holds it, `SchemaError` where it is newer than this program, `ConfigError` where it holds
-        secrets that the key of `settings` does not open, `DatabaseUnavailableError`.
+        exclusive: hold the daemon's lock until `close`. Only then is a missing file created. Raises `InvalidValueError`
+        for a URL that is neither SQLite's nor PostgreSQL's, `DatabaseInUseError` if another daemon holds it,
+        `SchemaError` if it is newer than this program, `ConfigError` if it holds secrets that the key of `settings`
+        does not decrypt, `DatabaseUnavailableError`.
         """
         settings = settings or StorageSettings()
         if not exclusive:
@@ -89,17 +88,17 @@ class Store:
 
     @property
     def database(self) -> Database:
-        """The database that all methods share: its connections, and the daemon's lock."""
+        """The database shared by all methods: its connections, and the daemon's lock."""
         return self._database
 
     async def close(self) -> None:
-        """Close the connections, then let go of the lock. May be called twice."""
+        """Closes the connections, then releases the lock. May be called twice."""
         await self._database.close()
 
-    # Runs, the allocation in force, settings.
+    # Runs, the current allocation, settings.
 
     async def start_run(self, version: str, now: float) -> RunInfo:
-        """Note that a daemon starts, and how the one before ended. Hosts without sites go."""
+        """Records the start of a daemon; returns how the previous run ended. Deletes hosts without sites."""
 
         def work(connection: Connection) -> RunInfo:
             retention.drop_empty_hosts(connection)
@@ -110,30 +109,30 @@ class Store:
         return info
 
     async def end_run(self, now: float) -> None:
-        """Note that the run stopped cleanly; without `start_run` there is nothing to note."""
+        """Records that the run stopped cleanly; does nothing without `start_run`."""
         run_id = self._run_id
         if run_id is not None:
             await self._database.write(lambda c: runs.end_run(c, run_id, now))
 
     async def load_allocation(self) -> AllocationRow | None:
-        """The allocation in force; None before the first."""
+        """Returns the current allocation; None before the first."""
         return await self._database.read(runs.load_allocation)
 
     async def save_allocation(self, row: AllocationRow) -> None:
-        """Put an allocation in force; `Batch.shared_state` is kept only for its allocator.
+        """Stores the current allocation; `Batch.shared_state` is stored only for its allocator.
 
-        Without `shared_state` the stored one stays; one that is given is taken to know all polls committed so far.
+        Without `shared_state` the stored one stays; a given one is assumed to include all polls committed so far.
         """
         await self._database.write(lambda c: runs.save_allocation(c, self._sql, row))
 
     async def replace_learned(self, row: AllocationRow, states: Iterable[tuple[int, bytes]]) -> None:
-        """Put another allocator in force with all it learned, (site id, state) for each site."""
+        """Stores another allocation with all its learned states, (site id, state) for each site."""
         await self._database.write(lambda c: runs.replace_learned(c, self._sql, row, states))
 
     async def learned(self, allocator: str) -> AsyncIterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
-        """Site ids [m] and states [m, width] that this allocator left, ordered by id, some at a time.
+        """Yields site ids [m] and the allocator's states [m, width], ordered by id, in pieces.
 
-        Raises `SchemaError` where states differ in width.
+        Raises `SchemaError` if states differ in width.
         """
         after = -1
         while True:
@@ -144,17 +143,17 @@ class Store:
             after = int(piece[0][-1])
 
     def adopt(self, settings: StorageSettings) -> None:
-        """What is kept, and for how long, follows other settings from now on; the rest of them stays as it was."""
+        """Applies new retention settings. All other settings need a restart."""
         self._settings.adopt(settings)
 
     # While polling.
 
     async def commit(self, batch: Batch) -> CommitResult:
-        """Keep the batch whole, in one transaction, or nothing of it.
+        """Commits the batch in one transaction, entirely or not at all.
 
-        After `DatabaseUnavailableError` the same batch may be given again: one that did go in, although its answer
-        was lost, is not counted twice. Raises `InvalidValueError` for a batch that contradicts itself, and
-        `DatabaseInUseError` where the daemon's lock was lost to another.
+        After `DatabaseUnavailableError` the same batch may be repeated: one that was committed although its answer was
+        lost is not counted twice. Raises `InvalidValueError` for an inconsistent batch, and `DatabaseInUseError` if
+        another daemon took the lock.
         """
         check_batch(batch)
         bases = self._bases
@@ -164,7 +163,7 @@ class Store:
             if r.content is not None
         ]
         rules = [(h.host_id, h.robots.body) for h in batch.hosts if h.robots is not None and h.robots.body is not None]
-        # Compression lets go of the interpreter: beside the loop it costs the loop nothing.
+        # Compression releases the GIL: in a thread it does not block the loop.
         level = self._settings.value.zstd_level
         bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
@@ -176,21 +175,21 @@ class Store:
             self._news.announce(result.changes[-1].id)
         return result
 
-    # Care.
+    # Maintenance.
 
     async def prune(self, now: float) -> PruneResult:
-        """Delete polls, changes and contents past their retention, and contents over the cap, the busiest sites' first.
+        """Deletes polls, changes and contents past their retention, and contents over the cap, from busy sites first.
 
-        Runs in short transactions, between which commits go through.
+        Runs in short transactions, with commits in between.
         """
         return await self._pruning.prune(self._settings.value, now)
 
     async def crowded(self) -> None:
-        """Returns once so much was committed since `prune` ran that it should run again."""
+        """Returns once enough was committed since the last `prune` to need another."""
         await self._pruning.crowded()
 
     async def check(self) -> None:
-        """Is the database there, the same as was opened, and its schema ours?
+        """Checks that the database is available, the same as was opened, and has our schema.
 
         Raises `DatabaseUnavailableError` or `SchemaError`.
         """

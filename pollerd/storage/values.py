@@ -1,4 +1,4 @@
-"""The values that go into storage and come out of it. Times are epoch seconds, durations seconds."""
+"""Values for storage. Times are epoch seconds, durations seconds."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRows:
-    """All sites as columns of one length n, ordered by id: what the scheduler starts from. nan: unknown."""
+    """Sites as columns of length n, ordered by id: the initial state of the scheduler. nan: unknown."""
 
     site_id: NDArray[np.int64]
     host_id: NDArray[np.int64]
     paused: NDArray[np.bool_]
     state: NDArray[np.int8]
-    """Indices into `STATES`; being paused is a column of its own."""
+    """Indices into `STATES`; the pause is a separate column."""
     weight: NDArray[np.float64]
     cost: NDArray[np.float64]
     min_interval: NDArray[np.float64]
@@ -66,10 +66,10 @@ _NO_BASELINE = Baseline()
 
 
 class SiteContext(Struct, frozen=True, gc=False):
-    """What a poll needs of its site, and what it leaves behind for the next.
+    """What a poll needs of its site, and what it updates for the next.
 
     In a `PollRecord`, `content_id`, `last_outcome`, `settings_changed_at` and `access` are not read: the first follows
-    from the record's content, the second from its poll, the others are the user's.
+    from the record's content, the second from its poll, the others are set by the user.
     """
 
     site_id: int
@@ -85,11 +85,11 @@ class SiteContext(Struct, frozen=True, gc=False):
     last_outcome: OutcomeKind | None = None
     access: Access = NO_ACCESS
     fault: str = ""
-    """Why the site cannot be polled as it stands in the database; then only id and URL are as stored."""
+    """Why the site's stored row cannot be used; then only id and URL are as stored."""
 
 
 class ChangeDraft(Struct, frozen=True, gc=False):
-    """A change found, before it has an id. Its contents follow from the record it stands in."""
+    """A detected change without an id. Its contents follow from its record."""
 
     kind: Media
     summary: str
@@ -97,35 +97,35 @@ class ChangeDraft(Struct, frozen=True, gc=False):
 
 
 class PollRecord(Struct, frozen=True, gc=False):
-    """One poll with everything that follows from it; kept whole or not at all.
+    """One poll with all its effects; committed entirely or not at all.
 
-    A record whose site was deleted, or got another URL than `context.url`, is skipped.
+    A record whose site was deleted, or moved from `context.url`, is skipped.
     """
 
     poll: Poll
     context: SiteContext
-    """The site's memory after this poll."""
+    """The site's context after this poll."""
     state: SiteState
     """Any but `PAUSED`, which only the user sets."""
     not_before: float | None = None
     failures: int = 0
-    """Failures in a row, this poll included."""
+    """Consecutive failures, including this poll."""
     last_seen_at: float | None = None
-    """Last informative poll, this one included."""
+    """Last informative poll, including this one."""
     content: bytes | None = None
     """New normalised content; its fingerprint and media are those of `context.baseline`."""
     change: ChangeDraft | None = None
     learned: bytes | None = None
     """The allocator's state of this site, for `Batch.allocator`."""
     mask_changed: bool = False
-    """Whether `context.baseline.mask` is new with this poll: what polls before it said of changes may be noise."""
+    """Whether this poll changed `context.baseline.mask`: changes found by earlier polls may be noise."""
     page: PageRecord | None = None
-    """What became of the focused crawler's page, where the site is one."""
+    """The result for the focused crawler's page, if the site is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRobots:
-    """What a host's robots.txt came to. `kind` is the caller's word, `body` the text as fetched."""
+    """The result of fetching a host's robots.txt. `kind` is defined by the caller, `body` the text as fetched."""
 
     kind: str
     at: float
@@ -136,13 +136,13 @@ class StoredRobots:
 
 @dataclass(frozen=True, slots=True)
 class HostUpdate:
-    """A host's politeness state to keep; `robots` None leaves what is kept of robots.txt."""
+    """A host's politeness state to store; `robots` None keeps the stored robots.txt."""
 
     host_id: int
     last_start_at: float | None
     paused_until: float | None = None
     throttles: int = 0
-    """Throttled answers in a row."""
+    """Consecutive throttled answers."""
     robots: StoredRobots | None = None
 
 
@@ -160,12 +160,12 @@ class HostRow(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class KnownHost:
-    """What of a host stands in a list of hosts; all else the running daemon knows better."""
+    """The stored fields of a host in a list of hosts; the running daemon has all others."""
 
     id: int
     name: str
     robots_detail: str
-    """One line for a person: why the last robots.txt was none."""
+    """Why the last robots.txt could not be used, one line for the user."""
 
 
 def _new_batch_id() -> bytes:
@@ -174,21 +174,21 @@ def _new_batch_id() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction keeps. Its id makes repeating it harmless: a batch that went in is not counted again."""
+    """The contents of one transaction. Its id makes repetition safe: a committed batch is not counted again."""
 
     records: Sequence[PollRecord] = ()
     hosts: Sequence[HostUpdate] = ()
     allocator: str | None = None
-    """Whose the learned states are; required where a record has `learned` or `shared_state` is given."""
+    """Owner of the learned states; required if a record has `learned` or `shared_state` is given."""
     shared_state: bytes | None = None
     findings: CrawlUpdate | None = None
-    """What else the batch brings to the focused crawler's collection; required where a record has a `page`."""
+    """Changes of the focused crawler's collection; required if a record has a `page`."""
     id: bytes = field(default_factory=_new_batch_id)
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedChange:
-    """A change that was kept, by its id, and the index of its record in the batch."""
+    """A committed change, by its id, and the index of its record in the batch."""
 
     id: int
     site_id: int
@@ -197,104 +197,104 @@ class CommittedChange:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit kept."""
+    """The result of a commit."""
 
     changes: tuple[CommittedChange, ...] = ()
     skipped: int = 0
     """Records of sites that were deleted, or moved to another URL, meanwhile."""
     content_ids: Mapping[int, int] = field(default_factory=dict)
-    """Site -> its current content, for the sites that got one."""
+    """Site -> its new current content."""
     stale_pages: tuple[int, ...] = ()
-    """Ids of pages on the frontier whose values no longer follow from what is known around them."""
+    """Ids of frontier pages whose values are outdated by changes of their link context."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationRow:
-    """The allocator in charge. `shared_state` is its own versioned bytes."""
+    """The active allocator. `shared_state` is its own versioned format."""
 
     allocator: str
     objective: str
     budget: float
     shared_state: bytes | None = None
     learned_through: int | None = None
-    """Id of the last poll that `shared_state` has learned from. Storage sets it: the last poll there is."""
+    """Id of the last poll included in `shared_state`. Storage sets it to the last poll."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """What the daemon run before this one left."""
+    """The daemon's run, and the end of the previous one."""
 
     run_id: int
     previous_clean: bool
     """True after a clean stop, and at the very first start."""
     previous_stopped_at: float | None
-    """When that was (epoch s); None: it was not clean, or there was none before."""
+    """When it stopped (epoch s); None: not cleanly, or there was none."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """What became of every spec of an import, by its index; each index stands in exactly one list."""
+    """The result of an import for every spec, by its index; each index is in exactly one list."""
 
     added: list[tuple[int, int, int]]
     """(site id, index, host id)"""
     existing: list[tuple[int, int]]
     """(site id, index)"""
     deleted: list[int]
-    """Indices of URLs that a user deleted and that are therefore left out."""
+    """Indices of URLs left out because a user deleted them."""
     refused: list[tuple[int, InvalidValueError]] = field(default_factory=list)
-    """(index, why) of sites that the allocator in charge cannot hold."""
+    """(index, reason) of sites that the active allocator cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewSettings:
-    """What a site's settings become: all of them are `spec`'s."""
+    """The new settings of a site: all of `spec`."""
 
     site_id: int
     spec: SiteSpec
     resumed: bool
-    """It was paused, and is to be polled again: as a site that is resumed by hand, it starts anew."""
+    """Whether it was paused and will be polled again: as if resumed by hand, it is restarted."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsResult:
-    """What became of the specs that sites were to follow, by their index; those that said nothing new are in none."""
+    """The result of new settings by index of the spec; unchanged sites are in neither list."""
 
     changed: list[tuple[int, int]]
     """(site id, index)"""
     refused: list[tuple[int, InvalidValueError]]
-    """(index, why) of settings that the allocator in charge cannot hold."""
+    """(index, reason) of settings that the active allocator cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteRestore:
-    """A site as an export tells of it."""
+    """A site of an export."""
 
     spec: SiteSpec
     keeps_access: bool = False
-    """Its secrets were left out: those of a site that is there stay."""
+    """Whether its secrets were left out: an existing site keeps its own."""
 
     def over(self, before: SiteSpec) -> SiteSpec:
-        """What the site becomes that is `before`."""
+        """Returns the new settings of a site with the settings `before`."""
         return replace(self.spec, access=before.access) if self.keeps_access else self.spec
 
     def changes(self, before: SiteSpec) -> bool:
-        """Whether that is anything else."""
+        """Returns whether these differ from `before`."""
         return bool(differing(before, self.over(before)))
 
 
 @dataclass(slots=True)
 class RestoreResult:
-    """What became of the sites of an export."""
+    """The result of restoring the sites of an export."""
 
     added: int = 0
     changed: int = 0
     unchanged: int = 0
     touched: array[int] = field(default_factory=lambda: array("q"))
-    """The ids of those that were added or changed."""
+    """Ids of the added or changed sites."""
 
 
 class SiteChanges(TypedDict, total=False):
-    """New values for a site; a key left out stays. `host` goes with `url`."""
+    """New values for a site; omitted keys stay. `host` is given with `url`."""
 
     url: str
     host: str
@@ -327,7 +327,7 @@ class PollColumns:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """How much maintenance removed."""
+    """Numbers of rows and bytes removed by pruning."""
 
     polls: int = 0
     contents: int = 0
@@ -337,7 +337,7 @@ class PruneResult:
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """Some items of a list, and where to go on; `next_cursor` None: that was all."""
+    """Some items of a list, and the cursor of the next; `next_cursor` None: there are no more."""
 
     items: list[T]
     next_cursor: str | None

@@ -1,1 +1,1 @@
-"""Who may call: tokens, wrong tokens, and pages of other sites."""
+"""Authentication: tokens, wrong tokens, and calls from other sites' pages."""

@@ -1,6 +1,6 @@
-"""Tells calls that a page of another site makes in its reader's browser from calls of programs and people.
+"""Detects calls by pages of other sites in a browser, as opposed to programs and users.
 
-A page can post to a daemon on loopback (then Origin, Referer or Sec-Fetch-Site say whose page it is), or read from it
+A page can post to a daemon on loopback (then Origin, Referer or Sec-Fetch-Site identify the page), or read from it
 under a name of its own (DNS rebinding: then Host does). Only daemons without tokens need this: no page knows a token.
 """
 
@@ -16,15 +16,15 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?
 _ORIGIN = re.compile(r"https?://(?P<host>[^/?#@\\\s]+)", re.IGNORECASE)
 _REFERER = re.compile(_ORIGIN.pattern + r"(?:[/?#].*)?", re.IGNORECASE | re.DOTALL)
 _OWN_FETCHES = frozenset({"same-origin", "none"})
-"""Not `same-site`: to a browser all ports of this machine are one site, and what else listens here is not ours."""
+"""Excludes `same-site`: to a browser all ports of this machine are one site, including other servers."""
 
 
 def foreign_page(headers: Headers, *, writes: bool) -> str | None:
-    """Why a call is refused that comes, or may come, from another site's page; None where it does not.
+    """Returns why a call is refused as possibly coming from another site's page; None if it is accepted.
 
-    A Host or Origin that is not to the letter of a loopback address or of the Host is refused, and so is one that
-    comes twice. `writes`: the call changes something; only then Referer and Sec-Fetch-Site count, for a reader may
-    follow a link that leads here from anywhere.
+    Refuses a Host or Origin that is not exactly a loopback address or equal to the Host, or that is repeated. `writes`:
+    the call changes something; only then Referer and Sec-Fetch-Site are checked, since a user may follow a link from
+    any page.
     """
     hosts = headers.getlist("host")
     if len(hosts) > 1 or not all(map(_names_loopback, hosts)):
@@ -40,7 +40,7 @@ def foreign_page(headers: Headers, *, writes: bool) -> str | None:
 
 
 def _names_loopback(host: str) -> bool:
-    """Whether a Host header is a loopback name or address, perhaps with a port, and nothing else."""
+    """Returns whether a Host header is a loopback name or address, optionally with a port, and nothing else."""
     match = _HOST.fullmatch(host)
     return match is not None and is_loopback(match["name"].strip("[]"))
 

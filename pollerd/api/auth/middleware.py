@@ -1,4 +1,4 @@
-"""What stands before every call: who may do this, and how much may be sent. Refusals keep no body."""
+"""Middleware before every call: authorisation and body size. Refused bodies are not stored."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from pollerd.api.http.settings import ApiToken, Scope, digest_of
 METRICS_PATH = "/metrics"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", METRICS_PATH})
 LIST_PATHS = frozenset({"/api/v1/sites/import", "/api/v1/sites/diff"})
-"""They take lists of up to `MAX_IMPORT_BYTES`."""
+"""Paths that accept lists of up to `MAX_IMPORT_BYTES`."""
 MAX_IMPORT_BYTES = 64 * 1024 * 1024
 TRANSFER_PATH = "/api/v1/import"
 MAX_TRANSFER_BYTES = 1024 * 1024 * 1024
 MAX_BODY_BYTES = 1024 * 1024
 KNOWN_CALLER = "pollerd.known_caller"
-"""In the scope of a call for metrics: whether it showed a token."""
+"""Scope key of metrics calls: whether a token was sent."""
 PEER = "pollerd.peer"
-"""In the scope of a call: (address, port) of whom the connection is with, whatever its headers say."""
+"""Scope key: (address, port) of the connection's peer, whatever the headers say."""
 _MAX_DRAINED_BYTES = 2 * MAX_IMPORT_BYTES
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _REALM = 'Bearer realm="pollerd"'
@@ -40,7 +40,7 @@ _EVENT_STREAM = b"text/event-stream"
 
 
 class AuthMiddleware:
-    """Lets in who has a token of the right scope; without tokens, who asks from this machine and not from a page."""
+    """Admits calls with a token of the right scope; without tokens, calls from this machine but not from a page."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app, self._tokens = app, tokens
@@ -48,7 +48,7 @@ class AuthMiddleware:
         self._log = structlog.get_logger("pollerd.api")
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -66,7 +66,7 @@ class AuthMiddleware:
             await self._let_in(shown, scope, receive, send)
 
     async def _let_in(self, token: ApiToken | None, scope: Connection, receive: Receive, send: Send) -> None:
-        """The call, as long as its token is in force: one that writes may end once its body is there."""
+        """Runs the call while its token is in force; a write whose body is complete may finish."""
         limited = _Limited(receive, _most_bytes(scope), lambda: self._tokens.in_force(token))
         if scope["method"] not in _READING:
             await self._app(scope, limited, send)
@@ -79,7 +79,7 @@ class AuthMiddleware:
             await answer.end(scope, receive)
 
     def _admitted(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse | None:
-        """By which token the call is let in, None where it needs none; or why it is not."""
+        """Returns the token that admits the call, None if it needs none; or the refusal."""
         writes = scope["method"] not in _READING
         if scope["path"] in OPEN_PATHS:
             if scope["path"] == METRICS_PATH:
@@ -97,7 +97,7 @@ class AuthMiddleware:
         return found
 
     def _holder(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse:
-        """The token that the call shows."""
+        """Returns the token that was sent, or the refusal."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not secret.strip():
             challenge = {"WWW-Authenticate": _REALM}
@@ -143,7 +143,7 @@ def _too_large(most: int) -> str:
 
 
 async def _drain(receive: Receive) -> None:
-    """Reads away what is still being sent: a connection closed before may reset, and the answer would be lost."""
+    """Reads the rest of a body: closing the connection earlier may reset it, and lose the answer."""
     left = _MAX_DRAINED_BYTES
     while left > 0:
         message = await receive()
@@ -157,9 +157,9 @@ def _always() -> bool:
 
 
 class _Limited:
-    """Receives a body up to a limit: one sent in chunks does not tell its length first.
+    """Receives a body up to a limit: a chunked body does not announce its length.
 
-    `allowed`: whether the sender still is, asked whenever a part has come.
+    `allowed`: whether the sender is still authorised, called for every part.
     """
 
     def __init__(self, receive: Receive, most: int, allowed: Callable[[], bool] = _always) -> None:
@@ -181,7 +181,7 @@ class _Limited:
 
 
 class _Answer:
-    """Passes an answer on, and ends it in its midst where it must not go on."""
+    """Forwards an answer, and can end it early."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -189,20 +189,20 @@ class _Answer:
         self._whole = False
 
     async def __call__(self, message: Message) -> None:
-        """One message of the answer."""
+        """Forwards one message of the answer."""
         if message["type"] == "http.response.start":
             self._start = message
         await self._send(message)
         self._whole = message["type"] == "http.response.body" and not message.get("more_body", False)
 
     async def end(self, scope: Connection, receive: Receive) -> None:
-        """Ends the answer: a stream of events in order, another such that its reader sees that it is cut short."""
+        """Ends the answer: an event stream regularly, others so that the client sees the truncation."""
         if self._start is None:
             await problem(HTTPStatus.UNAUTHORIZED, "the bearer token was replaced meanwhile")(
                 scope, receive, self._send
             )
         elif not self._whole and any(_EVENT_STREAM in value for _, value in self._start["headers"]):
-            # To a reader that does not read nothing can be said; the server drops it when the call is over.
+            # A client that does not read cannot be notified; the server drops it when the call is over.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):
                     await self._send({"type": "http.response.body", "body": b"", "more_body": False})

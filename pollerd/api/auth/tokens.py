@@ -1,4 +1,4 @@
-"""The tokens in force. Others may take their place while the API runs: what was let in by an old one ends then."""
+"""The tokens in force. They can be replaced while the API runs: calls admitted by an old one then end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _REVOKED_KEPT = 64
 
 
 class RevokedError(Exception):
-    """The token that let a call in is no longer in force."""
+    """The token that admitted a call is no longer in force."""
 
 
 class Tokens:
-    """Who may call, now."""
+    """The tokens in force, and the calls that depend on them."""
 
     def __init__(self, settings: ApiSettings) -> None:
         self._settings = settings
@@ -29,37 +29,37 @@ class Tokens:
 
     @property
     def settings(self) -> ApiSettings:
-        """What is in force."""
+        """The settings in force."""
         return self._settings
 
     @property
     def needed(self) -> bool:
-        """Whether calls need a token at all."""
+        """Whether calls need a token."""
         return bool(self._settings.tokens)
 
     def find(self, digest: bytes) -> ApiToken | None:
-        """The token with this digest."""
+        """Returns the token with this digest, or None."""
         found = None
-        # Every token is compared, and each in constant time: the time taken tells nothing.
+        # Every token is compared, each in constant time: the time reveals nothing.
         for token in self._settings.tokens:
             if hmac.compare_digest(token.digest, digest):
                 found = token
         return found
 
     def in_force(self, token: ApiToken | None) -> bool:
-        """Whether what the token let in may go on; None: it was let in when no token was needed."""
+        """Returns whether calls admitted by the token may continue; None: admitted when no token was needed."""
         return not self.needed if token is None else self.find(token.digest) is not None
 
     def was_revoked(self, digest: bytes) -> bool:
-        """Whether this was a token until lately: who sends it does not guess."""
+        """Returns whether this token was revoked recently: its sender is not guessing."""
         return is_among(self._revoked, digest)
 
     def check(self, settings: ApiSettings) -> None:
-        """Raises `InvalidValueError` where the address that is listened on does not allow to do without a token."""
+        """Raises `InvalidValueError` if the listening address requires a token and there is none."""
         self._beside_address(settings)
 
     def put_in_force(self, settings: ApiSettings) -> None:
-        """All but the address follows; calls that read under a token that is gone end. Raises as `check` does."""
+        """Applies all settings but the address; ends reading calls under removed tokens. Raises as `check` does."""
         before, self._settings = self._settings, self._beside_address(settings)
         self._revoked.extend(token.digest for token in before.tokens if self.find(token.digest) is None)
         for reading, token in self._reading.items():
@@ -71,7 +71,7 @@ class Tokens:
 
     @asynccontextmanager
     async def while_in_force(self, token: ApiToken | None) -> AsyncIterator[None]:
-        """A block that ends, with `RevokedError`, as soon as the token is out of force."""
+        """Context that ends with `RevokedError` as soon as the token is no longer in force."""
         reading = asyncio.timeout(None)
         try:
             async with reading:

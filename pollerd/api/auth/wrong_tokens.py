@@ -1,7 +1,7 @@
-"""How many wrong tokens an address may send: enough for a slip, too few to guess one.
+"""Limits wrong tokens per address: enough for mistakes, too few for guessing.
 
-A refusal must not become a lock on others behind the same address. So an address from which too many came is not shut
-out: its tokens are compared one a second. And a token that was right there before goes on being looked at by itself.
+The limit must not lock out others behind the same address. So an address with too many wrong tokens is not blocked: its
+tokens are compared at one per second. Tokens that were right there before are compared separately.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
 BURST = 10
-"""Wrong tokens that an address may send at once."""
+"""Wrong tokens that an address may send in a burst."""
 PER_SECOND = 1.0
-"""How many more it may send from then on."""
+"""Further wrong tokens per second."""
 FAMILIAR_BURST = 40
 FAMILIAR_PER_SECOND = 20.0
-"""Of an address that has sent too many: how many are compared with those that were right there before."""
+"""Rate, for an address over the limit, of comparisons with tokens that were right there before."""
 MOST_ADDRESSES = 10_000
 _FAMILIAR_KEPT = 4
 _IPV6_PREFIX = 64
-"""What one customer is given: single addresses of it cost nothing."""
+"""Prefix assigned to one customer, who has all of its addresses."""
 
 
 class WrongTokens:
-    """Counts wrong tokens by address, of the `MOST_ADDRESSES` addresses that sent one last."""
+    """Counts wrong tokens by address, for the last `MOST_ADDRESSES` addresses that sent one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._wrong = _Buckets(BURST, PER_SECOND, clock)
@@ -35,17 +35,17 @@ class WrongTokens:
 
     @property
     def addresses(self) -> tuple[int, int]:
-        """Of how many addresses wrong tokens are counted, and of how many right ones are known."""
+        """Numbers of addresses with counted wrong tokens, and with known right ones."""
         return len(self._wrong), len(self._familiar)
 
     def familiar(self, address: str) -> int:
-        """How many tokens are known to have been right from the address."""
+        """Returns how many right tokens of the address are known."""
         return len(self._familiar.get(address, ()))
 
     def wait(self, address: str, digest: bytes) -> float:
-        """Seconds until a token from the address may be compared; 0: now.
+        """Returns the seconds until a token from the address may be compared; 0: now.
 
-        `digest`: the token's. Where it was right there before, that the address is at its limit does not hold it up.
+        `digest`: the token's. A token that was right there before is not delayed by the limit.
         """
         wait = self._wrong.wait(address)
         if wait <= 0 or self._unfamiliar.wait(address) > 0:
@@ -56,12 +56,12 @@ class WrongTokens:
         return wait
 
     def wrong(self, address: str) -> bool:
-        """A wrong token came. Whether the address is at its limit by it."""
+        """Counts a wrong token. Returns whether the address has reached its limit."""
         self._wrong.add(address)
         return self._wrong.wait(address) > 0
 
     def right(self, address: str, digest: bytes) -> None:
-        """The right token with this digest came."""
+        """Records a right token with this digest."""
         known = self._familiar.setdefault(address, deque(maxlen=_FAMILIAR_KEPT))
         if digest not in known:
             known.append(digest)
@@ -71,15 +71,15 @@ class WrongTokens:
 
 
 class _Buckets:
-    """Leaky buckets: each holds `size`, and leaks `per_second`."""
+    """Leaky buckets of this `size` that leak `per_second`."""
 
     def __init__(self, size: float, per_second: float, clock: Callable[[], float]) -> None:
         self._size, self._per_second, self._clock = size, per_second, clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """Address -> (level, when it was that); those that were added to last stand last."""
+        """Address -> (level, its time); in order of the last addition."""
 
     def __len__(self) -> int:
-        """How many addresses have one."""
+        """Returns the number of addresses."""
         return len(self._levels)
 
     def _level(self, address: str) -> float:
@@ -87,11 +87,11 @@ class _Buckets:
         return max(level - (self._clock() - at) * self._per_second, 0.0)
 
     def wait(self, address: str) -> float:
-        """Seconds until one more goes in."""
+        """Returns the seconds until one more fits."""
         return max(self._level(address) + 1 - self._size, 0.0) / self._per_second
 
     def add(self, address: str) -> None:
-        """One more."""
+        """Adds one."""
         self._levels[address] = (self._level(address) + 1, self._clock())
         self._levels.move_to_end(address)
         if len(self._levels) > MOST_ADDRESSES:
@@ -99,7 +99,7 @@ class _Buckets:
 
 
 def is_among(digests: Iterable[bytes], digest: bytes) -> bool:
-    """Whether the digest is one of several: each is compared, and in constant time, so that the time tells nothing."""
+    """Returns whether the digest is in the list, comparing each in constant time, so that the time reveals nothing."""
     found = False
     for known in digests:
         found |= hmac.compare_digest(known, digest)
@@ -107,11 +107,11 @@ def is_among(digests: Iterable[bytes], digest: bytes) -> bool:
 
 
 def counted_address(peer: str) -> str:
-    """What stands for a peer in the count: its IPv4 address, or the /64 of its IPv6 address."""
+    """Returns the counted form of a peer's address: IPv4, or the /64 of an IPv6 address."""
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
-        return ""  # a Unix socket, or a server that does not say
+        return ""  # a Unix socket, or a server that does not report it
     if address.version == 4:
         return str(address)
     if address.ipv4_mapped is not None:

@@ -1,1 +1,1 @@
-"""Changes, their differences, the Atom feed and the event stream."""
+"""Changes: list, differences, Atom feed and event stream."""

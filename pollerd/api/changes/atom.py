@@ -1,4 +1,4 @@
-"""Changes as an Atom feed (RFC 4287), newest first."""
+"""The changes as an Atom feed (RFC 4287), newest first."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ router = APIRouter(tags=["changes"])
 MEDIA_TYPE = "application/atom+xml"
 _NAMESPACE = "http://www.w3.org/2005/Atom"
 _IDS = uuid.UUID("0c1f3a52-6f0e-4d4b-9a53-5b6d3c1c7a10")
-"""Names the space that entries' ids come from: never to change."""
+"""Namespace of entry ids; must never change."""
 _TITLE_CHARACTERS = 120
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 cannot contain, even escaped.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _EXAMPLE = f'<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="{_NAMESPACE}">…</feed>'
 _PLAIN_XML = "text/xml"
-"""For programs that know of no Atom, if they ask for it."""
+"""For clients that do not support Atom, on request."""
 _CONTENT = {"schema": {"type": "string"}, "example": _EXAMPLE}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "the feed", "content": {MEDIA_TYPE: _CONTENT, _PLAIN_XML: _CONTENT}},
@@ -54,15 +54,15 @@ async def changes_feed(request: Request, daemon: Daemon, wanted: Wanted, limit: 
 
 
 def _media(accept: str) -> str:
-    """text/xml where a reader names it and does not name Atom's own type."""
+    """Returns text/xml if the client accepts it and not Atom's own type."""
     named = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
     return _PLAIN_XML if _PLAIN_XML in named and MEDIA_TYPE not in named else MEDIA_TYPE
 
 
 def _known(request: Request, headers: dict[str, str]) -> bool:
-    """Whether the reader has this very answer.
+    """Returns whether the client already has this answer.
 
-    A date counts only where it is ours to the letter: a change that is committed late may be older than the last.
+    A date counts only if equal to ours: a change that is committed late may be older than the last.
     """
     tags = request.headers.get("if-none-match")
     if tags is not None:
@@ -87,7 +87,7 @@ def _document(changes: Sequence[Change], url: str, root: str, version: str) -> b
 
 def _add_entry(feed: ElementTree.Element, change: Change, root: str) -> None:
     entry = ElementTree.SubElement(feed, "entry")
-    # The moment tells entries of different databases apart; a site's URL may change, an entry's id may not.
+    # The time distinguishes entries of different databases; a site's URL may change, an entry's id may not.
     name = f"{change.id}/{change.site_id}/{change.detected_at!r}"
     _add(entry, "id", uuid.uuid5(_IDS, name).urn)
     _add(entry, "title", _title(change))

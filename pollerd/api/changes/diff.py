@@ -1,8 +1,7 @@
-"""Two texts to what differs between them, within bounds: `difflib` alone is quadratic, and cubic where it hurts.
+"""Compares two texts in bounded time: `difflib` alone is quadratic, and cubic in bad cases.
 
-First come lines that stand once in either text (patience diff, after Bram Cohen): they anchor the comparison and are
-found in linear time. What lies between anchors goes to `difflib`, as far as a fixed amount of work allows. The same
-texts always give the same answer.
+First matches lines that occur once in either text (patience diff, after Bram Cohen): these anchors are found in linear
+time. The gaps between anchors go to `difflib`, within a fixed budget of steps. The result is deterministic.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from itertools import pairwise
 from typing import Literal
 
 WORK = 200_000_000
-"""Steps of `difflib` for one comparison: under a second."""
+"""Step budget of `difflib` for one comparison: under a second."""
 _DEPTH = 8
 _MARKED_CHARACTERS = 4_000
 _MARKED_WORK = 2_000_000
@@ -25,12 +24,12 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 Kind = Literal["equal", "insert", "delete", "replace"]
 Span = tuple[int, int]
-"""A part, from its start up to its end."""
+"""A range, end exclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines `left` of one text that are equal to, or replaced by, lines `right` of the other."""
+    """A range of lines `left` that is equal to, or replaced by, the lines `right` of the other text."""
 
     kind: Kind
     left: Span
@@ -39,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class LineDiff:
-    """All blocks in order; together they cover both texts. `coarse`: some could not be compared line by line."""
+    """All blocks in order; together they cover both texts. `coarse`: some could not be compared by line."""
 
     blocks: tuple[Block, ...]
     coarse: bool
@@ -57,13 +56,13 @@ class _Gap:
 
 
 class StepBudget:
-    """Work that may still be done."""
+    """The remaining budget of steps."""
 
     def __init__(self, work: int = WORK) -> None:
         self._left = work
 
     def spend(self, left: Sequence[str], right: Sequence[str], most: int = WORK) -> bool:
-        """Whether `difflib` may compare these: its worst case is taken, if no more than `most` and what is left."""
+        """Returns whether `difflib` may compare these; spends its worst case if that is within `most` and the rest."""
         others = Counter(right)
         pairs = sum(count * others[item] for item, count in Counter(left).items() if item in others)
         cost = (min(len(left), len(right)) + 1) * (len(left) + pairs)
@@ -74,7 +73,7 @@ class StepBudget:
 
 
 def compare(left: Sequence[str], right: Sequence[str], budget_left: StepBudget) -> LineDiff:
-    """What became of the lines of `left` in `right`."""
+    """Compares the lines of two texts."""
     matches: list[tuple[int, int]] = []
     coarse = False
     gaps = [_Gap((0, len(left)), (0, len(right)), 0)]
@@ -92,7 +91,7 @@ def compare(left: Sequence[str], right: Sequence[str], budget_left: StepBudget) 
 
 
 def _trimmed(gap: _Gap, left: Sequence[str], right: Sequence[str], matches: list[tuple[int, int]]) -> _Gap:
-    """The gap without the lines that are equal at either end."""
+    """Returns the gap without the equal lines at either end."""
     (i, i_end), (j, j_end) = gap.left, gap.right
     while i < i_end and j < j_end and left[i] == right[j]:
         matches.append((i, j))
@@ -104,7 +103,7 @@ def _trimmed(gap: _Gap, left: Sequence[str], right: Sequence[str], matches: list
 
 
 def _anchors(gap: _Gap, left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
-    """Lines that stand once on either side, as many as keep their order."""
+    """Returns lines that occur once on either side, as many as keep their order."""
     single = _single(right, gap.right)
     pairs = [(i, single[line]) for line, i in _single(left, gap.left).items() if line in single]
     pairs.sort()
@@ -119,7 +118,7 @@ def _single(lines: Sequence[str], span: Span) -> dict[str, int]:
 
 
 def _increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence with rising second numbers."""
+    """Returns the longest subsequence with increasing second numbers."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -145,7 +144,7 @@ def _between(gap: _Gap, anchors: list[tuple[int, int]]) -> Iterator[_Gap]:
 def _fine(
     gap: _Gap, left: Sequence[str], right: Sequence[str], budget_left: StepBudget, matches: list[tuple[int, int]]
 ) -> bool:
-    """Compares by `difflib`; False where that would be too much work."""
+    """Compares with `difflib`; returns False if that exceeds the budget."""
     ours, theirs = left[slice(*gap.left)], right[slice(*gap.right)]
     if set(ours).isdisjoint(theirs):
         return True
@@ -173,7 +172,7 @@ def _blocks(matches: list[tuple[int, int]], lines_left: int, lines_right: int) -
 
 
 def hunks(blocks: Sequence[Block], context: int) -> Iterator[list[Block]]:
-    """Blocks in groups, each with at most so many equal lines before, after and between what differs."""
+    """Yields groups of blocks, each with at most `context` equal lines before, after and between differences."""
     group: list[Block] = []
     for n, block in enumerate(blocks):
         if block.kind != "equal":
@@ -199,7 +198,7 @@ def _part(block: Block, start: int, end: int) -> Block:
 
 
 def marks(left: str, right: str, budget_left: StepBudget) -> tuple[list[Span], list[Span]]:
-    """Which parts of two lines differ, word by word, in characters; none where that is too much work."""
+    """Returns the differing parts of two lines, by word, in characters; none if that exceeds the budget."""
     if max(len(left), len(right)) > _MARKED_CHARACTERS:
         return [], []
     ours, theirs = _WORD.findall(left), _WORD.findall(right)

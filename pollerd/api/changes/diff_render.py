@@ -1,4 +1,4 @@
-"""What differs between two contents, as unified text or as rows side by side."""
+"""Renders the difference of two contents, as unified text or as rows side by side."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from pollerd.model import Change, Media
 from pollerd.storage import Content
 
 MAX_LINES = 100_000
-"""Of either content; what comes after is not compared."""
+"""Most lines compared of either content."""
 MAX_SHOWN = 20_000
-"""Lines of text, or rows, in one answer."""
+"""Most lines of text, or rows, in one answer."""
 T = TypeVar("T")
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -74,7 +74,7 @@ class Difference(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A change with the contents on either side of it."""
+    """A change with the contents before and after it."""
 
     change: Change
     before: Content
@@ -87,7 +87,7 @@ class Pair:
 
 
 def describe(pair: Pair, form: Form, context: int) -> Difference:
-    """The difference with `context` equal lines around. CPU-bound: a second or two for the largest contents."""
+    """Returns the difference with `context` equal lines around. CPU-bound: a second or two for the largest contents."""
     before, cut_before = _lines(pair.before)
     after, cut_after = _lines(pair.after)
     change, binary, budget_left = pair.change, pair.binary, StepBudget()
@@ -116,7 +116,7 @@ def describe(pair: Pair, form: Form, context: int) -> Difference:
 
 
 def plain(pair: Pair, difference: Difference) -> str:
-    """The unified difference as text for people. Characters that would steer a terminal are replaced."""
+    """Returns the unified difference as plain text. Replaces terminal control characters."""
     if difference.text is None:
         sides = [f"{s.kind.value}, {s.bytes} bytes" for s in (difference.before, difference.after)]
         return f"{_header(pair)}Binary contents differ: {sides[0]}, then {sides[1]}\n"
@@ -129,7 +129,7 @@ def plain(pair: Pair, difference: Difference) -> str:
 
 
 def _lines(content: Content) -> tuple[list[str], bool]:
-    """The content's lines, and whether some were left out."""
+    """Returns the content's lines, and whether some were left out."""
     if content.media is Media.BINARY or not content.body:
         return [], False
     lines = content.body.decode("utf-8", "replace").removesuffix("\n").split("\n")
@@ -143,7 +143,7 @@ def _side(content: Content, at: float | None) -> Side:
 
 
 def _first(items: Iterator[T]) -> tuple[list[T], bool]:
-    """As many as may be shown, and whether there are more."""
+    """Returns as many items as may be shown, and whether there are more."""
     found = [item for _, item in zip(range(MAX_SHOWN), items, strict=False)]
     return found, next(items, None) is not None
 
@@ -167,7 +167,7 @@ def _unified(groups: Iterator[list[Block]], before: Sequence[str], after: Sequen
 
 
 def _range(span: Span) -> str:
-    """As in unified diffs: an empty range names the line before it."""
+    """Returns a range as in unified diffs: an empty one names the line before it."""
     length = span[1] - span[0]
     if length == 1:
         return str(span[0] + 1)

@@ -1,4 +1,4 @@
-"""The call that shows what differs between the contents a change lies between."""
+"""Route of the difference between the contents before and after a change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Context = Annotated[int, Query(ge=0, le=MAX_CONTEXT, description="equal lines ar
 
 
 class Comparer:
-    """Compares beside the event loop, one pair at a time: polling comes before it."""
+    """Compares in a thread, one pair at a time: polling has priority."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -42,12 +42,12 @@ class Comparer:
 
     @property
     def full(self) -> bool:
-        """Whether too many wait already."""
+        """Whether too many are waiting."""
         return self._waiting >= MAX_WAITING
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits until no other compares. Contents are best loaded within: they are large."""
+        """Waits for other comparisons. Load contents inside the block: they are large."""
         self._waiting += 1
         try:
             async with self._turn:
@@ -82,7 +82,7 @@ async def diff_change(
             return _pruned(change, *await daemon.store.history.limit_passed(change))
         shown = await asyncio.to_thread(_shown, pair, form, context, as_json)
     headers = {"Vary": "Accept"}
-    if not as_json:  # strangers wrote it: a browser is to keep it, not to show it
+    if not as_json:  # untrusted: a browser must save it, not show it
         headers["Content-Disposition"] = f'attachment; filename="change-{change_id}.diff"'
     return Response(shown, media_type="application/json" if as_json else "text/plain", headers=headers)
 
@@ -94,7 +94,7 @@ def _shown(pair: Pair, form: Form, context: int, as_json: bool) -> bytes:
 
 
 async def _pair(store: HistoryStore, change: Change) -> Pair | None:
-    """The contents on either side; None where one is gone, if only since we looked."""
+    """Returns the contents before and after; None if one was pruned, possibly just now."""
     if change.before_content_id is None or change.after_content_id is None:
         return None
     try:
@@ -105,7 +105,7 @@ async def _pair(store: HistoryStore, change: Change) -> Pair | None:
 
 
 def _pruned(change: Change, limit: str, value: float) -> Response:
-    """limit: the setting that the content went by, of this value now."""
+    """Returns the refusal. limit: the setting that pruned the content; value: its present value."""
     contents = {"before": change.before_content_id, "after": change.after_content_id}
     return problem(
         HTTPStatus.GONE,
@@ -118,7 +118,7 @@ def _pruned(change: Change, limit: str, value: float) -> Response:
 
 
 def _prefers_json(accept: str) -> bool:
-    """Whether the `Accept` header would rather have JSON than plain text."""
+    """Returns whether the `Accept` header prefers JSON to plain text."""
     weights = {"application/json": 0.0, "text/plain": 0.0}
     for part in accept.lower().split(","):
         media, *parameters = (word.strip() for word in part.split(";"))

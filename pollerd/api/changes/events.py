@@ -1,4 +1,4 @@
-"""Changes as server-sent events: from the database, so that a reader may stop and go on where it was."""
+"""Changes as server-sent events, read from the database, so that a client can resume where it stopped."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pollerd.storage import ChangeFilter, HistoryStore
 
 router = APIRouter(prefix="/events", tags=["changes"])
 MAX_STREAMS = 64
-"""Each reads the database by itself."""
+"""Most streams: each reads the database separately."""
 HEARTBEAT_SECONDS = 15.0
 _PAGE = 100
 _PACE_SECONDS = 0.5
-"""Between two readings of one stream that is up to date: commits come faster."""
+"""Least time between two reads of a stream that is up to date: commits are more frequent."""
 _RETRY_MILLISECONDS = 2_000
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -42,7 +42,7 @@ LastIdHeader = Annotated[
 
 
 class Streams:
-    """The event streams under way, to be ended together."""
+    """The open event streams, which can be ended together."""
 
     def __init__(self) -> None:
         self._ending = asyncio.Event()
@@ -50,7 +50,7 @@ class Streams:
 
     @property
     def under_way(self) -> int:
-        """How many streams there are."""
+        """Number of open streams."""
         return self._open
 
     @property
@@ -60,12 +60,12 @@ class Streams:
 
     @property
     def ending(self) -> bool:
-        """Whether all are to end."""
+        """Whether all streams must end."""
         return self._ending.is_set()
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """One stream, as long as it lasts."""
+        """Counts one stream while the block runs."""
         self._open += 1
         try:
             yield
@@ -73,11 +73,11 @@ class Streams:
             self._open -= 1
 
     def end(self) -> None:
-        """All streams end at once; their readers come again and go on where they were."""
+        """Ends all streams at once; clients reconnect and resume."""
         self._ending.set()
 
     async def wait(self, seconds: float, until: Coroutine[Any, Any, None] | None = None) -> bool:
-        """Waits for `until`, at most so long and not past the end. Whether it came."""
+        """Waits for `until`, at most `seconds` and not beyond the end. Returns whether it completed."""
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(self._ending.wait())]
         if until is not None:
             tasks.append(asyncio.create_task(until))
@@ -90,7 +90,7 @@ class Streams:
 
 
 class _EventStream(EventSourceResponse):
-    """The answer that goes on until the reader or the daemon ends it."""
+    """An event stream until the client or the daemon ends it."""
 
     def __init__(self, events: AsyncIterator[bytes], streams: Streams) -> None:
         super().__init__(events, headers=_HEADERS)
@@ -127,16 +127,16 @@ async def follow_changes(
 
 
 async def _start(store: HistoryStore, wanted: ChangeFilter, last: int | None) -> int:
-    """The id after which to begin, known before the first answer: what is committed from then on is not missed."""
+    """Returns the id to start after, read before the answer begins, so that no later commit is missed."""
     if last is None and wanted.since is not None:
         return 0
     newest = await store.last_change_id()
-    # An id from a database that is no more would keep all that comes away.
+    # An id from another, deleted database would hide all new changes.
     return newest if last is None else min(last, newest)
 
 
 async def _events(store: HistoryStore, wanted: ChangeFilter, position: int, streams: Streams) -> AsyncIterator[bytes]:
-    # An id without data is no event, but what a reader comes again with if it never sees one.
+    # An id without data is no event; a client resumes from it if it receives none.
     yield format_sse_event(id=str(position), retry=_RETRY_MILLISECONDS)
     while not streams.ending:
         try:

@@ -1,4 +1,4 @@
-"""The calls on changes."""
+"""Routes of changes."""
 
 from __future__ import annotations
 

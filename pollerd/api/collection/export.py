@@ -1,4 +1,4 @@
-"""All that the focused crawler knows as a file: pages, scores, parents and the link graph, written as it is read."""
+"""Exports the focused crawler's pages, scores, parents and link graph as a file, streamed."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def _listed(store: CrawlStore, form: CollectionFormat, part: CollectionPar
 
 
 async def _graph(store: CrawlStore) -> AsyncIterator[str]:
-    """Pages as nodes, then links as edges; none to or from a page that was discovered while the nodes were written."""
+    """Yields pages as nodes, then links as edges; leaves out links of pages discovered while the nodes were written."""
     yield graphml.head()
     last = 0
 
@@ -94,20 +94,20 @@ async def _graph(store: CrawlStore) -> AsyncIterator[str]:
 
 
 async def _pieces(rows: AsyncIterator[T], write: Callable[[T], str]) -> AsyncIterator[str]:
-    """What `write` makes of the rows, some at a time."""
+    """Yields the rows, formatted by `write`, in pieces."""
     lines = list[str]()
     async for row in rows:
         lines.append(write(row))
         if len(lines) >= _PIECE:
             yield "".join(lines)
             lines.clear()
-            # A client that takes all at once would else hold the loop for as long as a piece of storage lasts.
+            # Otherwise a fast client would hold the loop for a whole piece of storage.
             await asyncio.sleep(0)
     yield "".join(lines)
 
 
 def _page_values(page: object) -> dict[str, Any]:
-    """A page as `GET /collection/pages` shows it, times as RFC 3339."""
+    """Returns a page as in `GET /collection/pages`, times as RFC 3339."""
     return KnownPage.model_validate(page).model_dump(mode="json")
 
 
@@ -118,7 +118,7 @@ def _csv(values: dict[str, Any]) -> str:
 
 
 def _cells(values: Iterable[Any]) -> list[str]:
-    """Nothing for null, numbers to their last digit, true and false in lower case."""
+    """Formats cells: null is empty, numbers are exact, booleans lower case."""
     return ["" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for value in values]
 
 

@@ -1,4 +1,4 @@
-"""GraphML (graphml.graphdrawing.org, 1.0) of pages and the links between them, as networkx, Gephi and yEd read it."""
+"""GraphML (graphml.graphdrawing.org, 1.0) of pages and links, for networkx, Gephi and yEd."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NODE_KEYS = {
     "site_id": "long",
     "own": "boolean",
 }
-"""What is said of a node, and its type. A value that is not known is left out."""
+"""Node attributes and their types. Unknown values are left out."""
 EDGE_KEY = "anchor"
 TAIL = "</graph>\n</graphml>\n"
 
 
 def head() -> str:
-    """What stands before the first node."""
+    """Returns the document up to the first node."""
     keys = [
         f'<key id="{name}" for="node" attr.name="{name}" attr.type="{kind}"/>\n' for name, kind in NODE_KEYS.items()
     ]
@@ -41,13 +41,13 @@ def head() -> str:
 
 
 def node(page: Mapping[str, Any]) -> str:
-    """A page, by its values; its node is p and its id."""
+    """Returns a page's node, from its values; its node id is p followed by its id."""
     data = [f'<data key="{name}">{_text(page[name])}</data>' for name in NODE_KEYS if page[name] is not None]
     return f'<node id="p{page["id"]}">{"".join(data)}</node>\n'
 
 
 def edge(source_id: int, target_id: int, anchor: float) -> str:
-    """A link from one page to another, and the score of its text."""
+    """Returns the edge of a link, with the score of its text."""
     return f'<edge source="p{source_id}" target="p{target_id}"><data key="{EDGE_KEY}">{anchor!r}</data></edge>\n'
 
 
@@ -56,6 +56,6 @@ def _text(value: object) -> str:
         return str(value).lower()
     text = str(value)
     if not text.isprintable():
-        # Among them are signs that XML cannot hold; none says anything.
+        # Removes them all: some cannot occur in XML, and none matters.
         text = "".join(filter(str.isprintable, text))
     return escape(text)

@@ -1,4 +1,4 @@
-"""The calls on the focused crawler's collection, and what they answer."""
+"""Routes of the focused crawler's collection, and their schemas."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ async def list_pages(
 
 
 async def require_collection(daemon: ApiPorts) -> None:
-    """Raises `NotFoundError` where there never was a collection."""
+    """Raises `NotFoundError` if there never was a collection."""
     if not await daemon.store.crawl.exists():
         raise no_collection()
 
 
 def no_collection() -> NotFoundError:
-    """There is none, and how one comes about."""
+    """Returns the error of a missing collection, which says how to start one."""
     return NotFoundError("collection", "no topic was ever set (pollerd run --topic)")

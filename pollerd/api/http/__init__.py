@@ -1,1 +1,1 @@
-"""What all routes share: limits, parameters, problems, OpenAPI."""
+"""Shared by all routes: limits, parameters, problems, OpenAPI."""

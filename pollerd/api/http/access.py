@@ -1,4 +1,4 @@
-"""What may be said of how a site is asked: its own headers, credentials and proxy. All secret: nothing is shown."""
+"""Validates a site's own headers, credentials and proxy. All are secret: no value is shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.model import NO_ACCESS, Access, Credentials, SiteSpec
 from pollerd.urls import origin_of
 
 FIELDS = ("headers", "credentials", "proxy")
-"""The fields of a site that make its `Access`. They are taken, and never given out."""
+"""The fields of a site that form its `Access`: accepted, never returned."""
 MAX_HEADERS = 32
 MAX_HEADERS_SIZE = 8192
 MAX_SECRET_LENGTH = 4096
@@ -26,7 +26,7 @@ BEARER = r"^[A-Za-z0-9._~+/-]+=*$"
 _BEARER = re.compile(BEARER.removesuffix("$") + r"\Z")
 _OURS = frozenset(
     {
-        # The connection's, not the page's (RFC 9110, section 7.6.1).
+        # Belong to the connection, not to the page (RFC 9110, section 7.6.1).
         "connection",
         "keep-alive",
         "proxy-authenticate",
@@ -40,14 +40,14 @@ _OURS = frozenset(
         "host",
         "content-length",
         "expect",
-        # Say what is known already, or ask for a part: the daemon's own business.
+        # Make the request conditional or partial: set by the daemon.
         "if-match",
         "if-modified-since",
         "if-none-match",
         "if-range",
         "if-unmodified-since",
         "range",
-        # What can be decoded, and who asks, told honestly.
+        # Must describe the daemon truthfully.
         "accept-encoding",
         "user-agent",
     }
@@ -55,11 +55,11 @@ _OURS = frozenset(
 
 
 def check_access(access: Access) -> Access:
-    """The access with its proxy's URL normalised.
+    """Returns the access with its proxy's URL normalised.
 
-    Up to 32 headers of 8,192 characters together, none twice and none that the daemon sets itself; printable ASCII.
-    Credentials are a user name without ':' and a password, or a bearer token, of 4,096 characters at most. Raises
-    `InvalidValueError`, naming the field and never a value.
+    Up to 32 headers of 8,192 characters together, without duplicates and without those that the daemon sets; printable
+    ASCII. Credentials are a user name without ':' and a password, or a bearer token, of 4,096 characters at most.
+    Raises `InvalidValueError`, naming the field and never a value.
     """
     _check_headers(access.headers)
     if access.credentials is not None:
@@ -72,9 +72,9 @@ def check_access(access: Access) -> Access:
 
 
 def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
-    """`base` with what is given of `FIELDS` in its place; `headers` as a mapping, `credentials` too; null: none.
+    """Returns `base` with the given `FIELDS` replaced; `headers` and `credentials` as mappings; null: none.
 
-    Raises `InvalidValueError` for what is not of the right kind.
+    Raises `InvalidValueError` for a wrong type.
     """
     headers, credentials, proxy = base.headers, base.credentials, base.proxy
     if "headers" in given:
@@ -89,12 +89,14 @@ def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
 
 
 def shown(field: str, given: object) -> object:
-    """What was given, unless it may be secret: by the name of its field, misspelt or misplaced too, or as a whole."""
+    """Returns the given value, or a placeholder if its field (also misspelt or misplaced) or its type may hide a
+    secret.
+    """
     return NOT_SHOWN if isinstance(given, dict | list) or is_secret_name(field) else given
 
 
 def base_of(spec: SiteSpec, url: str) -> Access:
-    """What stays of a site's access where its URL becomes `url`: at another origin the proxy only."""
+    """Returns what remains of a site's access at the new `url`: at another origin only the proxy."""
     return spec.access if origin_of(url) == origin_of(spec.url) else spec.access.elsewhere()
 
 
@@ -129,7 +131,7 @@ def _check_headers(headers: tuple[tuple[str, str], ...]) -> None:
         raise InvalidValueError("headers", "free of names that differ in case only", NOT_SHOWN)
     for name, value in headers:
         if not _NAME.match(name):
-            # What stands where a name should may be the whole header.
+            # A header may have been given in place of its name.
             raise InvalidValueError("headers", "named by 1 to 64 letters, digits and !#$%&'*+-.^_`|~", NOT_SHOWN)
         if name.lower() in _OURS:
             raise InvalidValueError(f"headers.{name}", "left out: the daemon sets it itself", NOT_SHOWN)

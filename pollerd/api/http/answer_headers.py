@@ -1,4 +1,4 @@
-"""What every answer tells browsers: take it for what its Content-Type says, and run nothing that stands in it."""
+"""Security headers of every answer: browsers must respect its Content-Type, and run nothing in it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ HEADERS = ((b"x-content-type-options", b"nosniff"), (b"content-security-policy",
 
 
 class AnswerHeaders:
-    """Sets `HEADERS` on every answer, refusals and faults too.
+    """Sets `HEADERS` on every answer, including refusals and faults.
 
-    An answer that has one of them already keeps its own: a page for people brings a policy of its own.
+    An answer that sets one of them keeps its own: an HTML page has its own policy.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handles one request."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":

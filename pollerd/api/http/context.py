@@ -1,4 +1,4 @@
-"""What the API needs of the running daemon. The daemon's control object fits without knowing of this."""
+"""The API's interface to the running daemon. The daemon's control object implements it without depending on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pollerd.storage import AddResult, KnownHost, RestoreResult, SiteChanges, Si
 
 
 class LiveView(Protocol):
-    """What only the running daemon knows of a site."""
+    """In-memory values of a site."""
 
     @property
     def rate_per_day(self) -> float | None:
@@ -24,61 +24,61 @@ class LiveView(Protocol):
 
     @property
     def next_poll_at(self) -> float | None:
-        """Earliest moment of the next poll, epoch s."""
+        """Earliest time of the next poll, epoch s."""
 
 
 class HostsPort(Protocol):
-    """Shows hosts, with the attributes that `schemas.hosts` names, and pauses them."""
+    """Shows hosts, with the attributes named in `schemas.hosts`, and pauses them."""
 
     async def views(self, known: Sequence[KnownHost]) -> Sequence[object]:
-        """The hosts as they stand."""
+        """Returns the current state of the hosts."""
 
     def ids(self, *, paused: bool | None, unreachable: bool | None) -> NDArray[np.int64] | None:
-        """Hosts that are so; None: nothing is asked for."""
+        """Returns ids of the hosts that match; None: no filter is given."""
 
     async def override(self, name: str, *, paused: bool, until: float | None, by: str) -> object:
-        """Raises NotFoundError, InvalidValueError."""
+        """Pauses a host or ends its pause. Raises NotFoundError, InvalidValueError."""
 
 
 class SitesPort(Protocol):
-    """Adds, changes and removes sites. What `explain` returns has the attributes of `schemas.explanation`."""
+    """Adds, changes and removes sites. The result of `explain` has the attributes of `schemas.explanation`."""
 
     async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
-        """Adds what is new."""
+        """Adds new sites."""
 
     async def add_one(self, spec: SiteSpec) -> Site:
-        """Raises DuplicateError with the existing id."""
+        """Adds one site. Raises DuplicateError with the existing id."""
 
     async def restore(self, pieces: Callable[[], Iterator[list[SiteRestore]]]) -> RestoreResult:
-        """All of them or none. Raises InvalidValueError."""
+        """Adds or changes all of them or none. Raises InvalidValueError."""
 
     async def update(self, site_id: int, changes: SiteChanges) -> Site:
-        """Raises NotFoundError, DuplicateError."""
+        """Changes a site. Raises NotFoundError, DuplicateError."""
 
     async def delete(self, site_id: int) -> None:
-        """Raises NotFoundError."""
+        """Deletes a site. Raises NotFoundError."""
 
     async def poll_now(self, site_id: int) -> Site:
-        """Raises NotFoundError."""
+        """Has a site polled next. Raises NotFoundError."""
 
     async def pause_all(self, tag: str | None, paused: bool, *, by: str) -> int:
-        """Pauses or resumes all sites, or all with a tag; how many were not so before."""
+        """Pauses or resumes all sites, or all with a tag; returns how many changed."""
 
     async def pause(self, site_id: int, paused: bool) -> Site:
-        """Raises NotFoundError."""
+        """Pauses or resumes a site. Raises NotFoundError."""
 
     def live(self, site_ids: Sequence[int]) -> Mapping[int, LiveView]:
-        """Sites that the daemon does not know are left out."""
+        """Returns in-memory values; unknown sites are left out."""
 
     async def explain(self, site_id: int) -> object:
-        """Raises NotFoundError."""
+        """Explains why a site is polled as it is. Raises NotFoundError."""
 
 
 class AllocationPort(Protocol):
-    """Shows and steers the allocation. The views have the attributes that `schemas.allocation` names."""
+    """Shows and changes the allocation. The views have the attributes named in `schemas.allocation`."""
 
     async def over_budgets(self) -> object:
-        """The present allocation, and what other budgets would bring."""
+        """Returns the present allocation, and the yield of other budgets."""
 
     async def set(
         self,
@@ -88,31 +88,31 @@ class AllocationPort(Protocol):
         budget: float | None = None,
         shadows: Sequence[str] | None = None,
     ) -> object:
-        """Raises InvalidValueError."""
+        """Changes the allocation. Raises InvalidValueError."""
 
 
 class CollectionPort(Protocol):
     """Shows the focused crawler's collection."""
 
     async def view(self) -> object | None:
-        """What `collection.Collection` shows; None where no topic was ever set."""
+        """Returns the attributes of `collection.Collection`; None if no topic was ever set."""
 
 
 class HealthPort(Protocol):
     """Answers the health checks."""
 
     def alive(self) -> bool:
-        """Whether the loop turns."""
+        """Returns whether the loop runs."""
 
     async def not_ready(self) -> str | None:
-        """Why the daemon cannot work; None where all is well."""
+        """Returns why the daemon cannot work; None if it can."""
 
 
 class GaugesPort(Protocol):
-    """Keeps the gauges up to date."""
+    """Updates the gauges."""
 
     def refresh(self) -> None:
-        """Sets the gauges that follow the daemon's tables; called before the metrics are read."""
+        """Sets the gauges of the daemon's tables; called before the metrics are read."""
 
 
 class ControlPort(Protocol):
@@ -120,23 +120,23 @@ class ControlPort(Protocol):
 
     @property
     def sites(self) -> SitesPort:
-        """Which sites there are, and how they are polled."""
+        """The sites and their polling."""
 
     @property
     def hosts(self) -> HostsPort:
-        """What is known of hosts, and what may be done to them."""
+        """Views of hosts, and actions on them."""
 
     @property
     def allocation(self) -> AllocationPort:
-        """How the budget is spent."""
+        """The allocation of the budget."""
 
     @property
     def collection(self) -> CollectionPort:
-        """What the focused crawler found."""
+        """The focused crawler's collection."""
 
     @property
     def health(self) -> HealthPort:
-        """How the daemon is."""
+        """The daemon's health."""
 
     @property
     def gauges(self) -> GaugesPort:
@@ -145,12 +145,12 @@ class ControlPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ApiPorts:
-    """The two things that calls work on, and a turn."""
+    """The control and the store that calls use, and a lock."""
 
     control: ControlPort
     store: Store
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by calls that read a site and then write what follows from it: none may come between."""
+    """Held by calls that read a site and then write a dependent value: none may run in between."""
 
 
 async def _ports(request: Request) -> ApiPorts:
@@ -159,7 +159,7 @@ async def _ports(request: Request) -> ApiPorts:
 
 
 async def _caller(request: Request) -> str:
-    """Who makes a call that changes something, as far as that is known: what it took to be let in."""
+    """Returns a description of the caller of a write, as far as known: how it was authorised."""
     return "a token of scope write" if request.app.state.tokens.needed else "somebody on this machine"
 
 

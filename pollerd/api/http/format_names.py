@@ -1,4 +1,4 @@
-"""How lists of sites and collections are written: names, media types and the suffixes of files."""
+"""Formats of lists of sites and collections: names, media types and file suffixes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Format(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """What names of such files end with."""
+        """Its file suffix."""
         return "txt" if self is Format.TEXT else self.value
 
 
@@ -37,7 +37,7 @@ SUFFIXES = {
     ".ndjson": Format.JSON_LINES,
     ".opml": Format.OPML,
 }
-"""The format of a list by what its file's name ends with."""
+"""Format of a list by its file suffix."""
 
 
 class CollectionFormat(StrEnum):
@@ -74,5 +74,5 @@ COLLECTION_SUFFIXES = {
 
 
 def media_type(content_type: str) -> str:
-    """The media type without its parameters, in lower case."""
+    """Returns the media type without its parameters, in lower case."""
     return content_type.partition(";")[0].strip().lower()

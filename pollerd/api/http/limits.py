@@ -1,4 +1,4 @@
-"""What may be said of a site, checked in one place for every way in."""
+"""Validates a site's settings, for all sources."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MIN_INTERVAL, _MAX_INTERVAL = SITE["min_interval"], SITE["max_interval"]
 
 
 def check_spec(spec: SiteSpec) -> SiteSpec:
-    """The spec with its URL normalised and its tags trimmed, none twice.
+    """Returns the spec with its URL normalised and its tags trimmed and deduplicated.
 
-    Numbers are in the ranges of `SITE`, min_interval at most max_interval; 64 tags of 64 characters; access as
-    `check_access` says. Raises `InvalidValueError`, naming the field.
+    Numbers are in the ranges of `SITE`, min_interval at most max_interval; 64 tags of 64 characters; access as in
+    `check_access`. Raises `InvalidValueError`, naming the field.
     """
     _WEIGHT.check(spec.weight)
     _COST.check(spec.cost)
@@ -53,9 +53,9 @@ def _tags(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def check_tag(given: str, field: str = "tag") -> str:
-    """The tag, trimmed. Raises `InvalidValueError` for one that no site can have."""
+    """Returns the tag, trimmed. Raises `InvalidValueError` for an invalid one."""
     tag = given.strip()
-    # A semicolon parts tags in CSV.
+    # A semicolon separates tags in CSV.
     if not (0 < len(tag) <= MAX_TAG_LENGTH and tag.isprintable() and ";" not in tag):
         allowed = f"words of 1 to {MAX_TAG_LENGTH} printable characters without ';'"
         raise InvalidValueError(field, allowed, tag[: MAX_TAG_LENGTH + 1])

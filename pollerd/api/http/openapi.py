@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI derives from the calls, with refusals, examples and security filled in.
+"""The OpenAPI document: FastAPI's own, completed with refusals, examples and security.
 
-One place for all calls: a call says what it returns, this says what every call may return besides. The names of
-parameters and bodies that have no example of their own are looked up in `openapi_examples`.
+Central for all calls: a call declares what it returns, this module adds what every call may return. Examples of
+parameters and bodies without their own are looked up by name in `openapi_examples`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _NAMES = {
     "Side": "DiffSide",
     "Media": "MediaKind",
 }
-"""What schemas are called in the document, and so in generated clients, where `_public_name` would say otherwise."""
+"""Names of schemas in the document, and so in generated clients, that differ from `_public_name`'s rule."""
 _LISTING = re.compile(r"Listing_(\w+)_")
 _WORDS = {
     "AllocatorName": allocation.names(),
@@ -101,7 +101,7 @@ _LOCATION: Json = {"Location": {"description": "path of the new site", "schema":
 def install(app: FastAPI) -> None:
     """Completes the app's document, and serves it at /openapi.json.
 
-    In a thread, which a function that is not async gets: putting it together takes 0.2 s.
+    Runs in a thread, as FastAPI does with functions that are not async: building it takes 0.2 s.
     """
     derive = app.openapi
 
@@ -118,7 +118,7 @@ def install(app: FastAPI) -> None:
 
 
 def completed(document: Json) -> Json:
-    """The document with all that FastAPI does not know of."""
+    """Returns the document with everything that FastAPI does not know."""
     document["servers"] = _SERVERS
     document = _renamed(document)
     parts = document["components"]
@@ -132,14 +132,14 @@ def completed(document: Json) -> Json:
         parts["schemas"][name].setdefault("examples", [BODIES[name]])
     for schema in ("SitePatch", "AllocationPatch", "HostPatch", "SiteSelection"):
         for field in parts["schemas"][schema]["properties"].values():
-            field.pop("default", None)  # what is left out stays
+            field.pop("default", None)  # omitted fields keep their values
     for path, operation in _operations(document):
         _complete(path, operation)
     return document
 
 
 def _renamed(document: Json) -> Json:
-    """The document with schemas under their public names, and with lists of words in one place each."""
+    """Returns the document with schemas under their public names, and with shared enums."""
     schemas = document["components"]["schemas"]
     for name, schema in schemas.items():
         schema["title"] = _public_name(name)
@@ -151,7 +151,7 @@ def _renamed(document: Json) -> Json:
 
 
 def _public_name(name: str) -> str:
-    """A schema's name in the document: `SiteSchema` is `Site`, and a `Listing[SiteSchema]` a `SiteList`."""
+    """Returns a schema's public name: `SiteSchema` becomes `Site`, `Listing[SiteSchema]` becomes `SiteList`."""
     if listing := _LISTING.fullmatch(name):
         return _public_name(listing[1]) + "List"
     return _NAMES.get(name, name.removesuffix("Schema"))
@@ -172,7 +172,7 @@ def _referring(node: Any) -> Any:
 
 
 def methods_at(document: Json, path: str) -> list[str]:
-    """The methods that the document has for a path, in capitals; none where it does not know the path."""
+    """Returns the methods of a path in the document, in capitals; none for an unknown path."""
     for template, item in document["paths"].items():
         if re.fullmatch(_PARAMETER.sub(_pattern_of, template), path):
             return [method.upper() for method in item]
@@ -230,7 +230,7 @@ def _complete(path: str, operation: Json) -> None:
 
 
 def _complete_parameter(operation: str, parameter: Json) -> None:
-    """A parameter of a query is there or not, never null."""
+    """Completes a parameter. A query parameter is present or absent, never null."""
     schema = parameter["schema"]
     options = [option for option in schema.pop("anyOf", ()) if option != {"type": "null"}]
     for option in options:
@@ -243,7 +243,7 @@ def _complete_parameter(operation: str, parameter: Json) -> None:
 
 
 def _complete_health(answers: Json) -> None:
-    """The health calls say that all is not well in the shape in which they say that it is."""
+    """Adds the 503 of health checks, in the same shape as their 200."""
     if "application/json" in answers["200"].get("content", {}):
         answers["503"] = {"description": "it is not", "content": answers["200"]["content"]}
     else:

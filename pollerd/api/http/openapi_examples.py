@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document; a test holds each against its schema."""
+"""Examples of the OpenAPI document; a test validates each against its schema."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "Health": {"status": "ok"},
     "Readiness": {"status": "ready", "reason": None},
 }
-"""Name of a schema -> an answer or body of it."""
+"""Name of a schema -> an example."""
 
 TEXTS = {
     "text/plain": "https://example.org/news\n",
@@ -271,7 +271,7 @@ TEXTS = {
     "application/x-ndjson": '{"url": "https://example.org/news", "weight": 2, "tags": ["news"]}\n',
     "text/x-opml": '<opml version="2.0"><body><outline xmlUrl="https://example.org/feed"/></body></opml>',
 }
-"""Media type -> an answer that is a list of sites, for those without an example of their own."""
+"""Media type -> an example list of sites, for calls without their own."""
 
 
 def _problem(status: int, title: str, detail: str, kind: str | None = None, **more: Any) -> dict[str, Any]:

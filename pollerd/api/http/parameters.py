@@ -1,4 +1,4 @@
-"""Parameters that calls have in common, and the refusal of unknown ones."""
+"""Common parameters of calls, and the refusal of unknown ones."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MAX_LIMIT = 1000
 
 
 class IdConvertor(Convertor[str]):
-    """An id in a path: digits only, so that `/sites/import` is never taken for a site."""
+    """An id in a path: digits only, so that `/sites/import` is not taken for a site."""
 
     regex = "[0-9]{1,19}"
 
     def convert(self, value: str) -> str:
-        """As it is: the range is checked with all other parameters."""
+        """Returns the text: the range is checked with all other parameters."""
         return value
 
     def to_string(self, value: str) -> str:
-        """As it is."""
+        """Returns the text."""
         return value
 
 
@@ -40,7 +40,7 @@ register_url_convertor("id", IdConvertor())
 
 
 def _storable(text: str) -> str:
-    """Databases hold no NUL, so nothing is found by one either."""
+    """Refuses NUL: databases do not store it, so it matches nothing."""
     if "\0" in text:
         raise ValueError("free of NUL")
     return text
@@ -70,11 +70,11 @@ async def _wanted(
 
 
 Wanted = Annotated[ChangeFilter, Depends(_wanted)]
-"""Which changes a call is about: query parameters since, site and tag."""
+"""Filter on changes: query parameters since, site and tag."""
 
 
 async def known_query(request: Request) -> None:
-    """Refuses query parameters that the call does not know, or that come twice: no filter must pass for none."""
+    """Refuses unknown and repeated query parameters: a misspelt filter must not be ignored."""
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     known = list(_query_names(route.dependant))
@@ -94,7 +94,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 async def json_body(request: Request) -> None:
-    """Refuses bodies that do not say that they are JSON."""
+    """Refuses bodies whose Content-Type is not JSON."""
     media = media_type(request.headers.get("content-type", ""))
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be application/json")

@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457), one shape for all of them."""
+"""Errors as problem documents (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ProblemResponse(JSONResponse):
 def problem(
     status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None, **more: Any
 ) -> ProblemResponse:
-    """A problem document; `kind` names its type, `more` are members of its own."""
+    """Returns a problem document; `kind` names its type, `more` are additional members."""
     content = {
         "type": "about:blank" if kind is None else f"urn:pollerd:problem:{kind}",
         "title": HTTPStatus(status).phrase,
@@ -52,19 +52,19 @@ def problem(
 
 
 def invalid(errors: list[dict[str, Any]]) -> ProblemResponse:
-    """422: each error has field, allowed, given."""
+    """Returns a 422: each error has field, allowed, given."""
     first = errors[0]
     detail = f"{first['field']}: must be {first['allowed']}"
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, kind="invalid-value", errors=errors)
 
 
 def field_error(field: str, allowed: str, given: object) -> dict[str, Any]:
-    """One entry of `errors`."""
+    """Returns one entry of `errors`."""
     return {"field": _printable(masked(field)), "allowed": allowed, "given": _shown(given)}
 
 
 def install(app: FastAPI) -> None:
-    """Every error that leaves the app is a problem document."""
+    """Makes every error of the app a problem document."""
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(InvalidValueError, _on_invalid)
@@ -88,7 +88,7 @@ async def _on_http(request: Request, error: Exception) -> ProblemResponse:
 
 
 def _headers(request: Request, error: HTTPException) -> Mapping[str, str] | None:
-    """Those of the error; the router names only the methods of the first of several calls at a path."""
+    """Returns the error's headers; corrects Allow, as the router names only the first call's methods at a path."""
     if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
         return error.headers
     methods = methods_at(request.app.openapi(), request.url.path)
@@ -123,12 +123,12 @@ async def _on_unavailable(_: Request, error: Exception) -> ProblemResponse:
 
 
 async def _on_fault(_: Request, error: Exception) -> ProblemResponse:
-    # What went wrong is for the log, where the server puts it, not for whoever asked.
+    # The cause goes to the log, through the server, not to the client.
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of the daemon; its log says more")
 
 
 def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """One of pydantic's errors in our words."""
+    """Converts one of pydantic's errors."""
     field = ".".join(str(part) for part in entry["loc"][1:]) or str(entry["loc"][0])
     given = NOT_SHOWN if entry["loc"] == ("body",) else access.shown(field, entry["input"])
     if entry["type"] == "extra_forbidden":
@@ -142,7 +142,7 @@ def _entry(request: Request, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _left_out(request: Request, place: Sequence[str | int]) -> str:
-    """That a field is not known, and which are, where it stands in the body itself."""
+    """Returns that a field is unknown, and, at the top level of the body, the known ones."""
     route = request.scope["route"]
     body = route.body_field.field_info.annotation if isinstance(route, APIRoute) and route.body_field else None
     if len(place) != len(("body", "field")) or not (isinstance(body, type) and issubclass(body, BaseModel)):
@@ -151,7 +151,7 @@ def _left_out(request: Request, place: Sequence[str | int]) -> str:
 
 
 def _shown(given: object) -> object:
-    """A value from outside that can stand in any JSON: short, finite, without half characters."""
+    """Returns an external value that any JSON can contain: short, finite, without surrogates."""
     if given is None or isinstance(given, bool):
         return given
     if isinstance(given, int) and abs(given) <= _EXACT:

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, but for its own refusal of what is no HTTP."""
+"""uvicorn's HTTP/1.1 protocol with another refusal of invalid HTTP."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CAN_ANSWER = (h11.IDLE, h11.SEND_RESPONSE)
 
 
 class HttpProtocol(H11Protocol):
-    """Refuses bad HTTP with what every other refusal is: a problem document with the headers of all answers."""
+    """Refuses invalid HTTP with a problem document and the headers of all answers."""
 
     def send_400_response(self, msg: str) -> None:
-        """Answers, where no answer has begun yet, and closes the connection."""
+        """Answers, if no answer has begun yet, and closes the connection."""
         if self.conn.our_state in _CAN_ANSWER:
             answer = problem(HTTPStatus.BAD_REQUEST, msg)
             headers = [

@@ -1,4 +1,4 @@
-"""What the user may set about the API: where it listens, and who may do what."""
+"""The user's settings of the API: listening address and tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_PORT = 65_535
 
 
 class Scope(StrEnum):
-    """What a token allows."""
+    """Permission of a token."""
 
     READ = "read"
     WRITE = "write"
@@ -26,7 +26,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiToken:
-    """A token as kept: its name, its SHA-256, its scopes. The token itself is not kept."""
+    """A stored token: its name, its SHA-256, its scopes. The token itself is not stored."""
 
     name: str
     digest: bytes
@@ -34,7 +34,7 @@ class ApiToken:
 
     @classmethod
     def of(cls, name: str, secret: str, *scopes: Scope) -> ApiToken:
-        """From the token itself, or from its hash as `hash_of` writes it.
+        """Creates a token from the secret, or from its hash as `hash_of` returns it.
 
         Raises `InvalidValueError` (field `name`) unless `secret` is 1 to 512 printable ASCII characters.
         """
@@ -49,29 +49,28 @@ class ApiToken:
 
 
 def hash_of(secret: str) -> str:
-    """What of a token is enough to recognise it: it may stand in a configuration, and is no token itself."""
+    """Returns the hash that recognises a token: it may be stored in a configuration, and is no token itself."""
     return _HASHED + digest_of(secret).hex()
 
 
 def is_hash(text: str) -> bool:
-    """Whether `text` is what `hash_of` writes."""
+    """Returns whether `text` is a result of `hash_of`."""
     return _HASH.fullmatch(text) is not None
 
 
 def digest_of(secret: str) -> bytes:
-    """The SHA-256 of a token, 32 bytes."""
+    """Returns the SHA-256 of a token, 32 bytes."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
 
 
 @dataclass(frozen=True)
 class ApiSettings:
-    """Where the API listens and which tokens it knows.
+    """Listening address and tokens of the API.
 
-    host: an IP address or a name, without brackets. port: 0 to 65535; 0: any free one. Without tokens everybody who
-    reaches the API may do everything, so it listens on loopback (127.0.0.0/8, ::1, localhost) only.
-    metrics_version: whether the metrics tell the program's version to callers that show no token.
-
-    Raises `InvalidValueError` for field `listen`, `token` or `read_token`.
+    host: an IP address or a name, without brackets. port: 0 to 65535; 0: any free one. Without tokens all callers may
+    do everything, so only loopback (127.0.0.0/8, ::1, localhost) is allowed. metrics_version: whether the metrics show
+    the program's version to callers without a token. Raises `InvalidValueError` for field `listen`, `token` or
+    `read_token`.
     """
 
     host: str = "127.0.0.1"
@@ -92,7 +91,7 @@ class ApiSettings:
     def listening(
         cls, listen: str, *, token: str | None = None, read_token: str | None = None, metrics_version: bool = False
     ) -> ApiSettings:
-        """From "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
+        """Parses "host:port" ("[host]:port" for IPv6). `token` allows reading and writing, `read_token` reading."""
         match = _LISTEN.fullmatch(listen)
         if match is None:
             raise InvalidValueError("listen", "host:port, or [host]:port for IPv6", listen)
@@ -105,7 +104,7 @@ class ApiSettings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the host: localhost, 127.0.0.0/8, ::1."""
+    """Returns whether only this machine reaches the host: localhost, 127.0.0.0/8, ::1."""
     if host.lower() == "localhost":
         return True
     try:

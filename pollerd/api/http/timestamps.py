@@ -1,4 +1,4 @@
-"""Moments as the API writes and reads them: RFC 3339 in UTC outside, epoch seconds inside."""
+"""Times in the API: RFC 3339 in UTC outside, epoch seconds inside."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _EARLIEST, _LATEST = -62_135_596_800.0, 253_402_300_799.0
 
 
 def rfc3339(moment: float) -> str:
-    """Epoch seconds as `2026-01-31T12:00:00.000Z`; what lies outside the years 1 to 9999 becomes their edge."""
+    """Returns epoch seconds as `2026-01-31T12:00:00.000Z`, clamped to the years 1 to 9999."""
     within = min(max(moment, _EARLIEST), _LATEST)
     return datetime.fromtimestamp(within, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_moment(field: str, text: str) -> float:
-    """Epoch seconds from RFC 3339 with an offset, or from a number. Raises `InvalidValueError`."""
+    """Parses RFC 3339 with an offset, or a number, to epoch seconds. Raises `InvalidValueError`."""
     allowed = "a moment as in 2026-01-31T12:00:00Z, or epoch seconds"
-    # A plus sign in a query string that was not percent-encoded arrives as a space.
+    # A plus sign that was not percent-encoded in a query string arrives as a space.
     spelled = text.strip().replace(" ", "+")
     try:
         if _RFC_3339.fullmatch(spelled):

@@ -1,1 +1,1 @@
-"""The bodies of requests and answers, as OpenAPI shows them: a file a subject."""
+"""Bodies of requests and answers for OpenAPI, one file per subject."""

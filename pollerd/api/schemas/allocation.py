@@ -1,4 +1,4 @@
-"""The allocation of the budget: what it brings, and what of it may be set."""
+"""The allocation of the budget: its yield and its settings."""
 
 from __future__ import annotations
 

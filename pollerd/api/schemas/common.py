@@ -1,4 +1,4 @@
-"""What bodies of all subjects are made of: what callers send, moments, pages of lists."""
+"""Common parts of bodies: input base class, times, pages of lists."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Moment = Annotated[
 
 
 class Given(BaseModel):
-    """What a caller sends: no field but the known, no text for a number."""
+    """Base of request bodies: refuses unknown fields, and texts for numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Listing(BaseModel, Generic[T]):
-    """Some items of a list; `next_cursor` asks for the next ones, null: there are no more now."""
+    """Some items of a list; `next_cursor` requests the next ones, null: there are no more now."""
 
     items: list[T]
     next_cursor: str | None
 
     @classmethod
     def of(cls, items: Iterable[T], next_cursor: str | None) -> Listing[T]:
-        """A page of a list."""
+        """Returns a page of a list."""
         return cls(items=list(items), next_cursor=next_cursor)

@@ -1,4 +1,4 @@
-"""Why a site is polled as it is."""
+"""The explanation of a site's polling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What machines are told of the daemon."""
+"""Health and readiness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts: what is known of one, and what may be done to one."""
+"""Hosts: state and changes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class HostPatch(Given):
     paused_until: Annotated[str | None, Field(json_schema_extra={"format": "date-time"})] = None
 
     def pause(self) -> tuple[bool, float | None]:
-        """Whether the host is to be paused, and until when (epoch s), None: for good. Raises `InvalidValueError`."""
+        """Returns whether to pause the host, and until when (epoch s), None: no limit. Raises `InvalidValueError`."""
         if not self.model_fields_set:
             raise InvalidValueError("paused", "given, or paused_until", None)
         until = None if self.paused_until is None else parse_moment("paused_until", self.paused_until)

@@ -1,4 +1,4 @@
-"""Lists of sites: what became of one, and what one would change."""
+"""Lists of sites: results of an import and of a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of settings: their ranges, and how they may be written."""
+"""Numbers of settings: ranges and notations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARE = r"^(0(\.[0-9]{1,9})?|[1-9]?[0-9](\.[0-9]{1,9})?%)$"
 
 
 def _bounds(allowed: Range) -> dict[str, Any]:
-    """The range as OpenAPI has it."""
+    """Returns the range in OpenAPI's terms."""
     return {
         "exclusiveMinimum" if allowed.above else "minimum": allowed.lowest,
         "exclusiveMaximum" if allowed.below else "maximum": allowed.highest,
@@ -28,7 +28,7 @@ def _bounds(allowed: Range) -> dict[str, Any]:
 
 
 def _written(read: Callable[[str], float], allowed: Range, pattern: str) -> tuple[BeforeValidator, WithJsonSchema]:
-    """A number, or the same as a text that `read` understands; the pattern holds what is surely in range."""
+    """Accepts a number, or a text that `read` parses; the pattern covers only texts that are certainly in range."""
     text = {"type": "string", "pattern": pattern}
     return (
         BeforeValidator(lambda value: read(value) if isinstance(value, str) else value),

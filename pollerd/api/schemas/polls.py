@@ -1,4 +1,4 @@
-"""Polls as they were recorded, and the changes that they found."""
+"""Recorded polls, and the changes they found."""
 
 from __future__ import annotations
 

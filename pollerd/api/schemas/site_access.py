@@ -1,4 +1,4 @@
-"""How a site is asked, where that differs from others: headers, credentials, a proxy."""
+"""Access of a site: headers, credentials, a proxy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CredentialsSchema(Given):
 
 
 class AccessFields(Given):
-    """How the site is asked. Kept sealed; of it answers tell the headers' names and the proxy's place only."""
+    """Access of the site. Stored encrypted; answers contain only the headers' names and the proxy's address."""
 
     headers: Headers = Field({}, description="sent to the origin of the URL only, never across a redirect to another")
     credentials: CredentialsSchema | None = Field(
@@ -66,7 +66,7 @@ class AccessFields(Given):
     proxy: str | None = Field(None, description=_PROXY, examples=["http://proxy.example.org:3128"])
 
     def access(self, base: model.Access) -> model.Access:
-        """The access that was given, unchecked; what was left out is that of `base`."""
+        """Returns the given access, unchecked; omitted fields are those of `base`."""
         given = {name: getattr(self, name) for name in access.FIELDS if name in self.model_fields_set}
         if self.credentials is not None:
             given["credentials"] = self.credentials.model_dump(exclude_none=True)

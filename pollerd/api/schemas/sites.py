@@ -1,4 +1,4 @@
-"""Sites: what is said of one, and what is told of one."""
+"""Sites: input and output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pollerd.fetching import without_userinfo
 from pollerd.model import OutcomeKind, SiteState
 
 REDIRECT_CONFIRMATIONS = 3
-"""A permanent redirect seen so often in a row is proposed as the site's new URL."""
+"""Consecutive polls with the same permanent redirect after which it is proposed as the site's new URL."""
 
 Url = Annotated[str, Field(json_schema_extra={"pattern": r"^[ \t\r\n]*[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})]
 Tag = Annotated[str, Field(json_schema_extra={"pattern": r"^[^;]*[^;\s][^;]*$"})]
@@ -52,7 +52,7 @@ class NewSite(AccessFields):
     half_life: HalfLife | None = None
 
     def spec(self) -> model.SiteSpec:
-        """The checked spec. Raises `InvalidValueError`."""
+        """Returns the checked spec. Raises `InvalidValueError`."""
         settings = self.model_dump(exclude=set(access.FIELDS))
         reached = self.access(model.NO_ACCESS)
         return limits.check_spec(model.SiteSpec(**{**settings, "tags": tuple(self.tags), "access": reached}))
@@ -91,7 +91,7 @@ class SiteSelection(Given):
     tag: Tag = Field("", description="every site with this tag")
 
     def wanted(self) -> str | None:
-        """The tag; None for all sites. Raises `InvalidValueError`."""
+        """Returns the tag; None for all sites. Raises `InvalidValueError`."""
         if len(self.model_fields_set) != 1:
             raise InvalidValueError("all", "given, or tag: one of the two", sorted(self.model_fields_set))
         return limits.check_tag(self.tag) if "tag" in self.model_fields_set else None
@@ -133,7 +133,7 @@ class SiteSchema(BaseModel):
 
     @classmethod
     def of(cls, site: model.Site, live: LiveView | None) -> SiteSchema:
-        """The site, with what the running daemon knows of it."""
+        """Returns the site with its in-memory values."""
         spec = site.spec
         return cls(
             id=site.id,
@@ -164,5 +164,5 @@ class SiteSchema(BaseModel):
 
 
 def redirect_proposal(site: model.Site) -> str | None:
-    """The URL that a permanent redirect proposes, once it was confirmed often enough."""
+    """Returns the URL that a permanent redirect proposes, once it was confirmed often enough."""
     return site.redirect_url if site.redirect_count >= REDIRECT_CONFIRMATIONS else None

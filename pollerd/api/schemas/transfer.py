@@ -1,4 +1,4 @@
-"""What became of a document with all that was set, section by section."""
+"""Results of importing a settings document, by section."""
 
 from __future__ import annotations
 

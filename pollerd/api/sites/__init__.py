@@ -1,1 +1,1 @@
-"""Sites and hosts, and lists of sites in and out."""
+"""Sites and hosts, import and export of lists of sites."""

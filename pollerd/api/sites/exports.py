@@ -1,4 +1,4 @@
-"""All sites as a list that the import reads: with all that defines them, but no secrets."""
+"""Exports all sites as a list that can be imported: with all settings, but no secrets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def export_sites(
 
     It comes as it is read. An answer that breaks off is cut short, and clients see that it is.
     """
-    # The first page before the answer begins: a database that is not there is a problem document.
+    # The first page is read before the answer begins, so that a database failure becomes a problem document.
     first = await daemon.store.sites.page(limit=_PAGE)
     headers = {"Content-Disposition": f'attachment; filename="sites.{form.suffix}"'}
     return StreamingResponse(_written(daemon.store.sites, first, form), media_type=form.media, headers=headers)
@@ -60,13 +60,13 @@ async def _written(store: SiteStore, page: ListPage[Site], form: Format) -> Asyn
 
 
 def settings(spec: SiteSpec) -> dict[str, Any]:
-    """What is set of `FIELDS`, in their order."""
+    """Returns the set values of `FIELDS`, in their order."""
     values = {name: getattr(spec, name) for name in FIELDS}
     return {name: value for name, value in values.items() if value is not None and (name, value) != ("paused", False)}
 
 
 def _texts(spec: SiteSpec) -> dict[str, str]:
-    """The same as texts, as the cells of CSV: tags parted by `;`, true for true, numbers to their last digit."""
+    """Returns the settings as texts for CSV cells: tags separated by `;`, booleans lower case, numbers exact."""
     given = settings(spec)
     texts = {name: value if isinstance(value, str) else repr(value).lower() for name, value in given.items()}
     return {**texts, "tags": ";".join(spec.tags)}
@@ -102,8 +102,8 @@ WRITERS: Mapping[Format, Callable[[SiteSpec], str]] = {
     Format.JSON_LINES: _json_line,
     Format.OPML: _outline,
 }
-"""How a site is written in each format."""
+"""Writer of a site by format."""
 HEADS = {Format.CSV: _csv(FIELDS), Format.OPML: opml.HEAD}
-"""What comes before the first site."""
+"""Text before the first site."""
 TAILS = {Format.OPML: opml.TAIL}
-"""What comes after the last site."""
+"""Text after the last site."""

@@ -1,4 +1,4 @@
-"""The calls on hosts."""
+"""Routes of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing lists of sites: a hundred thousand lines while the polling goes on."""
+"""Imports lists of sites: hundreds of thousands of lines while polling continues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pollerd.wording import counted
 router = APIRouter(prefix="/sites", tags=["sites"])
 MAX_REJECTED = 100_000
 REJECTED_ENOUGH = 1_000
-"""A list with so many bad lines is another kind of list, or none: reading on would tell nothing more."""
+"""Default limit of bad lines: such a list has another format, and reading on is useless."""
 _CHUNK = 5_000
 _STRIDE = 250
 ListFormat = Annotated[
@@ -53,9 +53,9 @@ async def import_sites(
 
 
 async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
-    """The sites of the list that a call brings, in the format it names, else that of its Content-Type.
+    """Returns the sites of the posted list, in the given format, else that of its Content-Type.
 
-    Raises `InvalidValueError` for a document that cannot be read, and 415 where it says of no format.
+    Raises `InvalidValueError` for an unreadable document, and 415 if no format is given.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must not be compressed")
@@ -74,7 +74,7 @@ async def posted_lines(request: Request, form: Format | None) -> Iterator[Line]:
 
 
 class _Import:
-    """One list on its way in."""
+    """Imports one list."""
 
     def __init__(self, control: ControlPort, max_rejected: int) -> None:
         self._control, self._max_rejected = control, max_rejected
@@ -83,7 +83,7 @@ class _Import:
         self._rejected: list[Rejection] = []
 
     async def run(self, lines: Iterator[Line]) -> ImportResult:
-        """Adds what the lines ask for, as far as they are read."""
+        """Adds the sites of the lines, as far as they are read."""
         for seen, (number, found) in enumerate(lines, 1):
             self._lines_read = number
             if isinstance(found, SiteSpec):
@@ -91,7 +91,7 @@ class _Import:
             elif found is not None:
                 self._reject(number, found)
             if found is None or seen % _STRIDE == 0:
-                # Parsing holds the loop that polls: let it turn.
+                # Parsing blocks the loop: yield to it.
                 await asyncio.sleep(0)
             if len(self._specs) == _CHUNK:
                 await self._flush()

@@ -1,4 +1,4 @@
-"""Lists of sites as text, CSV, JSON lines or OPML: bytes in, specs and refusals out, line by line."""
+"""Parses lists of sites as text, CSV, JSON lines or OPML: bytes to specs and refusals, by line."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ FIELDS = (
     "half_life",
     "paused",
 )
-"""The columns of CSV, the keys of JSON lines and the attributes of OPML. Only url is required."""
+"""Columns of CSV, keys of JSON lines and attributes of OPML. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
-"""What is read. Headers, credentials and proxies are never written: they are secret."""
+"""Fields that are read. Headers, credentials and proxies are never written: they are secret."""
 _SWITCHES = frozenset({"paused", "respect_ttl"})
 _READERS = {"min_interval": seconds, "max_interval": seconds, "half_life": seconds, "min_yield": share}
-"""How numbers are read that may have a unit."""
+"""Parsers of numbers with optional units."""
 _COMMENT = re.compile(r"(?:^|\s)#")
 _BREATH = 1_000
 _HEADER_WITHIN = 1_000
@@ -68,22 +68,22 @@ LIST_BODY: dict[str, Any] = {
         },
     }
 }
-"""What OpenAPI says of calls that take a list. One type for all formats: generated clients know no other."""
+"""OpenAPI of calls that accept a list. One type for all formats, as generated clients support only one."""
 
 Line = tuple[int, SiteSpec | InvalidValueError | None]
-"""Line number from 1, and the site it asks for, or why it is refused; None: of many lines, none asked for anything."""
+"""Line number from 1, and its site, or its refusal; None: progress through lines without sites."""
 
 
 def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
-    """The sites a list names, one `Line` for each line that is neither empty nor a comment, and some for many of those.
+    """Yields a `Line` for each line of the list that is neither empty nor a comment, and some for many of those.
 
-    content_type: `text/plain` (one URL a line, `#` starts a comment at the start of a line or after a space),
-    `text/csv` (a header that names some of `FIELDS`, one line a site, tags parted by `;`), `application/x-ndjson`
-    (one JSON object with some of `FIELDS` a line), all in UTF-8, or `text/x-opml` (see `opml`). Bad lines never
-    raise: they come as refusals.
+    content_type: `text/plain` (one URL per line, `#` starts a comment at the start of a line or after a space),
+    `text/csv` (a header that names some of `FIELDS`, one site per line, tags separated by `;`), `application/x-ndjson`
+    (one JSON object with some of `FIELDS` per line), all in UTF-8, or `text/x-opml` (see `opml`). Bad lines never
+    raise: they are returned as refusals.
 
-    Raises `InvalidValueError`: field `content_type` for another type, `header` for a CSV header that cannot be used,
-    `document` for what is no OPML.
+    Raises `InvalidValueError`: field `content_type` for another type, `header` for an unusable CSV header, `document`
+    for text that is not OPML.
     """
     form = _FORMATS.get(media_type(content_type))
     if form is None:
@@ -93,7 +93,7 @@ def parse_list(data: bytes, content_type: str) -> Iterator[Line]:
 
 
 def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
-    """The sites of an open binary file, as `parse_list`, read as they are asked for; OPML is read whole."""
+    """Yields the sites of an open binary file, as `parse_list`, read lazily; OPML is read at once."""
     if form is Format.OPML:
         return _parse(opml.read_outlines(file.read()), _from_outline)
     if form is Format.TEXT:
@@ -107,25 +107,25 @@ def parse_file(file: BinaryIO, form: Format) -> Iterator[Line]:
 
 
 def parse_text(file: Iterable[bytes]) -> Iterator[Line]:
-    """The sites that plain text names, as `parse_list`, read from an open binary file as they are asked for."""
+    """Yields the sites of plain text, as `parse_list`, read lazily from an open binary file."""
     return _parse(_texts(_lines(file)), _from_text)
 
 
 def may_name_a_site(refusal: InvalidValueError) -> bool:
-    """Whether a line that is refused so may be about a site that there is: all but its URL can be wrong.
+    """Returns whether a refused line may name an existing site: anything but its URL may be wrong.
 
-    A list that is the whole truth must not have such a site removed for a slip of the pen.
+    With `sync` such a site must not be removed because of a typo.
     """
     return refusal.field != "url"
 
 
 def parse_entries(entries: Iterable[Entry]) -> Iterator[Line]:
-    """The sites of a TOML or YAML document, as `list_document` reads it: numbered by their place in it."""
+    """Yields the sites of a TOML or YAML document read by `list_document`, numbered by position."""
     return _parse(iter(entries), _from_entry)
 
 
 def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines of a binary file, numbered from 1, whatever ends them; a byte order mark is left out."""
+    """Yields the lines of a binary file, numbered from 1, with any line ending; skips a byte order mark."""
     number = 0
     for piece in file:
         for line in piece.splitlines():
@@ -134,14 +134,14 @@ def _lines(file: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _texts(lines: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, str]]:
-    # Bytes that are not UTF-8 become lone surrogates, which no check lets through: they spoil their line alone.
+    # Bytes that are not UTF-8 become lone surrogates, which every check refuses: they affect only their line.
     return ((n, line.decode("utf-8", "surrogateescape")) for n, line in lines)
 
 
 def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | None]) -> Iterator[Line]:
-    """What `read` makes of each line. Of those of which it makes nothing, one in a thousand is told.
+    """Yields the results of `read` by line. Of empty results, yields one in a thousand.
 
-    Else whoever asks for the next line waits for as long as there is nothing.
+    Otherwise a caller would wait through any number of empty lines.
     """
     nothing = 0
     for number, line in lines:
@@ -159,7 +159,7 @@ def _parse(lines: Iterator[tuple[int, Any]], read: Callable[[Any], SiteSpec | No
 
 
 def _from_text(line: str) -> SiteSpec | None:
-    # All but the URL has its default, which needs no check: a million lines are read at a start.
+    # All other fields have defaults, which need no check: a start may read a million lines.
     url = _without_comment(line)
     return SiteSpec(normalise_url(url)) if url else None
 
@@ -184,7 +184,7 @@ def _header(line: str) -> list[str]:
 
 
 def _cells(line: str, field: str) -> list[str]:
-    """One record is one line: a quote left open spoils its own line, not the rest."""
+    """Parses one line as one record: an unclosed quote affects only its own line."""
     try:
         return next(csv.reader([line], strict=True))
     except csv.Error as error:
@@ -201,13 +201,13 @@ def _from_csv(header: list[str], line: str) -> SiteSpec | None:
 
 
 def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
-    """Fields as texts; an empty one is not given."""
+    """Parses fields given as texts; an empty one is absent."""
     stripped = ((name, text.strip()) for name, text in fields)
     return _spec({name: _cell(name, text) for name, text in stripped if text})
 
 
 def _cell(field: str, text: str) -> object:
-    """Texts as they are, tags parted by `;`, headers and credentials as JSON objects, true or false, else numbers."""
+    """Parses a cell: texts, tags separated by `;`, headers and credentials as JSON objects, booleans, else numbers."""
     if field in ("url", "proxy"):
         return text
     if field == "tags":
@@ -261,7 +261,7 @@ def _from_entry(found: dict[str, Any] | InvalidValueError) -> SiteSpec:
 
 
 def spec_of(found: Mapping[str, Any]) -> SiteSpec:
-    """The site of a JSON object with some of `KNOWN_FIELDS`, its ranges unchecked. Raises `InvalidValueError`."""
+    """Returns the site of a JSON object with some of `KNOWN_FIELDS`, checked. Raises `InvalidValueError`."""
     _check_known(found)
     return check_spec(_spec({name: _typed(name, value) for name, value in found.items() if value is not None}))
 

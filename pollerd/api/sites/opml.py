@@ -1,6 +1,6 @@
-"""OPML, the feed readers' lists: outlines in, the texts of their fields out. Safe for documents of strangers.
+"""Reads and writes OPML, the list format of feed readers. Safe for untrusted documents.
 
-Nothing is fetched, and a document that defines an entity is refused: without entities none can be blown up.
+Nothing is fetched, and a document that defines an entity is refused: without entities there is no entity expansion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pollerd.api.http.limits import MAX_TAG_LENGTH, MAX_TAGS
 from pollerd.errors import InvalidValueError
 
 NAMESPACE = "urn:pollerd:opml"
-"""Of the attributes that hold what OPML has no word for."""
+"""Namespace of attributes that OPML does not define."""
 HEAD = (
     '<?xml version="1.0" encoding="utf-8"?>\n'
     f'<opml version="2.0" xmlns:pollerd="{NAMESPACE}">\n<head><title>Sites</title></head>\n<body>\n'
@@ -26,16 +26,16 @@ _CHUNK = 64 * 1024
 _DEPTH = 100
 
 Outline = tuple[int, dict[str, str] | InvalidValueError | None]
-"""Line number from 1, and the fields of a site as texts (tags parted by `;`), or why there is none; None: not yet."""
+"""Line number from 1, and a site's fields as texts (tags separated by `;`), or an error; None: progress."""
 
 
 def read_outlines(data: bytes) -> Iterator[Outline]:
-    """The outlines that name a URL: `xmlUrl`, else `url`, else `htmlUrl`.
+    """Yields the outlines that have a URL: `xmlUrl`, else `url`, else `htmlUrl`.
 
-    Fields other than the URL come from attributes in `NAMESPACE`. An outline without any of those, as other programs
-    write them, has the names of its folders and its categories as tags. Where the document breaks off, the outlines
-    before stand, and the last `Outline` says where and why. Raises `InvalidValueError`, field `document`, where it is
-    no OPML from the start, or defines entities.
+    Fields other than the URL are read from attributes in `NAMESPACE`. An outline without any of those, as other
+    programs write them, gets the names of its folders and its categories as tags. If the document breaks off, the
+    outlines before are kept, and the last `Outline` says where and why. Raises `InvalidValueError`, field `document`,
+    if it is not OPML from the start, or defines entities.
     """
     reader = _Reader()
     chunks = (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
@@ -62,14 +62,14 @@ def _rest(reader: _Reader, chunks: Iterator[bytes]) -> Iterator[Outline]:
 
 
 class _Reader:
-    """One document, read as it comes."""
+    """Incremental parser of one document."""
 
     def __init__(self) -> None:
         self.begun = False
         self.broken: tuple[int, InvalidValueError] | None = None
         self._found: list[Outline] = []
         self._folders: list[str | None] = []
-        """Of each open outline its name, None where it is itself a site or out of use."""
+        """Name of each open outline, None if it is a site or unused."""
         self._unused = 0
         """Depth of the outermost outline that is commented out; 0: none is."""
         self._parser = expat.ParserCreate(namespace_separator=" ")
@@ -79,11 +79,11 @@ class _Reader:
 
     @property
     def line(self) -> int:
-        """How far it has read."""
+        """Line reached so far."""
         return self._parser.CurrentLineNumber
 
     def feed(self, data: bytes, last: bool = False) -> None:
-        """Reads on; `broken` says where that was not possible."""
+        """Parses more data; `broken` says where that failed."""
         if self.broken is not None:
             return
         try:
@@ -94,7 +94,7 @@ class _Reader:
             self.broken = (self._parser.CurrentLineNumber, InvalidValueError("document", "readable XML", str(error)))
 
     def taken(self) -> list[Outline]:
-        """What was found since the last time."""
+        """Returns the outlines found since the last call."""
         found, self._found = self._found, []
         return found
 
@@ -125,7 +125,7 @@ class _Reader:
             self._folders.pop()
 
     def _take(self, plain: dict[str, str], attributes: dict[str, str]) -> str | None:
-        """Notes a site; returns the name of what is a folder instead."""
+        """Records a site; returns the name of a folder instead."""
         url = next((plain[name] for name in _URLS if plain.get(name, "").strip()), None)
         if url is None:
             return plain.get("text") or plain.get("title")
@@ -139,7 +139,7 @@ class _Reader:
 
 
 def _tags(names: list[str]) -> list[str]:
-    """Names of folders and categories made fit for tags."""
+    """Converts names of folders and categories to tags."""
     tags: dict[str, None] = {}
     for name in names:
         printable = "".join(c if c.isprintable() else " " for c in name.replace(";", ","))
@@ -150,7 +150,7 @@ def _tags(names: list[str]) -> list[str]:
 
 
 def outline(url: str, fields: dict[str, str]) -> str:
-    """One line that `read_outlines` and feed readers understand."""
+    """Returns one line that `read_outlines` and feed readers understand."""
     ours = "".join(f" pollerd:{name}={quoteattr(value)}" for name, value in fields.items())
     quoted = quoteattr(url)
     return f'<outline type="rss" text={quoted} xmlUrl={quoted}{ours}/>\n'

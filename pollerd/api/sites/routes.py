@@ -1,4 +1,4 @@
-"""The calls on sites."""
+"""Routes of sites."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site
 
 
 def _changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
-    """What of the patch is given, checked with all that stays. Raises `InvalidValueError`."""
+    """Returns the changes of the patch, checked with the remaining settings. Raises `InvalidValueError`."""
     given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set - set(access.FIELDS)}
     if patch.model_fields_set & set(access.FIELDS):
         url = normalise_url(given.get("url", spec.url))

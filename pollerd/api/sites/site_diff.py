@@ -1,4 +1,4 @@
-"""What a list of sites would change, without changing anything: the dry run of `pollerd run FILE [--sync]`."""
+"""Compares a list of sites without changing anything: the dry run of `pollerd run FILE [--sync]`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def diff_sites(
 
 
 class _Comparison:
-    """One list beside the sites there are."""
+    """Compares one list with the existing sites."""
 
     def __init__(self, store: SiteStore, sync: bool) -> None:
         self._store, self._sync = store, sync
@@ -49,7 +49,7 @@ class _Comparison:
         self._found = ListDifference()
 
     async def of(self, lines: Iterator[Line]) -> ListDifference:
-        """All of it, block by block: reading is done in a thread, so that the polling goes on."""
+        """Compares the list, block by block: it is read in a thread, so that polling continues."""
         while block := await asyncio.to_thread(list, islice(lines, _BLOCK)):
             await self._compare(self._usable(block))
         if self._sync and not self._unread and (self._listed or not self._found.rejected_count):
@@ -107,7 +107,7 @@ class _Comparison:
 
 
 def field_difference(field: str, before: SiteSpec, after: SiteSpec) -> FieldDifference:
-    """How one setting of a site would change; of secrets only what calls on sites tell of them, too."""
+    """Returns the difference of one setting; of secrets only what routes of sites also show."""
     old, new = _shown(field, before), _shown(field, after)
     return FieldDifference(field=field, before=old, after=new, note=_NOT_SHOWN if old == new else None)
 

@@ -1,1 +1,1 @@
-"""All that a user set, out of one daemon and into another: one document of named sections, a module each."""
+"""Transfer of all user settings between daemons: one document of named sections, one module each."""

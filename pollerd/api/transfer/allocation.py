@@ -1,4 +1,4 @@
-"""The section `allocation`: who decides, for what, with which budget."""
+"""The section `allocation`: allocator, objective and budget."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _FIELDS = ("allocator", "objective", "budget")
 
 
 class AllocationSection:
-    """One record."""
+    """A section of one record."""
 
     name = "allocation"
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
-        """The allocation in force."""
+        """Yields the current allocation."""
         if present := await _present(daemon):
             yield [present]
 
     def check(self, record: Record, vault: Vault | None) -> None:
-        """Raises `InvalidValueError`."""
+        """Checks a record. Raises `InvalidValueError`."""
         if record.keys() != {"section", *_FIELDS}:
             raise InvalidValueError("allocation", f"{', '.join(_FIELDS)} and nothing else", ", ".join(record)[:200])
         _among("allocator", record["allocator"], allocation.names())
@@ -41,14 +41,14 @@ class AllocationSection:
             raise InvalidValueError("budget", allowed, str(budget)[:100])
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """The last record counts."""
+        """Applies the last record."""
         counts = await self.compare(daemon, blocks, vault)
         if counts.changed or counts.added:
             await daemon.control.allocation.set(**_wanted(blocks))
         return counts
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """One thing, changed or not."""
+        """Compares the last record with the current allocation."""
         wanted = _wanted(blocks)
         if not wanted:
             return Counts()

@@ -1,4 +1,4 @@
-"""The section `deleted_urls`: what a user deleted stays deleted, whatever a list says."""
+"""The section `deleted_urls`: URLs deleted by the user, which lists do not add again."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pollerd.urls import normalise_url
 
 
 class DeletedSection:
-    """A record a URL. A URL that is a site where it is put in force is passed over."""
+    """One record per URL. A URL that is a site in the target is skipped."""
 
     name = "deleted_urls"
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
-        """All of them, by URL."""
+        """Yields all of them, by URL."""
         after = ""
         while found := await daemon.store.sites.deleted_urls(after, BLOCK):
             yield [{"url": url, "deleted_at": at} for url, at in found]
             after = found[-1][0]
 
     def check(self, record: Record, vault: Vault | None) -> None:
-        """Raises `InvalidValueError`."""
+        """Checks a record. Raises `InvalidValueError`."""
         if record.keys() != {"section", "url", "deleted_at"}:
             raise InvalidValueError("deleted_urls", "url and deleted_at and nothing else", ", ".join(record)[:200])
         url, at = record["url"], record["deleted_at"]
@@ -40,7 +40,7 @@ class DeletedSection:
         return Counts(*await daemon.store.sites.mark_deleted(lambda: _pairs(blocks)))
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """What is new."""
+        """Counts the new ones."""
         counts = Counts()
         for block in _pairs(blocks):
             urls = [url for url, _ in block]

@@ -1,7 +1,7 @@
-"""The document itself: JSON lines, so that a million sites stream both ways. See docs/lists.md.
+"""The document: JSON lines, so that a million sites stream in both directions. See docs/lists.md.
 
-The first line is the header, the last says how many records there are and what the digest of all lines before is.
-Between them stand the records, section after section, each naming its own.
+The first line is the header, the last has the numbers of records and the digest of all lines before. In between are the
+records, section after section, each with the name of its section.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from pollerd.errors import InvalidValueError
 
 VERSION = 1
 BLOCK = 500
-"""Records that are handled at once."""
+"""Records processed at a time."""
 _MAX_LINE = 1024 * 1024
 
 Record = dict[str, Any]
 Blocks = Callable[[], Iterator[list[tuple[int, Record]]]]
-"""The records of one section with the numbers of their lines, some at a time; may be gone through again."""
+"""The records of one section with their line numbers, in pieces; can be iterated repeatedly."""
 
 
 class Writer:
-    """Turns header and records into lines, and counts and digests them."""
+    """Formats header and records as lines, counts and digests them."""
 
     def __init__(self, version: str, sections: Sequence[str], parameters: dict[str, Any] | None) -> None:
-        """version: the program's; parameters: how secrets are sealed, None: they are left out."""
+        """version: the program's; parameters: encryption of secrets, None: they are left out."""
         header = {"pollerd_export": VERSION, "written_by": version, "sections": sections, "secrets": parameters}
         self.header = orjson.dumps(header) + b"\n"
         self._digest = hashlib.sha256(self.header)
         self._counts = dict.fromkeys(sections, 0)
 
     def lines(self, section: str, records: Sequence[Record]) -> bytes:
-        """The records as lines."""
+        """Returns the records as lines."""
         self._counts[section] += len(records)
         made = b"".join(orjson.dumps({"section": section, **one}) + b"\n" for one in records)
         self._digest.update(made)
         return made
 
     def end(self, vault: Vault | None) -> bytes:
-        """The last line."""
+        """Returns the last line."""
         digest = self._digest.digest()
         signed = {} if vault is None else {"signature": vault.signature(digest)}
         return orjson.dumps({"end": {"records": self._counts, "sha256": digest.hex(), **signed}}) + b"\n"
@@ -54,7 +54,7 @@ class Writer:
 
 @dataclass
 class Document:
-    """A document that was found whole: what it holds, and where."""
+    """A complete document: its contents and their places."""
 
     file: BinaryIO
     header: bytes
@@ -62,10 +62,10 @@ class Document:
     digest: bytes = b""
     signature: str | None = None
     places: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    """Section -> (offset of its first record, number of its line, how many there are)."""
+    """Section -> (offset of its first record, number of its line, number of records)."""
 
     def blocks(self, section: str) -> Iterator[list[tuple[int, Record]]]:
-        """The records of a section, `BLOCK` at a time."""
+        """Yields the records of a section, `BLOCK` at a time."""
         offset, line, count = self.places.get(section, (0, 0, 0))
         while count > 0:
             self.file.seek(offset)
@@ -74,7 +74,7 @@ class Document:
             yield block
 
     def opened(self, passphrase: str | None) -> Vault | None:
-        """What opens its secrets; None where it holds none. Raises `InvalidValueError` for a wrong passphrase."""
+        """Returns the vault of its secrets; None if it has none. Raises `InvalidValueError` for a wrong passphrase."""
         if self.parameters is None:
             return None
         if passphrase is None:
@@ -87,7 +87,7 @@ class Document:
 
 
 def read_document(file: BinaryIO, sections: Sequence[str]) -> Document:
-    """Goes through the whole file once: is it one of ours, whole and undamaged? Takes time: for a thread.
+    """Reads the whole file once and checks that it is a complete, undamaged export. Slow: run it in a thread.
 
     Raises `InvalidValueError`, field `document`, naming the line.
     """
@@ -134,7 +134,7 @@ def _begun(file: BinaryIO, header: bytes, sections: Sequence[str]) -> Document:
 def _record(line: bytes, number: int) -> Record:
     found = _loaded(line)
     if not isinstance(found, dict) or not line.endswith(b"\n"):
-        # The line is not shown: it may hold secrets.
+        # The line is not shown: it may contain secrets.
         raise InvalidValueError("document", "lines of JSON objects", f"line {number}, which is none or cut off")
     return found
 

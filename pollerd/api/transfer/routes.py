@@ -1,4 +1,4 @@
-"""The calls: all that a user set goes out as one document, and comes in again."""
+"""Routes that export and import all user settings as one document."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def _answer(
     if vault is not None:
         vault.header = writer.header
     written = _written(daemon, known, writer, vault)
-    # The first record before the answer begins: a database that is not there is a problem document.
+    # The first record is read before the answer begins, so that a database failure becomes a problem document.
     begun = [await anext(written), await anext(written)]
     headers = {"Content-Disposition": 'attachment; filename="pollerd-export.jsonl"', "Cache-Control": "no-store"}
     return StreamingResponse(_rest(begun, written), media_type=MEDIA_TYPE, headers=headers)
@@ -129,7 +129,7 @@ async def _receive(request: Request, file: BinaryIO) -> None:
 
 
 def _check_all(document: Document, known: Sequence[Section], vault: Vault | None, report: RestoreReport) -> None:
-    """Every record, before anything is changed. Raises `InvalidValueError`, naming the line."""
+    """Checks every record, before anything is changed. Raises `InvalidValueError`, naming the line."""
     for section in known:
         for block in document.blocks(section.name):
             for line, record in block:

@@ -1,4 +1,4 @@
-"""What a document is made of. A further kind of thing that users set is a further module and a line here."""
+"""Sections of a document. A new kind of user setting is a new module and a line here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.api.transfer.vault import Vault
 
 @dataclass
 class Counts:
-    """What became, or would become, of the records of a section."""
+    """Numbers of records of a section that were, or would be, applied."""
 
     added: int = 0
     changed: int = 0
@@ -21,25 +21,25 @@ class Counts:
 
 
 class Section(Protocol):
-    """One kind of thing that users set."""
+    """One kind of user setting."""
 
     name: str
 
     def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
-        """All there is, some at a time, in an order that does not change. Secrets are sealed, or named as left out."""
+        """Yields all records, in pieces, in a stable order. Secrets are encrypted, or named as left out."""
 
     def check(self, record: Record, vault: Vault | None) -> None:
-        """Raises `InvalidValueError` for a record that cannot be used."""
+        """Raises `InvalidValueError` for an invalid record."""
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """Puts all of it in force, or nothing. Raises `InvalidValueError` where the daemon cannot take it."""
+        """Applies all records or none. Raises `InvalidValueError` if the daemon refuses them."""
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """What `put` would do."""
+        """Returns what `put` would do."""
 
 
 def sections() -> Sequence[Section]:
-    """All of them, in the order in which they are written and put in force: sites under the allocator they suit."""
+    """Returns all sections, in the order of writing and applying: sites after the allocator that they suit."""
     from pollerd.api.transfer import allocation, deleted, sites
 
     return (allocation.AllocationSection(), sites.SitesSection(), deleted.DeletedSection())

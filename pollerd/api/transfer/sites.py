@@ -1,4 +1,4 @@
-"""The section `sites`: what is polled and how, pauses too; not what was learned, nor the focused crawler's sites."""
+"""The section `sites`: settings and pauses of sites; without learned state, and without the focused crawler's sites."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ _SEALED = "secrets_sealed"
 
 
 class SitesSection:
-    """A record a site: the fields of lists that are set, and its secrets, sealed or named as left out."""
+    """One record per site: the list fields that are set, and its secrets, encrypted or named as left out."""
 
     name = "sites"
 
     async def records(self, daemon: ApiPorts, vault: Vault | None) -> AsyncIterator[list[Record]]:
-        """All sites by id."""
+        """Yields all sites by id."""
         after = 0
         while found := await daemon.store.sites.of_users(after, BLOCK):
             yield [_record(site, vault) for site in found]
             after = found[-1].id
 
     def check(self, record: Record, vault: Vault | None) -> None:
-        """Raises `InvalidValueError`."""
+        """Checks a record. Raises `InvalidValueError`."""
         _restore(record, vault)
 
     async def put(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """Sites that are there get the record's settings, all others stay as they are."""
+        """Adds new sites, and applies the records' settings to existing ones; all others stay unchanged."""
         result = await daemon.control.sites.restore(lambda: _restores(blocks, vault))
         return Counts(result.added, result.changed, result.unchanged)
 
     async def compare(self, daemon: ApiPorts, blocks: Blocks, vault: Vault | None) -> Counts:
-        """What is new, what differs."""
+        """Counts new, changed and unchanged sites."""
         counts = Counts()
         for block in _restores(blocks, vault):
             there = await daemon.store.sites.at([one.spec.url for one in block])
@@ -73,7 +73,7 @@ def _record(site: Site, vault: Vault | None) -> Record:
 
 
 def _secrets(access: Access) -> dict[str, Any]:
-    """As lists spell them, those that are set."""
+    """Returns the secrets that are set, spelled as in lists."""
     given = access.credentials
     credentials = None if given is None else {k: getattr(given, k) for k in ("username", "password", "token")}
     found = {
@@ -101,7 +101,7 @@ def _restore(record: Record, vault: Vault | None) -> SiteRestore:
 
 def _opened(data: bytes) -> dict[str, Any]:
     found = orjson.loads(data)
-    access_of(found)  # of the right kinds
+    access_of(found)  # checks the types
     return dict(found)
 
 

@@ -1,8 +1,8 @@
-"""Secrets that leave: each sealed under a passphrase, bound to the document and to what it belongs to.
+"""Encrypts exported secrets with a passphrase, bound to the document and to their owner.
 
-The key is scrypt's (RFC 7914) of the passphrase, the cipher ChaCha20-Poly1305 (RFC 8439). What is authenticated besides
-is the document's header and the name of the owner, so that no secret can be moved to another site. The same passphrase
-also signs the whole document (HMAC-SHA256). `cryptography` takes 6 MB: it is imported once somebody seals.
+The key is derived by scrypt (RFC 7914), the cipher is ChaCha20-Poly1305 (RFC 8439). The additional authenticated data
+are the document's header and the owner's name, so that no secret can be moved to another site. The same passphrase also
+signs the whole document (HMAC-SHA256). `cryptography` takes 6 MB: it is imported only for encryption.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pollerd.errors import InvalidValueError
 MIN_PASSPHRASE = 8
 MAX_PASSPHRASE = 1024
 _COST = {"kdf": "scrypt", "n": 2**15, "r": 8, "p": 3, "cipher": "chacha20-poly1305"}
-"""32 MiB and about a third of a second. Documents that ask for another cost are refused: they could ask for any."""
+"""32 MiB and about a third of a second. Documents with another cost are refused, as it could be arbitrarily high."""
 _SALT_BYTES, _NONCE_BYTES, _KEY_BYTES = 16, 12, 32
 WRONG = "that of this document, which is unchanged since it was written"
 
 
 class Vault:
-    """Seals and opens under one passphrase for one document."""
+    """Encrypts and decrypts with one passphrase for one document."""
 
     def __init__(self, passphrase: str, parameters: Mapping[str, Any]) -> None:
-        """parameters: those of `new_parameters`. Takes a third of a second: for a thread.
+        """parameters: from `new_parameters`. Takes a third of a second: run it in a thread.
 
         Raises `InvalidValueError` for parameters that are not ours.
         """
@@ -46,15 +46,15 @@ class Vault:
         key = kdf.derive(unicodedata.normalize("NFC", passphrase).encode())
         self._cipher, self._signing = ChaCha20Poly1305(key[:_KEY_BYTES]), key[_KEY_BYTES:]
         self.header = b""
-        """The document's first line: what is sealed belongs to it."""
+        """The document's first line, to which secrets are bound."""
 
     def seal(self, owner: str, secret: bytes) -> str:
-        """The secret as text, to be opened for the same owner in the same document only."""
+        """Returns the encrypted secret as text; it can be decrypted only for the same owner in the same document."""
         nonce = os.urandom(_NONCE_BYTES)
         return base64.b64encode(nonce + self._cipher.encrypt(nonce, secret, self._bound(owner))).decode()
 
     def open(self, owner: str, sealed: object) -> bytes:
-        """What was sealed. Raises `InvalidValueError`."""
+        """Returns the decrypted secret. Raises `InvalidValueError`."""
         from cryptography.exceptions import InvalidTag
 
         data = _bytes(sealed)
@@ -66,7 +66,7 @@ class Vault:
         raise InvalidValueError("passphrase", WRONG, "(not shown)")
 
     def signature(self, digest: bytes) -> str:
-        """The signature of a document with this digest."""
+        """Returns the signature of a document with this digest."""
         return hmac.new(self._signing, digest, hashlib.sha256).hexdigest()
 
     def _bound(self, owner: str) -> bytes:
@@ -74,14 +74,14 @@ class Vault:
 
 
 def new_parameters() -> dict[str, Any]:
-    """What a document says of how its secrets are sealed: the cost and a fresh salt."""
+    """Returns a document's encryption parameters: the cost and a new salt."""
     return {**_COST, "salt": base64.b64encode(os.urandom(_SALT_BYTES)).decode()}
 
 
 def passphrase_of(encoded: str | None, *, new: bool = False) -> str | None:
-    """The passphrase of a call: UTF-8 in base64, for headers hold no more. Raises `InvalidValueError`.
+    """Decodes the passphrase of a call: UTF-8 in base64, as headers are ASCII. Raises `InvalidValueError`.
 
-    new: it is to seal something, and must not be short.
+    new: it is used for encryption, and must not be short.
     """
     if encoded is None:
         return None

@@ -1,9 +1,9 @@
-"""The guard: which addresses may be dialled at all.
+"""The guard: decides which addresses may be dialled.
 
-It decides on the address that is really dialled, at the moment of dialling, so neither numeric spellings nor a name
-server that changes its answer gets past it. A name is refused beforehand where one of its addresses is denied: else it
-would depend on which of them is tried, and be another thing at every retry. The table is our own: what Python's
-`ipaddress` calls private differs from version to version.
+It checks the address really dialled, at the moment of dialling, so neither numeric spellings nor a name server that
+changes its answer bypass it. A name is refused in advance if any of its addresses is denied: otherwise the result would
+depend on which one is tried, and vary between retries. The table is our own: what Python's `ipaddress` calls private
+differs between versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any, Final
 
 DENIED_ERRNO: Final = 70_001
-"""Marks our refusal where several addresses of a name failed and only the common errno survives."""
+"""Marks our refusal if several addresses of a name failed and only the common errno survives."""
 
 _Network = IPv4Network | IPv6Network
 
@@ -50,9 +50,9 @@ _PRIVATE: Final[dict[_Network, str]] = {
         "fec0::/10": "site-local",
     }.items()
 }
-"""Somebody's own network: what `allow_private` opens."""
+"""Private networks: opened by `allow_private`."""
 WITHOUT_FLAG: Final = ", not polled without --allow-private"
-"""What a refusal ends with that the flag would lift."""
+"""Suffix of a refusal that the flag would lift."""
 
 _NEVER: Final[dict[_Network, str]] = {
     ip_network(network): reason
@@ -75,7 +75,7 @@ _NEVER: Final[dict[_Network, str]] = {
         "3fff::/20": "documentation",
     }.items()
 }
-"""Nothing to poll lives here, whoever asks."""
+"""Networks without pollable hosts: always denied."""
 
 _GLOBAL_IPV6: Final = IPv6Network("2000::/3")
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
@@ -86,7 +86,7 @@ _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
 
 
 class BlockedAddressError(OSError):
-    """The guard's refusal. An OSError, because only those come back through the connector in an orderly way."""
+    """The guard's refusal. An OSError, because the connector handles only those cleanly."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(DENIED_ERRNO, reason)
@@ -96,12 +96,12 @@ class BlockedAddressError(OSError):
 
 
 def denial(address: str, allow_private: bool = False) -> str | None:
-    """Why `address`, an IPv4 or IPv6 address as text (a zone is ignored), may not be dialled; None where it may.
+    """Returns why `address`, an IPv4 or IPv6 address as text (a zone is ignored), may not be dialled; None if it may.
 
-    IPv6 addresses that carry an IPv4 address (mapped, NAT64, 6to4) are judged by the address they carry; Teredo and
-    IPv4-compatible ones are always refused. `allow_private` opens loopback, private, link-local, carrier-grade NAT
-    and benchmarking networks. Cloud metadata services stay closed even then: they hand out the machine's credentials,
-    and no page is there to poll. What is not an address is refused.
+    IPv6 addresses that embed an IPv4 address (mapped, NAT64, 6to4) are judged by that address; Teredo and
+    IPv4-compatible ones are always refused. `allow_private` opens loopback, private, link-local, carrier-grade NAT and
+    benchmarking networks. Cloud metadata services stay closed even then: they expose the machine's credentials, and
+    serve no pages. Text that is not an address is refused.
     """
     try:
         ip = ip_address(address.partition("%")[0])
@@ -133,7 +133,7 @@ def _reason(ip: IPv4Address | IPv6Address, allow_private: bool) -> str | None:
 
 
 def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that a packet to this IPv6 address ends at, if any."""
+    """Returns the IPv4 address that packets to this IPv6 address end at, if any."""
     if isinstance(ip, IPv4Address):
         return None
     if ip in _MAPPED or ip in _NAT64:
@@ -144,7 +144,7 @@ def _carried(ip: IPv4Address | IPv6Address) -> IPv4Address | None:
 
 
 def _reason_in_local_nat64(ip: int, allow_private: bool) -> str | None:
-    """The prefix is the operator's own; the IPv4 address may stand in two places (RFC 6052, section 2.2)."""
+    """Judges an address in the operator's own prefix; the IPv4 address has two places (RFC 6052, section 2.2)."""
     if not allow_private:
         return "local NAT64"
     last = IPv4Address(ip & _LOW_32_BITS)
@@ -157,27 +157,27 @@ def _listed(ip: IPv4Address | IPv6Address, table: dict[_Network, str]) -> str | 
 
 
 def open_socket(target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
-    """A socket factory without a guard, for the way to the operator's own proxy only."""
+    """Creates a socket without a guard, only for connections to the operator's own proxy."""
     family, kind, protocol, _, _ = target
     return socket.socket(family, kind, protocol)
 
 
 class Guard:
-    """A socket factory for the connector that refuses denied addresses before a socket exists."""
+    """A socket factory for the connector that refuses denied addresses before a socket is created."""
 
     def __init__(self, allow_private: bool) -> None:
         self._denial = lru_cache(maxsize=4096)(lambda address: denial(address, allow_private))
 
     def denial(self, address: str) -> str | None:
-        """As the function `denial`, under this guard's `allow_private`; remembered for the latest 4,096 addresses."""
+        """As the function `denial`, with this guard's `allow_private`; cached for the latest 4,096 addresses."""
         return self._denial(address)
 
     def denial_of_any(self, addresses: Iterable[str]) -> str | None:
-        """Why a name with these addresses is not asked: the reason of the first that is denied; None: none is."""
+        """Returns why a name with these addresses is refused: the reason of the first denied one; None: none is."""
         return next((reason for address in addresses if (reason := self._denial(address)) is not None), None)
 
     def __call__(self, target: tuple[int, int, int, str, tuple[Any, ...]]) -> socket.socket:
-        """A new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""
+        """Returns a new socket for `target`, an entry of `getaddrinfo`. Raises `BlockedAddressError`."""
         reason = self._denial(target[4][0])
         if reason is not None:
             raise BlockedAddressError(reason)

@@ -1,4 +1,4 @@
-"""Names become addresses, and the guard sees all of a name's addresses before any of them is dialled."""
+"""Resolves names; the guard checks all addresses of a name before any is dialled."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pollerd.fetching.network.guard import BlockedAddressError, Guard
 
 
 class GuardedResolver(AbstractResolver):
-    """The system's look-up, for a connector. A name of which one address is denied has none.
+    """The system's resolver, for a connector. Refuses a name with a denied address.
 
-    Not the allowed ones only: a name that leads inside and outside is an attack or a mistake, and which of the two it
-    means nobody can tell. A proxy could not be told to dial some of its addresses and not others, either.
+    It does not keep only the allowed ones: a name with inner and outer addresses is an attack or a mistake, and its
+    intent is unknown. A proxy could not be restricted to some addresses, either.
     """
 
     def __init__(self, guard: Guard) -> None:
-        """Made inside the running loop."""
+        """Must be called inside the running loop."""
         self._guard, self._system = guard, ThreadedResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """All addresses of the name. Raises `BlockedAddressError`, and OSErrors of the look-up."""
+        """Returns all addresses of the name. Raises `BlockedAddressError`, and OSErrors of the lookup."""
         found = await self._system.resolve(host, port, family)
         reason = self._guard.denial_of_any(entry["host"] for entry in found)
         if reason is not None:
@@ -32,4 +32,4 @@ class GuardedResolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: there are no resources."""

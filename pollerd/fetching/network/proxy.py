@@ -1,4 +1,4 @@
-"""Proxies: one spelling of a proxy's URL, and what is sent to it. Pure."""
+"""Normalises proxy URLs, and derives what is sent to a proxy. Pure."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _ALLOWED = "http://host:port or https://host:port, perhaps with user:password@ (
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A proxy as it is dialled. `repr` does not tell who asks it."""
+    """A proxy to be dialled. `repr` hides the credentials."""
 
     url: str
     """Without user name and password."""
     authorization: str | None = field(default=None, repr=False)
-    """The value of Proxy-Authorization."""
+    """Value of Proxy-Authorization."""
 
 
 def normalise_proxy(text: str) -> str:
-    """The one spelling of a proxy's URL, user name and password included.
+    """Returns the normal form of a proxy's URL, including user name and password.
 
-    Raises `InvalidValueError(field="proxy")`, which shows no more than the scheme of what was given.
+    Raises `InvalidValueError(field="proxy")`, which shows at most the scheme of the given text.
     """
     shape = _SHAPE.fullmatch(text.strip())
     if shape is None:
@@ -45,13 +45,13 @@ def normalise_proxy(text: str) -> str:
 
 
 def without_userinfo(proxy: str) -> str:
-    """A proxy's URL as it may be shown; `proxy` as `normalise_proxy` returns it."""
+    """Returns a proxy's URL without credentials; `proxy` as `normalise_proxy` returns it."""
     return parse_proxy(proxy).url
 
 
 @lru_cache(maxsize=1024)
 def parse_proxy(proxy: str) -> Proxy:
-    """The proxy behind what `normalise_proxy` returned."""
+    """Parses a result of `normalise_proxy`."""
     scheme, _, rest = proxy.partition("://")
     userinfo, at, place = rest.rpartition("@")
     if not at:
@@ -61,11 +61,11 @@ def parse_proxy(proxy: str) -> Proxy:
 
 
 def basic(username: str, password: str) -> str:
-    """The value of an Authorization header (RFC 7617, in UTF-8)."""
+    """Returns the value of an Authorization header (RFC 7617, in UTF-8)."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
 
 
 def _invalid(given: str) -> InvalidValueError:
-    """The refusal, with the scheme at most: a password may stand anywhere in what is no proper URL."""
+    """Returns the error, which shows at most the scheme: an invalid URL may contain a password anywhere."""
     scheme, separator, _ = given.strip().partition("://")
     return InvalidValueError("proxy", _ALLOWED, f"{scheme}://…" if separator and scheme.isalnum() else "(not shown)")

@@ -1,1 +1,1 @@
-"""TLS contexts, and sessions that are resumed."""
+"""TLS contexts and session resumption."""

@@ -1,7 +1,7 @@
-"""TLS towards servers: what is trusted, and sessions resumed where the server gave one.
+"""TLS to servers: trust, and session resumption.
 
-asyncio and uvloop know nothing of sessions, but both ask the context to wrap each connection: there the context looks
-up what the server gave last time.
+asyncio and uvloop do not support sessions, but both ask the context to wrap each connection: there it looks up the
+server's last session.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pollerd.errors import InvalidValueError
 from pollerd.fetching.tls.sessions import Destination, SessionCache, SessionKey, TlsConnection
 
 dialled: ContextVar[Destination | None] = ContextVar("dialled", default=None)
-"""What the next TLS connection of this task leads to. Whoever connects says so: the context is told a name only."""
+"""Destination of this task's next TLS connection, set by its caller: the context receives only a name."""
 
 
 class ResumingContext(ssl.SSLContext):
     """Verifies servers as `ssl.create_default_context` does, and resumes sessions. Offers HTTP/1.1 only.
 
-    A resumed session is one of a server whose certificate was verified, for this name, when the session began.
+    The certificate of a resumed session was verified, for this name, when the session began.
     """
 
     sslobject_class = TlsConnection
@@ -30,7 +30,7 @@ class ResumingContext(ssl.SSLContext):
 
     @classmethod
     def create(cls, ca_file: str | None, session_bytes: int) -> ResumingContext:
-        """`ca_file`: PEM file of authorities trusted besides the system's own; `session_bytes`: room for sessions.
+        """`ca_file`: PEM file of authorities trusted in addition to the system's; `session_bytes`: memory for sessions.
 
         Raises `InvalidValueError` for a `ca_file` that cannot be loaded.
         """
@@ -55,7 +55,7 @@ class ResumingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As the base class does it, with the session that the server gave last time."""
+        """Wraps as the base class does, with the server's last session."""
         destination = dialled.get()
         key = None
         if destination is not None and isinstance(server_hostname, str) and session is None:
@@ -68,6 +68,6 @@ class ResumingContext(ssl.SSLContext):
 
 
 def tls_of(transport: asyncio.BaseTransport | None) -> TlsConnection | None:
-    """The TLS of a connection made under a `ResumingContext`; None where it has none."""
+    """Returns the TLS of a connection made under a `ResumingContext`; None if it has none."""
     found = None if transport is None else transport.get_extra_info("ssl_object")
     return found if isinstance(found, TlsConnection) else None

@@ -1,8 +1,8 @@
-"""TLS sessions that servers have given, kept to be resumed.
+"""Caches TLS sessions for resumption.
 
-A full handshake costs more CPU than all the rest of a poll, a resumed one a fraction of it (RFC 8446, section 2.2; for
-TLS 1.2 RFC 5077 and session ids). Python makes a copy of a session, decoded anew, each time one is read or set, which
-with OpenSSL 3.0 costs a tenth of a poll: so sessions are read as rarely as they are good for.
+A full handshake costs more CPU than the rest of a poll, a resumed one a fraction of it (RFC 8446, section 2.2; for TLS
+1.2 RFC 5077 and session ids). Python copies and decodes a session each time it is read or set, which with OpenSSL 3.0
+costs a tenth of a poll: so sessions are read as rarely as possible.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _LONGEST_KEPT_SECONDS = 86_400.0
-"""The certificate is not looked at again while a session is resumed: after a day it is, whatever the server allows."""
+"""Longest use of a session: resumption does not verify the certificate, so a full handshake is forced after a day."""
 _USUAL_LIFETIME_SECONDS = 7_200.0
-"""Where the server does not say how long its session is good for."""
+"""Lifetime if the server states none."""
 _RENEWED_AFTER = 0.5
-"""Share of a session's lifetime after which the next one is taken: reading one costs a tenth of a handshake."""
+"""Share of a session's lifetime after which the next one is read: reading costs a tenth of a handshake."""
 _SPENT_ONCE = 2
-"""A session that was good once and then no more, so often in a row, is one of a server that takes each only once."""
+"""Consecutive sessions accepted once and then refused that imply that the server accepts each only once."""
 _SKIPPED_MORE = 8
-"""A server that resumes nothing is left alone for so many times more connections after each try..."""
+"""Growth factor of the number of connections skipped after each failed try with a server that resumes nothing..."""
 _MOST_SKIPPED = 1_024
 """...up to this many."""
 _ADMITTED_WHEN_FULL = 16
-"""Where there are more origins than there is room for, one in so many is let in. Were all let in, each would be thrown
-out before its turn comes round again, and every session would be read for nothing."""
+"""When the cache is full, one new origin out of this many is admitted. If all were, each would be evicted before its
+next use, and every session would be read in vain."""
 _ORIGIN_BYTES = 600
-"""What is kept of an origin beside its session."""
+"""Bytes per origin without its session."""
 _SESSION_BYTES = 12_000
-"""A session with a short certificate, measured over 3,000."""
+"""Bytes of a session with a short certificate, measured over 3,000."""
 _CERTIFICATE_SHARE = 4
-"""Bytes that a byte of the certificate beyond a kilobyte takes, parsed."""
+"""Bytes per byte of the certificate beyond a kilobyte, parsed."""
 
 
 class Destination(NamedTuple):
-    """What a session belongs to: it is offered nowhere else."""
+    """The destination of a session; it is offered nowhere else."""
 
     origin: str
-    """Scheme, host and port of what is asked for."""
+    """Scheme, host and port of the requested origin."""
     proxy: str | None
-    """URL of the proxy that leads there."""
+    """URL of the proxy on the way."""
 
 
 class SessionKey(NamedTuple):
-    """Whose sessions: those of one server name on the way to one destination."""
+    """Key of a session: one server name on the way to one destination."""
 
     destination: Destination
     server_name: str
-    """Tells the proxy's own TLS from that of the origin behind it."""
+    """Distinguishes the proxy's own TLS from that of the origin behind it."""
 
 
 @dataclass(slots=True)
 class _Origin:
-    """What is known of one server's sessions."""
+    """State of one server's sessions."""
 
     session: ssl.SSLSession | None = None
     size: int = _ORIGIN_BYTES
@@ -65,41 +65,41 @@ class _Origin:
     uses: int = 0
     """How often the present session was accepted."""
     spent_once: int = 0
-    """Sessions in a row that were accepted once and then refused."""
+    """Consecutive sessions that were accepted once and then refused."""
     refused: int = 0
-    """Sessions in a row that were refused although they were fresh, or that could not be resumed at all."""
+    """Consecutive sessions that were refused although fresh, or that could not be resumed at all."""
     skip: int = 0
-    """Connections still to come that neither offer nor read a session."""
+    """Connections left that neither offer nor read a session."""
 
 
 class TlsConnection(ssl.SSLObject):
-    """A TLS connection that knows whose sessions it may resume."""
+    """A TLS connection that knows its session key."""
 
     key: SessionKey | None = None
-    """None: nobody's."""
+    """None: no session may be resumed."""
     offered: ssl.SSLSession | None = None
 
 
 class SessionCache:
-    """Sessions by origin: at most `capacity` bytes, the least recently used thrown out first.
+    """Sessions by origin: at most `capacity` bytes, evicting the least recently used first.
 
-    A server that refuses what it gave costs next to nothing: it is tried again after 8, 64 and 512 connections, and
+    A server that refuses its own sessions costs next to nothing: it is retried after 8, 64 and 512 connections, and
     then after every 1,024.
     """
 
     def __init__(self, capacity: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`capacity`: bytes, 0 for none. `clock`: seconds that never run backwards."""
+        """`capacity`: bytes, 0 for none. `clock`: monotonic seconds."""
         self._capacity, self._clock = capacity, clock
         self._origins: OrderedDict[SessionKey, _Origin] = OrderedDict()
         self._turned_away = 0
         self.bytes = 0
 
     def __len__(self) -> int:
-        """Origins that something is known of."""
+        """Returns the number of known origins."""
         return len(self._origins)
 
     def offer(self, key: SessionKey) -> ssl.SSLSession | None:
-        """The session to resume at the origin, if there is a good one."""
+        """Returns the session to resume at the origin, if there is a valid one."""
         origin = self._origins.get(key)
         if origin is None:
             return None
@@ -109,9 +109,9 @@ class SessionCache:
         return origin.session
 
     def settle(self, connection: TlsConnection) -> None:
-        """Takes note of what came of a new connection, once something was read over it.
+        """Records the result of a new connection, once something was read over it.
 
-        Of TLS 1.3 the server sends its sessions after the handshake, along with what it answers.
+        With TLS 1.3 the server sends its sessions after the handshake, along with its answer.
         """
         if connection.key is None or not self._capacity:
             return
@@ -139,7 +139,7 @@ class SessionCache:
             origin.spent_once = 0
 
     def _refused(self, origin: _Origin, offered: ssl.SSLSession) -> None:
-        if origin.session is not offered:  # a later connection has replaced it already
+        if origin.session is not offered:  # a later connection has replaced it
             return
         if origin.uses == 0:
             self._resumes_nothing(origin)
@@ -174,7 +174,7 @@ class SessionCache:
         origin.size = _ORIGIN_BYTES + session_bytes
 
     def _admit(self, key: SessionKey) -> _Origin | None:
-        """A place for an origin of which nothing is known yet; None where it is turned away."""
+        """Adds an unknown origin; returns None if it is not admitted."""
         if self.bytes + _SESSION_BYTES > self._capacity:
             self._turned_away += 1
             if self._turned_away % _ADMITTED_WHEN_FULL:

@@ -1,7 +1,7 @@
-"""The focused crawler's collection, read: how it stands, its pages, the links between them.
+"""Reads the focused crawler's collection: its status, its pages, the links between them.
 
 Pages, their hosts and the links are the tables `page`, `page_host` and `page_link` of `schema`. `pages` writes what
-polls found of them, `frontier` says what to ask for next.
+polls found of them, `frontier` selects what to request next.
 """
 
 from __future__ import annotations
@@ -22,56 +22,56 @@ PIECE = 5_000
 
 @dataclass(frozen=True, slots=True)
 class CollectionStatus:
-    """How the collection stands. Times in epoch s."""
+    """The collection's status. Times in epoch s."""
 
     topic: str
     started_at: float
     requests: int
-    """Pages asked for from the frontier, those whose answer was committed."""
+    """Pages requested from the frontier whose answer was committed."""
     enrolled: int
-    """How many of them were relevant; over `requests` this is the harvest rate."""
+    """Number of them that were relevant; divided by `requests` this is the harvest rate."""
     pages: Mapping[PageState, int]
-    """How many pages stand where; every state is there."""
+    """Number of pages by state, with every state."""
     hosts: int
-    """Hosts of all pages that are known."""
+    """Number of hosts of all known pages."""
     mean_relevance: float
-    """Of the pages in the collection, 0 to 1; 0 where there are none."""
+    """Mean over the pages in the collection, 0 to 1; 0 if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page that the crawler knows."""
+    """A page known to the crawler."""
 
     id: int
     url: str
     state: PageState
     reason: str
-    """Why it was rejected or is gone, in a few words; else empty."""
+    """Short reason why it was rejected or is gone; else empty."""
     depth: int
-    """Links from the nearest seed, as far as is known."""
+    """Links from the nearest known seed."""
     relevance: float | None
-    """As scored last, 0 to 1; None where it was never read."""
+    """Last score, 0 to 1; None if it was never read."""
     value: float | None
-    """On the frontier: what asking for it is expected to bring, Q(x, 1); else None."""
+    """On the frontier: expected gain of requesting it, Q(x, 1); else None."""
     parent_id: int | None
-    """The page that it was discovered on; None for a seed."""
+    """Page on which it was discovered; None for a seed."""
     discovered_at: float
     asked_at: float | None
     """When it was last taken from the frontier."""
     modified_at: float | None
-    """When a sitemap or feed says that it last changed."""
+    """Time of its last change according to a sitemap or feed."""
     site_id: int | None
     own: bool
-    """Whether its site is the crawler's; False where it is one of the user's, or none."""
+    """Whether its site belongs to the crawler; False if the site is a user's, or there is none."""
 
 
 def exists(connection: Connection) -> bool:
-    """Whether there is, or ever was, a collection."""
+    """Returns whether there is, or ever was, a collection."""
     return connection.execute(select(collection.c.id)).first() is not None
 
 
 def read_status(connection: Connection) -> CollectionStatus | None:
-    """How the collection stands; None where there never was one. Counts all pages: 0.1 s for a million."""
+    """Returns the collection's status; None if there never was one. Counts all pages: 0.1 s for a million."""
     c = collection.c
     row = connection.execute(select(c.topic, c.started_at, c.requests, c.enrolled)).one_or_none()
     if row is None:
@@ -93,7 +93,7 @@ def list_pages(
     limit: int = 100,
     cursor: str | None = None,
 ) -> ListPage[StoredPage]:
-    """Pages by id. host: "name:port". Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
+    """Returns pages by id. host: "name:port". Raises `InvalidValueError` for a bad cursor or limit (1 to 1000)."""
     statement = _pages().order_by(page.c.id).limit(cursors.check_limit(limit) + 1)
     last = cursors.decode("k", cursor)
     if last is not None:
@@ -110,16 +110,16 @@ def list_pages(
 
 
 def pages_piece(connection: Connection, after: int) -> list[StoredPage]:
-    """Some pages with ids above `after`, ordered by id; none: there are no more."""
+    """Returns some pages with ids above `after`, ordered by id; none: there are no more."""
     statement = _pages().where(page.c.id > after).order_by(page.c.id).limit(PIECE)
     return [_page(*row) for row in connection.execute(statement)]
 
 
 def links_piece(connection: Connection, after: tuple[int, int]) -> list[tuple[int, int, float]]:
-    """Some links (source id, target id, score of the link's text) above `after`, in order; none: there are no more."""
+    """Returns some links (source id, target id, score of the link's text) above `after`, in order; none: no more."""
     c = page_link.c
     later = (c.source_id > after[0]) | ((c.source_id == after[0]) & (c.target_id > after[1]))
-    # The first condition follows from the second: it is what the index is entered by.
+    # The first condition follows from the second: it lets the index be used.
     statement = select(c.source_id, c.target_id, c.anchor).where(c.source_id >= after[0], later)
     rows = connection.execute(statement.order_by(c.source_id, c.target_id).limit(PIECE))
     return [(source, target, anchor) for source, target, anchor in rows]

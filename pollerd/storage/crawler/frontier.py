@@ -1,7 +1,7 @@
-"""Pages that were discovered and not asked for yet: which of them to ask for next, and as what site.
+"""Selects the discovered but unrequested pages to request next, and makes them sites.
 
-However many there are, choosing looks at the best page of some hosts by index: `page_host.best` names the hosts,
-`page.value` the page. To be asked for, a page becomes a site on trial.
+Whatever the size of the frontier, choosing reads the best page of some hosts by index: `page_host.best` orders the
+hosts, `page.value` the pages. To be requested, a page becomes a site on trial.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from pollerd.urls import host_of
 
 PIECE = 2_000
 SWEEP = 256
-"""Pages that are valued anew at a time, one after the other."""
+"""Pages revalued at a time, in order of id."""
 FRONT = 64
-"""Best pages of the best hosts that are valued anew each time, too."""
+"""Best pages of the best hosts that are also revalued each time."""
 
 
 def url_key(url: str) -> int:
-    """What pages are told apart by: 64 bits. Among ten million, one in three hundred thousand webs has two alike."""
+    """Returns the 64-bit key of a page. With ten million pages the probability of a collision is one in 300,000."""
     return xxhash.xxh3_64_intdigest(url.encode("utf-8", "replace")) - (1 << 63)
 
 
@@ -55,7 +55,7 @@ _NEW = ["key", "url", "host_id", "depth", "parent_id", "discovered_at", "step", 
 
 
 class NewPage(NamedTuple):
-    """A page of the frontier when it is discovered, as its columns are named; `url` normalised."""
+    """A newly discovered frontier page, named as its columns; `url` normalised."""
 
     url: str
     depth: int
@@ -68,7 +68,7 @@ class NewPage(NamedTuple):
 
 
 class Frontier:
-    """The pages on the frontier and the sites that some of them become."""
+    """The frontier pages, and the sites that some of them become."""
 
     def __init__(self, sql: Statements, imports: SiteImport) -> None:
         self._sql, self._import = sql, imports
@@ -92,10 +92,10 @@ class Frontier:
         self._delete_sites = delete(site).where(sql.among(site.c.id, "sites"))
 
     def begin(self, connection: Connection, topic: str, words: str, now: float) -> CollectionRow:
-        """The collection, begun where there is none. Raises `ConfigError` where there is one on another topic.
+        """Returns the collection, or starts one. Raises `ConfigError` if there is one on another topic.
 
-        words: tells apart what pages are scored by. Where it is another than before, all that is held is unread, and
-        what was found of siblings counts no more.
+        words: identifies the scoring terms. If it changed, all pages held become unread, and the sibling statistics are
+        reset.
         """
         c = collection.c
         row = connection.execute(select(c.topic, c.requests, c.learned, c.words)).one_or_none()
@@ -113,12 +113,12 @@ class Frontier:
             connection.execute(
                 update(page).where(page.c.children_retrieved > 0).values(children_retrieved=0, children_relevance=0.0)
             )
-        # A host whose share was used up may have room again under other limits.
+        # A host that had reached its limit may have room again under new settings.
         connection.execute(update(page_host).where(page_host.c.best.is_(None)).values(best=_best_value()))
         return CollectionRow(row.topic, row.requests, row.learned)
 
     def recall(self, connection: Connection) -> int:
-        """Takes sites on trial back to the frontier, as long as nothing follows links; how many they were."""
+        """Returns sites on trial to the frontier while no crawler runs; returns how many."""
         asked = page.c.state == PageState.ASKED.value
         sites = list(connection.execute(select(page.c.site_id).where(asked)).scalars())
         if not sites:
@@ -132,11 +132,11 @@ class Frontier:
         return len(sites)
 
     def known(self, connection: Connection, urls: Sequence[str]) -> set[str]:
-        """Which of the URLs are pages already."""
+        """Returns the URLs that are already pages."""
         return self.ids(connection, urls).keys() & set(urls)
 
     def ids(self, connection: Connection, urls: Iterable[str]) -> dict[str, int]:
-        """Ids of those of the URLs that are pages."""
+        """Returns the ids of those URLs that are pages."""
         keys = {url_key(url): url for url in urls}
         found, wanted = dict[str, int](), list(keys)
         for start in range(0, len(wanted), PIECE):
@@ -145,7 +145,7 @@ class Frontier:
         return found
 
     def host_ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
-        """Ids of hosts by name, new ones added."""
+        """Returns ids of hosts by name; adds new hosts."""
         unique = list(dict.fromkeys(names))
         found = self._known_hosts(connection, unique)
         if len(found) == len(unique):
@@ -158,7 +158,7 @@ class Frontier:
         return dict(map(tuple, rows))
 
     def add(self, connection: Connection, pages: Sequence[NewPage]) -> None:
-        """New pages. Those that are known stay."""
+        """Adds new pages. Known ones stay unchanged."""
         hosts = self.host_ids(connection, (host_of(one.url) for one in pages))
         rows = [
             (
@@ -179,7 +179,7 @@ class Frontier:
             run_each(connection, self._new_page, rows[start : start + PIECE])
 
     def add_seeds(self, connection: Connection, urls: Sequence[str], now: float) -> int:
-        """Adds seeds that are new, to be asked for first; how many they were."""
+        """Adds new seeds, to be requested first; returns how many."""
         known = self.known(connection, urls)
         new = [url for url in dict.fromkeys(urls) if url not in known]
         if new:
@@ -188,14 +188,14 @@ class Frontier:
         return len(new)
 
     def renew_hosts(self, connection: Connection, host_ids: Iterable[int]) -> None:
-        """`best` of the hosts follows their pages."""
+        """Recomputes `best` of the hosts from their pages."""
         if wanted := set(host_ids):
             run(connection, self._renew_best, self._sql.many(wanted))
 
     def sweep(self, connection: Connection, after: int) -> tuple[list[PageRow], int]:
-        """The pages that come next, and some of the frontier with ids above `after`, to be valued again.
+        """Returns the next pages to request, and some frontier pages with ids above `after`, to be revalued.
 
-        Also where to go on; 0: from the beginning.
+        Also returns the id to continue from; 0: from the beginning.
         """
         h = page_host.c
         front = select(_best_page()).where(h.best < FIRST_VALUE).order_by(h.best.desc()).limit(FRONT)
@@ -220,10 +220,10 @@ class Frontier:
         now: float,
         at: float | None = None,
     ) -> list[Trial]:
-        """Makes sites on trial of the best pages, at most `wanted`, and so many that of a host `per_host` are at once.
+        """Puts the best pages on trial as sites, at most `wanted`, and at most `per_host` of a host at once.
 
-        A page whose URL is a site of the user's is held in the collection as it is; one whose URL the user deleted is
-        rejected. at: takes one page of a host instead that lies so far in the list of hosts, 0 to 1.
+        A page whose URL is a user's site is added to the collection; one whose URL the user deleted is rejected. at:
+        takes one page of the host at this position in the list of hosts instead, 0 to 1.
         """
         h = page_host.c
         free = and_(h.best.is_not(None), h.asked + h.out < pages_per_host, h.out < per_host)
@@ -241,13 +241,13 @@ class Frontier:
         return self._put_on_trial(connection, chosen, weight, now) if chosen else []
 
     def _best(self, connection: Connection, room: dict[int, int], wanted: int) -> list[int]:
-        """Ids of the best pages of hosts, so many at most, of each host no more than there is room for."""
+        """Returns ids of the best pages of the hosts, `wanted` at most, within the room of each host."""
         if not room:
             return []
         most = min(max(room.values()), wanted)
         rows = connection.execute(self._best_pages, {"hosts": self._sql.many(room), "most": most})
         chosen, left = list[int](), dict(room)
-        # Of equals the one that was discovered first.
+        # Among equals the first discovered.
         for host_id, _, page_id in sorted(rows, key=lambda row: (-row[1], row[2])):
             if left[host_id] > 0 and len(chosen) < wanted:
                 left[host_id] -= 1
@@ -270,7 +270,7 @@ class Frontier:
         return trials + held
 
     def held(self, connection: Connection, after: int) -> list[Trial]:
-        """Some pages that are sites, with page ids above `after`, ordered by id; none: there are no more."""
+        """Returns some pages that are sites, with page ids above `after`, ordered by id; none: there are no more."""
         states = (PageState.ASKED.value, PageState.COLLECTED.value)
         some = select(page.c.id).where(page.c.state.in_(states), page.c.site_id.is_not(None), page.c.id > after)
         ids = list(connection.execute(some.order_by(page.c.id).limit(PIECE)).scalars())
@@ -298,7 +298,7 @@ def _trial(row: PageRow, state: PageState, site_id: int, host_id: int, *, unread
 
 
 def _becomes(i: int, own: dict[int, tuple[int, int]], theirs: dict[int, int]) -> tuple[str, str, int | None]:
-    """State, reason and site of the i-th page."""
+    """Returns state, reason and site of the i-th page."""
     if i in own:
         return PageState.ASKED.value, "", own[i][0]
     if i in theirs:
@@ -311,7 +311,7 @@ def _best_value() -> ScalarSelect[Any]:
 
 
 def _become(given: ColumnSource) -> Executable:
-    """Pages of the frontier are asked for, or held."""
+    """Returns the statement that takes pages off the frontier, as requested or collected."""
     becomes: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in _BECOMES]
     return update(page).ordered_values(*becomes, (page.c.value, null())).where(page.c.id == given["key"])
 
@@ -322,13 +322,13 @@ def _one_more_out(given: ColumnSource) -> Executable:
 
 
 def _best_of_hosts(sql: Statements) -> Select[Any]:
-    """Host, value and id of the best pages, `most` of each of the `hosts`; of equals the first."""
+    """Returns host, value and id of the best pages, `most` of each of the `hosts`; among equals the first."""
     some = page.alias("some")
     best = select(some.c.id, some.c.value).where(some.c.host_id == page_host.c.id, some.c.value.is_not(None))
     best = best.order_by(some.c.value.desc(), some.c.id).limit(bindparam("most")).correlate(page_host)
     wanted = sql.among(page_host.c.id, "hosts")
     if sql.is_sqlite:
-        # It knows no LATERAL. That its pages are the host's follows: said here, all of the host's would be read.
+        # SQLite lacks LATERAL. Repeating here that the pages are the host's would make it read all of the host's pages.
         ids = best.with_only_columns(some.c.id)
         return (
             select(page_host.c.id, page.c.value, page.c.id).join_from(page_host, page, page.c.id.in_(ids)).where(wanted)

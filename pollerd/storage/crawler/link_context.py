@@ -1,4 +1,4 @@
-"""Reads and updates what is known around pages of the frontier: parents, link texts, siblings."""
+"""Reads and updates the link context of frontier pages: parents, link texts, siblings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import PageRow
 
 FIRST_VALUE = 1e3
-"""More than the value of any page that is judged by the links around it: seeds come first, and pages that were being
-asked for."""
+"""Above the value of any page valued by its links: seeds come first, and pages whose trial was interrupted."""
 PIECE = 500
-"""Pages that are valued at a time: the event loop runs on between two pieces."""
+"""Pages valued at a time: the event loop runs between two pieces."""
 _NEAREST = 1 << 30
 _RENEWED = ["parents", "parents_sum", "parents_best", "anchors", "anchor_sum", "depth"]
 
@@ -33,46 +32,46 @@ _OF_PARENT = {
 
 @dataclass(slots=True)
 class LinkContextDelta:
-    """Changes by polls to what is known around a page: links to it that came or went, and relevances of their pages."""
+    """Changes of a page's link context by polls: links added or removed, and relevances of the linking pages."""
 
     parents: int = 0
     parents_sum: float = 0.0
     best: float = 0.0
-    """The largest relevance of pages whose links to it came or stayed."""
+    """Largest relevance of pages whose links to it were added or kept."""
     fell: float = -1.0
-    """The largest relevance that one of its parents lost, by a new reading or by removing the link."""
+    """Largest former relevance of a parent that lost relevance or removed its link."""
     anchors: int = 0
     anchor_sum: float = 0.0
     depth: int = _NEAREST
 
     def link(self, relevance: float, anchor: float, depth: int) -> None:
-        """A page of this relevance links to it now; depth: links from the nearest seed that way."""
+        """Adds a link from a page of this relevance; depth: links from the nearest seed by this path."""
         self.parents += 1
         self.change_relevance(0.0, relevance)
         self.change_anchor(0.0, anchor)
         self.depth = min(self.depth, depth)
 
     def unlink(self, relevance: float, anchor: float) -> None:
-        """A page that had this relevance links to it no more."""
+        """Removes the link from a page that had this relevance."""
         self.parents -= 1
         self.change_relevance(relevance, 0.0)
         self.change_anchor(anchor, 0.0)
 
     def change_relevance(self, before: float, relevance: float) -> None:
-        """The relevance of a page that links to it changed."""
+        """Changes the relevance of a linking page."""
         self.parents_sum += relevance - before
         self.best = max(self.best, relevance)
         if relevance < before:
             self.fell = max(self.fell, before)
 
     def change_anchor(self, before: float, anchor: float) -> None:
-        """The score of a link's text changed."""
+        """Changes the score of a link's text."""
         self.anchors += (anchor > 0) - (before > 0)
         self.anchor_sum += anchor - before
 
 
 class LinkContext:
-    """Reads and writes what is known around pages, and their values; the caller owns the transaction."""
+    """Reads and writes the link context and the values of pages; the caller owns the transaction."""
 
     def __init__(self, sql: Statements) -> None:
         self._sql = sql
@@ -88,7 +87,7 @@ class LinkContext:
         self._best_parents = sql.compiled(best, ["targets"])
 
     def _update(self, columns: list[str]) -> ForEachRow:
-        """Of pages on the frontier."""
+        """Returns the statement that updates these columns of frontier pages."""
 
         def change(given: ColumnSource) -> Executable:
             values: list[tuple[Any, Any]] = [(page.c[name], given[name]) for name in columns]
@@ -98,7 +97,7 @@ class LinkContext:
         return self._sql.for_each(change, {**{n: page.c[n].type for n in columns}, "key": page.c.id.type}, ["key"])
 
     def rows(self, connection: Connection, page_ids: Sequence[int]) -> list[PageRow]:
-        """What is known around pages, in no order."""
+        """Returns the link context of pages, in no order."""
         found: list[PageRow] = []
         for start in range(0, len(page_ids), PIECE):
             some = self._sql.many(page_ids[start : start + PIECE])
@@ -106,9 +105,9 @@ class LinkContext:
         return found
 
     def apply(self, connection: Connection, deltas: Mapping[int, LinkContextDelta]) -> set[int]:
-        """Adds the changes, by page id, to what is known around pages of the frontier; returns the pages' hosts.
+        """Applies the changes, by page id, to the link context of frontier pages; returns the pages' hosts.
 
-        Links are written before.
+        The links must be written before.
         """
         page_ids, hosts = sorted(deltas), set[int]()
         for start in range(0, len(page_ids), PIECE):
@@ -126,7 +125,7 @@ class LinkContext:
     def _fallen(
         self, connection: Connection, rows: Sequence[PageRow], deltas: Mapping[int, LinkContextDelta]
     ) -> dict[int, float]:
-        """The best relevance of parents, of pages whose best parent lost relevance."""
+        """Returns the best parent relevance of pages whose best parent lost relevance."""
         fallen = [row.id for row in rows if row.id in deltas and deltas[row.id].fell >= row.parents_best]
         if not fallen:
             return {}
@@ -135,10 +134,10 @@ class LinkContext:
 
 
 def _with(row: PageRow, delta: LinkContextDelta, best: float | None) -> PageRow:
-    """The row with its changes; best: of its parents' relevances, where that is not the larger of both."""
+    """Returns the changed row; best: the best parent relevance, if it is not the larger of both."""
     return row._replace(
         parents=row.parents + delta.parents,
-        # Differences of floats may leave a little less than nothing.
+        # Differences of floats may be slightly negative.
         parents_sum=max(row.parents_sum + delta.parents_sum, 0.0),
         parents_best=max(row.parents_best, delta.best) if best is None else best,
         anchors=row.anchors + delta.anchors,

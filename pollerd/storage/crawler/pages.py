@@ -32,14 +32,14 @@ from pollerd.storage.db.statements import ColumnSource, Statements, run
 from pollerd.storage.page_values import CrawlUpdate, OutLinkDraft, PageRecord
 
 SIBLINGS_MOST = 500
-"""Children of one page that are valued again when another of them was retrieved."""
+"""Most children of a page that are revalued when another child was retrieved."""
 
 
 _LINK = ["source_id", "target_id", "anchor"]
 
 
 class _PageOrigin(NamedTuple):
-    """The host of a page, the page that it was discovered on, and its relevance as scored before."""
+    """A page's host, the page on which it was discovered, and its previous relevance."""
 
     host_id: int
     parent_id: int | None
@@ -59,7 +59,7 @@ def _update_anchor(given: ColumnSource) -> Executable:
 
 
 def _judge(given: ColumnSource) -> Executable:
-    """What became of a page. Without a relevance it stays; without a site it has none any more."""
+    """Updates a judged page: keeps the relevance if none is given, and removes the site unless it is kept."""
     c = page.c
     return (
         update(page)
@@ -94,11 +94,11 @@ def _count_child(given: ColumnSource) -> Executable:
 
 
 def _siblings(sql: Statements) -> str:
-    """The best children of a page that are on the frontier; on PostgreSQL of many, by an array of their parents."""
+    """Returns the statement for a page's best children on the frontier; on PostgreSQL for an array of parents."""
     parents = columns_of({"parent": BigInteger()})
     parent = bindparam("parent") if sql.is_sqlite else parents.c.parent
     on_frontier = select(page.c.id).where(page.c.parent_id == parent, page.c.value.is_not(None))
-    # As SQLite's dialect writes a parameter of its own where no offset is named.
+    # Without a named offset SQLite's dialect adds a parameter of its own.
     best = on_frontier.order_by(page.c.value.desc()).limit(_number(SIBLINGS_MOST)).offset(_number(0))
     if sql.is_sqlite:
         return sql.compiled(best, ["parent"])
@@ -138,9 +138,9 @@ class PageCommit:
     def __call__(
         self, connection: Connection, records: Sequence[tuple[int, float, PageRecord]], findings: CrawlUpdate
     ) -> tuple[int, ...]:
-        """Writes (site id, time of the poll, record) of sites that are still there, and what else was found.
+        """Writes (site id, time of the poll, record) of sites that still exist, and the crawl update.
 
-        Returns ids of the pages on the frontier around which something is known that was not: their values are stale.
+        Returns ids of frontier pages whose link context has changed: their values are outdated.
         """
         origins = self._origins_of(connection, [record.page_id for _, _, record in records])
         self._write(connection, records)
@@ -168,9 +168,9 @@ class PageCommit:
     def _count(
         self, connection: Connection, judged: Sequence[PageRecord], origins: Mapping[int, _PageOrigin]
     ) -> tuple[set[int], set[int]]:
-        """Pages on trial were judged: their hosts and their parents count them.
+        """Counts judged pages at their hosts and their parents.
 
-        Gives the hosts, and the siblings, whose values are stale now.
+        Returns the hosts, and the siblings whose values are outdated now.
         """
         hosts = [origins[record.page_id].host_id for record in judged]
         run_each(connection, self._count_host, [(host_id,) for host_id in hosts])
@@ -194,7 +194,7 @@ class PageCommit:
         origins: Mapping[int, _PageOrigin],
         step: int,
     ) -> dict[int, LinkContextDelta]:
-        """Discovers what is new and brings links up to date; what that adds to what is known around pages."""
+        """Adds new pages and updates links; returns the changes of the link context by page id."""
         ids = self._frontier.ids(
             connection, {out_link.url for _, record in read for out_link in record.out_links or ()}
         )
@@ -219,7 +219,7 @@ class PageCommit:
     def _discover(
         self, connection: Connection, read: Sequence[tuple[float, PageRecord]], known: Mapping[str, int], step: int
     ) -> dict[str, int]:
-        """Adds pages that are new; their ids by URL."""
+        """Adds new pages; returns their ids by URL."""
         new: dict[str, NewPage] = {}
         for at, record in read:
             for out_link in record.out_links or ():
@@ -253,7 +253,7 @@ class PageCommit:
 
 
 class _Links:
-    """Changes of links, as rows, and of what is known around their targets."""
+    """Changes of links, as rows, and of the link context of their targets."""
 
     def __init__(self) -> None:
         self.removed: list[tuple[int, int]] = []
@@ -264,9 +264,10 @@ class _Links:
     def relink(
         self, record: PageRecord, before: float, there: Mapping[int, float], wanted: Mapping[int, float]
     ) -> None:
-        """A page of relevance `before` linked to the pages `there`, and links to those that are `wanted` now.
+        """Compares the former links of a page with its present ones, `there` and `wanted`; `before`: its former
+        relevance.
 
-        Both give the scores of the links' texts by page id.
+        Both map page ids to scores of the links' texts.
         """
         source, relevance = record.page_id, before if record.relevance is None else record.relevance
         for target, anchor in there.items():
@@ -285,7 +286,7 @@ class _Links:
 
 
 def _number(value: int) -> ColumnElement[int]:
-    """A number as it stands, which is no parameter."""
+    """Returns a literal number, which is not a parameter."""
     return literal_column(str(value), BigInteger)
 
 

@@ -1,4 +1,4 @@
-"""A database by URL: its engine, its transactions, and whether it is still the one that was opened."""
+"""Opens a database by URL: its engine, its transactions, and the check that its file is still the same."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _CLOSE_SECONDS = 5.0
 
 
 def database_url(text: str) -> URL:
-    """The URL with its driver. Plain `sqlite:`, `postgresql:` and `postgres:` are understood.
+    """Returns the URL with its driver. Accepts plain `sqlite:`, `postgresql:` and `postgres:`.
 
     Raises `InvalidValueError` for anything else.
     """
     try:
         url = make_url(text)
     except ArgumentError as error:
-        # The URL may hold a password: only its scheme is repeated.
+        # The URL may contain a password: only its scheme is shown.
         raise InvalidValueError("database", _ALLOWED, text.split(":", 1)[0]) from error
     driver = _DRIVERS.get(url.drivername)
     if driver is None:
@@ -53,16 +53,16 @@ def database_url(text: str) -> URL:
 
 
 def sqlite_path(url: URL) -> Path | None:
-    """The file of an SQLite URL; None in memory and for PostgreSQL."""
+    """Returns the file of an SQLite URL; None in memory and for PostgreSQL."""
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         return None
     return Path(str(url.database)).absolute()
 
 
 def check_place(text: str) -> None:
-    """Raises `ConfigError` where the URL names an SQLite file that no waiting brings: a typo.
+    """Raises `ConfigError` if the URL names an impossible SQLite file: in a missing folder, or a folder itself.
 
-    A path that leads nowhere, or to a folder. Raises `InvalidValueError` as `database_url` does.
+    Waiting does not help with such a typo. Raises `InvalidValueError` as `database_url` does.
     """
     path = sqlite_path(database_url(text))
     if path is not None and not path.parent.is_dir():
@@ -72,13 +72,13 @@ def check_place(text: str) -> None:
 
 
 class Database:
-    """One database, open. Writers queue here, so that they never wait for each other inside SQLite."""
+    """An open database. Writers queue here, so that they never wait for each other inside SQLite."""
 
     def __init__(self, url: URL, settings: StorageSettings, *, create: bool, exclusive: bool = False) -> None:
         """exclusive: only the holder of the daemon's lock writes (see `lock`).
 
-        Raises `DatabaseUnavailableError` where an SQLite file is missing and `create` is false, or unusable, and
-        `InvalidValueError` for a URL with options that the driver does not know.
+        Raises `DatabaseUnavailableError` if an SQLite file is missing and `create` is false, or unusable, and
+        `InvalidValueError` for a URL with options unknown to the driver.
         """
         self.url = url
         self.path = sqlite_path(url)
@@ -98,13 +98,13 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """Whose dialect is the database's, and whose events tell of statements."""
+        """The engine, for its dialect and for listeners of statements."""
         return self._driver.engine
 
     async def lock(self) -> None:
-        """Take the daemon's lock, until `close`; nobody else can open a database in memory. May be called twice.
+        """Takes the daemon's lock until `close`; a database in memory needs none. May be called twice.
 
-        Raises `DatabaseInUseError` where another process holds it, `DatabaseUnavailableError`.
+        Raises `DatabaseInUseError` if another process holds it, `DatabaseUnavailableError`.
         """
         if self.path is not None:
             self._lock = self._lock or FileLock(self.path.with_name(self.path.name + ".lock"))
@@ -113,12 +113,12 @@ class Database:
                 await self._server.lock()
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns of a connection. Raises `DatabaseUnavailableError`.
+        """Returns the result of `work` with a connection. Raises `DatabaseUnavailableError`.
 
-        On SQLite it runs in a thread, beside the loop, as what writes does: see `in_loop`.
+        On SQLite it runs in a thread, concurrently with the loop, as writes do: see `in_loop`.
         """
         if self._in_memory:
-            # All share one connection: a reader would see a writer's half-done transaction.
+            # All share one connection: a reader would see a writer's unfinished transaction.
             async with self._write_lock:
                 return await self._read(work)
         return await self._read(work)
@@ -128,15 +128,15 @@ class Database:
             return await self._driver.read(work)
 
     async def stream(self, statement: Select[Any], piece: int) -> AsyncIterator[Sequence[Row[Any]]]:
-        """The statement's rows, `piece` at a time, without holding them all. Raises `DatabaseUnavailableError`."""
+        """Yields the statement's rows, `piece` at a time, without loading all. Raises `DatabaseUnavailableError`."""
         with mapped():
             async for rows in self._driver.stream(statement, piece):
                 yield rows
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, after its transaction was committed whole. Cancelled, all of it holds or nothing.
+        """Returns the result of `work` after committing its transaction. If cancelled, commits all of it or nothing.
 
-        Raises `DatabaseUnavailableError`, and `DatabaseInUseError` where the daemon's lock was lost to another.
+        Raises `DatabaseUnavailableError`, and `DatabaseInUseError` if another daemon took the lock.
         """
         async with self._write_lock:
             self.verify_file()
@@ -144,11 +144,11 @@ class Database:
                 return await self._driver.write(work)
 
     def in_loop(self, call: Callable[P, T]) -> Callable[P, T]:
-        """The same for a transaction to call, of what the loop changes: it runs in the loop's thread."""
+        """Wraps a function of the loop's objects for use in a transaction: it runs in the loop's thread."""
         return self._driver.in_loop(call)
 
     def verify_file(self) -> None:
-        """Raises `DatabaseUnavailableError` where the SQLite file vanished or is another one than was opened."""
+        """Raises `DatabaseUnavailableError` if the SQLite file vanished or was replaced."""
         if self._look_at_file() != self._identity:
             raise DatabaseUnavailableError(f"{self.path}: was replaced by another file")
 
@@ -162,7 +162,7 @@ class Database:
         return found.st_dev, found.st_ino
 
     async def close(self) -> None:
-        """Close every connection, then let go of the lock. May be called twice; does not wait for a dead server."""
+        """Closes every connection, then releases the lock. May be called twice; does not wait for a dead server."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._driver.close()
@@ -170,7 +170,7 @@ class Database:
             self._lock.release()
 
 
-# Each driver is imported where it is used: PostgreSQL's takes megabytes that SQLite's users need not spend.
+# Each driver is imported where it is used: PostgreSQL's takes megabytes that users of SQLite do not need.
 
 
 def _sqlite(url: URL, path: Path | None, settings: StorageSettings) -> SqliteDatabase:
@@ -188,7 +188,7 @@ def _postgres(url: URL, settings: StorageSettings, exclusive: bool) -> PostgresD
 def _require_file(path: Path, create: bool) -> None:
     if create:
         try:
-            # Not world readable: what is polled is the operator's business.
+            # Not world readable: the list of polled sites is private.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640))
         except OSError as error:
             raise DatabaseUnavailableError(f"{path}: {error.strerror}") from error

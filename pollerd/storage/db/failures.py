@@ -1,8 +1,8 @@
-"""Foreign database errors become ours here, by two short tables of what is our own fault. All else may pass by itself.
+"""Maps database errors to ours. Two short tables name those that are our own faults; all others are retried.
 
-A server, or who looks after it, can do a great deal to a connection: end it, refuse the next, run full, fail over, go
-read-only. None of that is a reason to end: it is waited for. What is named here is not: a statement of ours is wrong,
-or the values that it carries, and the same statement would be refused for ever.
+A server or its operator may end a connection, refuse the next one, run out of space, fail over or become read-only. The
+daemon waits for these to pass. The errors named here do not pass: our statement is wrong, or its values are, and the
+same statement would always be refused.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from pollerd.errors import DatabaseUnavailableError, SchemaError
 
-# SQLSTATE, by class or whole; whole wins. https://www.postgresql.org/docs/current/errcodes-appendix.html
+# SQLSTATE, by class or in full; the full code wins. https://www.postgresql.org/docs/current/errcodes-appendix.html
 POSTGRES_OURS = frozenset(
     {
-        "21",  # cardinality violation: a row is met twice by one upsert
-        "22",  # data exception: a value that its column does not take
+        "21",  # cardinality violation: an upsert hits a row twice
+        "22",  # data exception: a value that its column does not accept
         "23",  # integrity constraint violation
-        "25001",  # a transaction within a transaction
-        "25P01",  # none where there should be one
-        "25P02",  # a statement after one that failed
+        "25001",  # a transaction inside a transaction
+        "25P01",  # no transaction where one is required
+        "25P02",  # a statement after a failed one
         "42",  # syntax error, undefined column, wrong type
         "54",  # program limit exceeded: a row too long for its index
     }
@@ -33,8 +33,8 @@ POSTGRES_OURS = frozenset(
 POSTGRES_PASSING = frozenset(
     {
         "42501",  # insufficient privilege: CONNECT or more was revoked
-        "42P01",  # undefined table: a restore under way, another search_path
-        "42P05",  # prepared statement exists already: a pooler changed the session behind us
+        "42P01",  # undefined table: a restore in progress, another search_path
+        "42P05",  # prepared statement exists already: a pooler changed the session
     }
 )
 # Primary result codes. https://sqlite.org/rescode.html
@@ -49,19 +49,19 @@ SQLITE_OURS = frozenset(
     }
 )
 SQLITE_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-# The errors of PostgreSQL's driver that are looked at; one that is not loaded raised nothing.
+# The errors of PostgreSQL's driver that are handled; a driver that is not loaded raised none.
 _REFUSED = ("PostgresError",)
 _CUT = (
     "InterfaceError",
-    "InternalClientError",  # what answers is no PostgreSQL, or said something while nobody asked: that it ends
+    "InternalClientError",  # the server is not PostgreSQL, or sent an unsolicited message, as when it shuts down
 )
 
 
 @contextmanager
 def mapped() -> Iterator[None]:
-    """Raise `DatabaseUnavailableError` for whatever a database may recover from, `SchemaError` for a damaged file.
+    """Raises `DatabaseUnavailableError` for recoverable database errors, `SchemaError` for a damaged file.
 
-    The cause is kept. What is a fault of ours passes as it is.
+    The cause is kept. Our own faults pass unchanged.
     """
     try:
         yield
@@ -82,7 +82,7 @@ def _of_driver(names: tuple[str, ...]) -> tuple[type[Exception], ...]:
 
 
 def _connection() -> tuple[type[Exception], ...]:
-    """What says that a connection failed; TLS and time that runs out are `OSError`, too."""
+    """Returns the errors of a failed connection; TLS errors and timeouts are also `OSError`."""
     return (OSError, *_of_driver(_CUT))
 
 
@@ -95,12 +95,12 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def is_ours(sqlstate: str) -> bool:
-    """Whether PostgreSQL's error of this code is a fault of ours, that no waiting mends."""
+    """Returns whether PostgreSQL's error of this code is our own fault, which waiting does not cure."""
     return sqlstate not in POSTGRES_PASSING and not POSTGRES_OURS.isdisjoint({sqlstate, sqlstate[:2]})
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The driver's error behind SQLAlchemy's."""
+    """Returns the driver's error behind SQLAlchemy's."""
     found = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     behind = found.__cause__
     return behind if isinstance(behind, _connection() + _of_driver(_REFUSED)) else found

@@ -1,4 +1,4 @@
-"""One daemon per SQLite file, by a lock that dies with its process."""
+"""Ensures one daemon per SQLite file, by a lock that ends with its process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
 
 
 class FileLock:
-    """A lock on a file beside the database; the kernel drops it with the process, however that ends."""
+    """A lock on a file beside the database; the kernel releases it when the process ends, however that happens."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `DatabaseInUseError` where another process holds it, `DatabaseUnavailableError`."""
+        """Raises `DatabaseInUseError` if another process holds it, `DatabaseUnavailableError`."""
         try:
             self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         except OSError as error:
@@ -32,7 +32,7 @@ class FileLock:
             raise DatabaseUnavailableError(f"{path}: {error.strerror}") from error
 
     def release(self) -> None:
-        """Let go; may be called twice. The file stays: else two daemons could lock two files of one name."""
+        """Releases the lock; may be called twice. The file stays: else two daemons could lock two files of one name."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -1,4 +1,4 @@
-"""Brings a database's schema to what this program needs, by the migrations in `migrations/`."""
+"""Migrates a database's schema to this program's version, using `migrations/`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STEP = re.compile(r"(\d{4})_\w+\.py")
 
 
 def head() -> str:
-    """The revision this program needs."""
+    """Returns the revision that this program needs."""
     return max(known_revisions())
 
 
 async def upgrade(url: str, settings: StorageSettings | None = None, *, create: bool = True) -> str:
-    """Bring the database at `url` up to `head()`, which is returned. create: make an SQLite file that is missing.
+    """Migrates the database at `url` to `head()`, which is returned. create: create a missing SQLite file.
 
-    Raises `DatabaseInUseError` while a daemon holds it, `SchemaError` where it is newer than this program.
+    Raises `DatabaseInUseError` while a daemon holds it, `SchemaError` if it is newer than this program.
     """
     database = Database(database_url(url), settings or StorageSettings(), create=create, exclusive=True)
     try:
@@ -34,20 +34,20 @@ async def upgrade(url: str, settings: StorageSettings | None = None, *, create: 
 
 
 async def bring_up(database: Database) -> None:
-    """Bring a database, opened as exclusive, up to `head()`; where that takes a change, under the daemon's lock."""
+    """Migrates a database, opened as exclusive, to `head()`; if it must change, under the daemon's lock."""
     revision = await database.read(read_revision)
     check_known(revision)
     if revision == head():
         return
     await database.lock()
-    # Alembic takes 11 MB, for good, and is needed the first time only.
+    # Alembic takes 11 MB permanently, and is needed only for a migration.
     from pollerd.storage.db import steps
 
     await database.write(steps.up)
 
 
 async def current(url: str) -> str | None:
-    """The revision of the database at `url`; None where it has no tables of ours yet."""
+    """Returns the revision of the database at `url`; None if it has no tables of ours yet."""
     database = Database(database_url(url), StorageSettings(), create=False)
     try:
         return await database.read(read_revision)
@@ -56,7 +56,7 @@ async def current(url: str) -> str | None:
 
 
 def read_revision(connection: Connection) -> str | None:
-    """The revision a database stands at; None where it has no tables of ours yet. Raises `SchemaError`."""
+    """Returns the revision of a database; None if it has no tables of ours yet. Raises `SchemaError`."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     rows = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
@@ -66,7 +66,7 @@ def read_revision(connection: Connection) -> str | None:
 
 
 def check_known(revision: str | None) -> None:
-    """Raises `SchemaError` where the database was written by a newer program."""
+    """Raises `SchemaError` if the database was written by a newer program."""
     if revision is None:
         return
     if revision not in known_revisions():
@@ -76,13 +76,13 @@ def check_known(revision: str | None) -> None:
 
 
 def folder() -> Path:
-    """Where the migrations are: beside this file in a wheel, at the top of the checkout otherwise."""
+    """Returns the folder of the migrations: beside this file in a wheel, at the top of the checkout otherwise."""
     packaged = _HERE.parent / "migrations"
     return packaged if (packaged / "env.py").is_file() else _HERE.parents[2] / "migrations"
 
 
 def known_revisions() -> set[str]:
-    """The revisions there are, by the names of their files. Raises `SchemaError` where there are none."""
+    """Returns the known revisions, from the names of their files. Raises `SchemaError` if there are none."""
     found = {step[1] for file in (folder() / "versions").glob("*.py") if (step := _STEP.fullmatch(file.name))}
     if not found:
         raise SchemaError("this installation has no migrations")

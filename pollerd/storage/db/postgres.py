@@ -1,4 +1,4 @@
-"""PostgreSQL, in the loop: a transaction of synchronous statements, each of which waits for the server."""
+"""PostgreSQL, in the loop: a transaction of synchronous statements, each of which awaits the server."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _POOL_SIZE = 5
-"""Connections that are kept; more would only queue inside the database."""
+"""Pooled connections; more would only queue inside the database."""
 _OURS = frozenset({"timeout", "command_timeout", "server_settings", "loop", "connection_class", "record_class", "dsn"})
-"""Arguments of `asyncpg.connect` that no URL may set."""
+"""Arguments of `asyncpg.connect` that a URL may not set."""
 
 
 class PostgresDatabase:
-    """A database of a PostgreSQL server."""
+    """A database on a PostgreSQL server."""
 
     def __init__(self, url: URL, settings: StorageSettings, *, exclusive: bool) -> None:
         """exclusive: only the holder of the daemon's lock writes.
 
-        Raises `InvalidValueError` for a URL with options that the driver does not know.
+        Raises `InvalidValueError` for a URL with options unknown to the driver.
         """
         self._engine = _engine(url, settings)
         self._writer = _engine(url, settings, SessionLock()) if exclusive else self._engine
 
     @property
     def engine(self) -> Engine:
-        """Whose events tell of every statement that reads."""
+        """The engine whose events report every reading statement."""
         return self._engine.sync_engine
 
     async def lock(self) -> None:
-        """Takes the daemon's lock where it was opened as exclusive. Raises `DatabaseInUseError`."""
+        """Takes the daemon's lock if opened as exclusive. Raises `DatabaseInUseError`."""
         if self._writer is not self._engine:
             async with self._writer.connect():
-                """Whoever connects has it."""
+                """Connecting takes the lock."""
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns of a connection."""
+        """Returns the result of `work` with a connection."""
         async with self._engine.connect() as connection:
             return await connection.run_sync(work)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, after its transaction was committed whole.
+        """Returns the result of `work` after committing its transaction.
 
-        Raises `DatabaseInUseError` where the daemon's lock was lost to another.
+        Raises `DatabaseInUseError` if another daemon took the lock.
         """
         async with self._writer.connect() as connection, connection.begin():
             return await connection.run_sync(work)
 
     async def stream(self, statement: Select[Any], piece: int) -> AsyncIterator[Sequence[Row[Any]]]:
-        """The statement's rows, `piece` at a time."""
+        """Yields the statement's rows, `piece` at a time."""
         async with self._engine.connect() as connection:
             result = await connection.stream(statement, execution_options={"yield_per": piece})
             async for rows in result.partitions():
@@ -69,7 +69,7 @@ class PostgresDatabase:
 
     @staticmethod
     def in_loop(call: Callable[P, T]) -> Callable[P, T]:
-        """The same for a transaction to call: it is in the loop already."""
+        """Returns the function itself: a transaction already runs in the loop."""
         return call
 
     async def close(self) -> None:
@@ -79,7 +79,7 @@ class PostgresDatabase:
 
 
 def _engine(url: URL, settings: StorageSettings, lock: SessionLock | None = None) -> AsyncEngine:
-    """With `lock`: one connection, that holds it."""
+    """Returns an engine; with `lock`, one with a single connection, which holds it."""
     _check_options(url)
     connecting: dict[str, Any] = {} if lock is None else {"async_creator_fn": lock.connect}
     pool = {"pool_size": _POOL_SIZE} if lock is None else {"pool_size": 1, "max_overflow": 0}
@@ -99,7 +99,7 @@ def _engine(url: URL, settings: StorageSettings, lock: SessionLock | None = None
 
     @event.listens_for(engine.sync_engine, "checkout")
     def leave_dead(connection: Any, _record: Any, _proxy: Any) -> None:
-        # The driver notices by itself that the server hung up: asking it takes three round trips each time.
+        # The driver itself notices a closed connection: a ping would take three round trips each time.
         if connection.driver_connection.is_closed():
             raise DisconnectionError
 

@@ -1,7 +1,7 @@
-"""Statements for many rows: SQLite runs them row by row, PostgreSQL once, with each column of the rows as an array.
+"""Statements for many rows: SQLite runs them row by row, PostgreSQL once, with each column as an array.
 
-To SQLite a row more is a function call. To PostgreSQL it is a message, a portal and a plan begun and ended: as arrays
-the rows of a batch are one of each.
+For SQLite each row is a function call. For PostgreSQL it would be a message, a portal and a plan; with arrays a whole
+batch needs one of each.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ForEachRow:
-    """One statement, to be run by `run_each` for rows of parameters in the order that it was compiled for."""
+    """One statement that `run_each` runs for rows of parameters in its compiled order."""
 
     sql: str
     at_once: bool
-    """Takes columns, not rows."""
+    """Whether it takes columns instead of rows."""
     key: tuple[int, ...] = ()
-    """Places of the parameters that name the row which is written; without it all rows are new."""
+    """Positions of the parameters that identify the written row; empty: all rows are new."""
 
     def parameters(self, rows: Sequence[Row]) -> Iterator[Any]:
-        """What it is to be run with, one after the other."""
+        """Yields the parameters of each execution."""
         if not self.at_once:
             yield rows
             return
@@ -36,7 +36,7 @@ class ForEachRow:
             yield tuple(map(list, zip(*some, strict=True)))
 
     def _without_repeats(self, rows: Sequence[Row]) -> Sequence[Sequence[Row]]:
-        """One statement writes a row once: those that come again wait for the next, so that the last one holds."""
+        """Splits rows so that no statement writes a row twice: repeated rows go to the next, and the last one wins."""
         if not self.key:
             return [rows]
         seen: defaultdict[Row, int] = defaultdict(int)
@@ -51,7 +51,7 @@ class ForEachRow:
 
 
 def run_each(connection: Connection, statement: ForEachRow, rows: Sequence[Row]) -> list[Row]:
-    """Runs the statement for each of the rows, nothing for none; what it gives for them all, if anything."""
+    """Runs the statement for each row, if any; returns all rows that it returns."""
     given: list[Row] = []
     for parameters in statement.parameters(rows) if rows else ():
         result = connection.exec_driver_sql(statement.sql, parameters)
@@ -61,7 +61,7 @@ def run_each(connection: Connection, statement: ForEachRow, rows: Sequence[Row])
 
 
 def columns_of(types: Mapping[str, TypeEngine[Any]]) -> Any:
-    """A table `given` with these columns, in order, each from a parameter of its name that holds an array."""
+    """Returns a table `given` with these columns, in order, each from an array parameter of its name."""
     arrays = [bindparam(name, type_=ARRAY(kind)) for name, kind in types.items()]
     named = [column(name, kind) for name, kind in types.items()]
     return func.unnest(*arrays).table_valued(*named, name="given").render_derived(name="given")

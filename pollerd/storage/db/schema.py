@@ -1,4 +1,4 @@
-"""The tables. Times are epoch seconds as doubles, durations seconds; ids only grow and are never used again."""
+"""The tables. Times are epoch seconds as doubles, durations seconds; ids only grow and are never reused."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ metadata = MetaData(
     }
 )
 
-# SQLite numbers rows by itself only where the key is spelled INTEGER.
+# SQLite assigns row ids itself only if the key is declared INTEGER.
 Id = BigInteger().with_variant(Integer, "sqlite")
-# Room on each page lets PostgreSQL rewrite a hot row in place, without touching its indexes.
+# Free space per page lets PostgreSQL update a hot row in place, without touching its indexes.
 HOT_FILLFACTOR = 70
 
 
@@ -67,7 +67,7 @@ host = Table(
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
-# What an operator last did to a host's pause. A table of its own: hosts are rewritten by polls, this hardly ever.
+# The operator's last action on a host's pause. A separate table: polls rewrite hosts, while this rarely changes.
 host_override = Table(
     "host_override",
     metadata,
@@ -75,7 +75,7 @@ host_override = Table(
     Column("at", Double, nullable=False),
     Column("by", Text, nullable=False),
     Column("paused", Boolean, nullable=False),
-    # When a pause by hand ends by itself.
+    # End of a pause by hand, if it is limited.
     Column("until", Double),
 )
 
@@ -95,7 +95,7 @@ site = Table(
     Column("respect_ttl", Boolean),
     Column("half_life", Double),
     Column("settings_changed_at", Double),
-    # Headers, credentials and proxy, sealed (see `sealing`); NULL: none.
+    # Headers, credentials and proxy, encrypted (see `encryption`); NULL: none.
     Column("access", LargeBinary),
     Index(None, "host_id"),
     sqlite_autoincrement=True,
@@ -110,7 +110,7 @@ site_tag = Table(
 )
 
 # The one row that every poll rewrites. `content_id` is no foreign key: the current content is never pruned, and
-# checking it at every poll would cost a lookup each.
+# checking it would cost a lookup per poll.
 site_state = Table(
     "site_state",
     metadata,
@@ -126,7 +126,7 @@ site_state = Table(
     Column("last_outcome", Text),
     Column("last_detail", Text, nullable=False, server_default=""),
     Column("content_id", Id),
-    # Bytes, because a server may send any: they are echoed as they came.
+    # Bytes, because a server may send any: they are sent back unchanged.
     Column("etag", LargeBinary),
     Column("last_modified", LargeBinary),
     Column("content_type", Text),
@@ -152,8 +152,8 @@ learned = Table(
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
-# What of a page differs at every fetch (`detection.masks`), and since when that is known (epoch s): what polls before
-# then said of changes may be noise. A table of its own: `site_state` is rewritten by every poll, this hardly ever.
+# Parts of a page that differ at every fetch (`detection.noise`), and since when they are known (epoch s): changes found
+# by earlier polls may be noise. A separate table: every poll rewrites `site_state`, while this rarely changes.
 mask = Table(
     "mask",
     metadata,
@@ -183,8 +183,9 @@ poll = Table(
     sqlite_autoincrement=True,
 )
 
-# `size` is the compressed size. `body` stands last, so that reading the rest of a row leaves its pages alone; but for
-# `base_id`, the content that a short body leans on, which takes no room in the row of a long one (see `compression`).
+# `size` is the compressed size. `body` comes nearly last, so that reading the rest of a row skips its pages; only
+# `base_id` follows, the base of a delta-encoded content, which takes no space in the row of a long one (see
+# `compression`).
 content = Table(
     "content",
     metadata,
@@ -198,15 +199,15 @@ content = Table(
     Column("body", LargeBinary, nullable=False),
     Column("base_id", Id),
     UniqueConstraint("site_id", "fingerprint"),
-    # A site's contents in the order of their finding, and what leans on what, without the rows.
+    # A site's contents in order of their last finding, and their bases, without reading rows.
     Index(None, "site_id", "last_seen_at", "base_id"),
     sqlite_autoincrement=True,
 )
 
-# What a site keeps, for pruning (see `content_retention`), counted after the fact: commits do not touch it. `rank` is
-# `contents`, 0 where none of them can go. `due_at`: its oldest content beyond the newest `keep_contents` was current
-# until then, so that it goes when this is older than `content_retention`; NULL: there is none. Differences of changes
-# found up to `capped_through` went to hold the cap, those up to `expired_through` by age.
+# What a site keeps, for pruning (see `content_retention`), counted later: commits do not touch it. `rank` equals
+# `contents`, or 0 if none of them can be pruned. `due_at`: when the oldest content beyond the newest `keep_contents`
+# was last current; it is pruned when this is older than `content_retention`; NULL: there is none. Differences of
+# changes found up to `capped_through` were pruned for the cap, those up to `expired_through` by age.
 content_use = Table(
     "content_use",
     metadata,
@@ -221,8 +222,8 @@ content_use = Table(
     Index(None, "due_at"),
 )
 
-# All contents with ids up to `counted_through` stand in `content_use`. `bytes` are they together, and those of sites
-# that went since it was summed: never less than there are.
+# All contents with ids up to `counted_through` are counted in `content_use`. `bytes` is their total, including sites
+# deleted since it was last summed: an upper bound.
 content_total = Table(
     "content_total",
     metadata,
@@ -232,8 +233,8 @@ content_total = Table(
     CheckConstraint("id = 1", name="single"),
 )
 
-# The contents of a change may be pruned. Ids are never used again, so a pruned one simply finds nothing: reading
-# joins, and writing is spared two indexes and a foreign key check each way.
+# The contents of a change may be pruned. Ids are never reused, so a pruned one is simply not found: reading joins, and
+# writing saves two indexes and a foreign key check in each direction.
 change = Table(
     "change",
     metadata,
@@ -266,7 +267,7 @@ allocation = Table(
     Column("objective", Text, nullable=False),
     Column("budget", Double, nullable=False),
     Column("shared_state", LargeBinary),
-    # The last poll that `shared_state` has learned from.
+    # Last poll included in `shared_state`.
     Column("learned_through", Id),
     CheckConstraint("id = 1", name="single"),
 )
@@ -281,7 +282,7 @@ daemon_run = Table(
     sqlite_autoincrement=True,
 )
 
-# The batch that went in last, so that one whose answer was lost is not counted again when it is repeated.
+# The last committed batch, so that a batch repeated after a lost answer is not counted twice.
 last_batch = Table(
     "last_batch",
     metadata,
@@ -290,10 +291,10 @@ last_batch = Table(
     CheckConstraint("id = 1", name="single"),
 )
 
-# The focused crawler. Its hosts are not those of `host`: of most of them nothing was ever asked.
+# The focused crawler. Its hosts are separate from `host`: most of them were never requested.
 #
-# `value` of a page on the frontier is Q(x, 1), what asking for it brings from then on, and NULL for all others; `best`
-# is the largest of a host's. `asked`: its pages that were asked for, `out`: those that are asked for now.
+# `value` of a frontier page is Q(x, 1), the expected gain from requesting it, and NULL for all others; `best` is the
+# largest of a host. `asked`: its requested pages, `out`: those on trial now.
 page_host = Table(
     "page_host",
     metadata,
@@ -306,11 +307,11 @@ page_host = Table(
     sqlite_autoincrement=True,
 )
 
-# `key` is a hash of the URL. `step`: requests of the crawler when the page was discovered. `parents`, `parents_sum`
-# and `parents_best` are of the relevance of pages that link to it, `anchors` and `anchor_sum` of the texts of those
-# links that say something, `anchor` the score of the first. `child_count` pages were discovered by this one; of them
-# `children_retrieved` were retrieved, and their relevances add up to `children_relevance`. `own`: its site is not the
-# user's.
+# `key` is a hash of the URL. `step`: requests of the crawler when the page was discovered. `parents`, `parents_sum` and
+# `parents_best` aggregate the relevance of linking pages, `anchors` and `anchor_sum` the scores of those links' texts
+# that score above 0; `anchor` is the score of the first. `child_count` pages were discovered on this one;
+# `children_retrieved` of them were retrieved, with relevances that add up to `children_relevance`. `own`: its site is
+# not the user's.
 page = Table(
     "page",
     metadata,
@@ -346,7 +347,7 @@ page = Table(
     sqlite_autoincrement=True,
 )
 
-# `anchor` is the score of the link's text, 0 to 1. Pages never go, so that no foreign keys are needed.
+# `anchor` is the score of the link's text, 0 to 1. Pages are never deleted, so foreign keys are not needed.
 page_link = Table(
     "page_link",
     metadata,
@@ -357,9 +358,9 @@ page_link = Table(
     sqlite_with_rowid=False,
 )
 
-# The one collection of this database. `requests`: pages asked for from the frontier that were committed, `enrolled`:
-# how many of them were found relevant. `learned`: what the request controller knows, versioned. `words`: a hash of what
-# pages are scored by, `words_at`: since when it is that (epoch s); sites not seen since then are to be scored anew.
+# The one collection of this database. `requests`: committed requests of frontier pages, `enrolled`: number of them that
+# were relevant. `learned`: the learned frontier value, versioned. `words`: a hash of the scoring terms, `words_at`:
+# when it changed (epoch s); sites not seen since then must be rescored.
 collection = Table(
     "collection",
     metadata,

@@ -1,4 +1,4 @@
-"""One daemon per PostgreSQL database, by a lock that dies with the session that writes."""
+"""Ensures one daemon per PostgreSQL database, by a lock that ends with the writing session."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _TRIES = 20
 
 
 class SessionLock:
-    """A PostgreSQL advisory lock on the very session that writes.
+    """A PostgreSQL advisory lock on the writing session itself.
 
-    What is committed is committed by the holder: where its session ends, the transaction ends with it, and the next
-    session begins by taking the lock. So two daemons never commit at once, whatever happens to connections.
+    Only the holder commits: when its session ends, the transaction ends with it, and the next session starts by taking
+    the lock. So two daemons never commit at once, whatever happens to connections.
     """
 
     def __init__(self) -> None:
         self._session: asyncpg.Record | None = None
-        """Of the session that held the lock last: process id and start."""
+        """Process id and start time of the last session that held the lock."""
 
     async def connect(self, *arguments: Any, **options: Any) -> asyncpg.Connection:
-        """A connection, as `asyncpg.connect` makes it, that holds the lock.
+        """Returns a connection, made by `asyncpg.connect`, that holds the lock.
 
-        Raises `DatabaseInUseError` where another session holds it.
+        Raises `DatabaseInUseError` if another session holds it.
         """
         connection = await asyncpg.connect(*arguments, **options)
         try:
@@ -49,7 +49,7 @@ class SessionLock:
         )
 
     async def _end_lost_session(self, connection: asyncpg.Connection) -> None:
-        """Where a network swallowed our last session, the server may hold it, and the lock, for hours yet."""
+        """Ends our last session if the network lost it: the server might keep it, and the lock, for hours."""
         if self._session is not None:
             await connection.fetchval(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2",

@@ -1,7 +1,7 @@
-"""SQLite, in threads: a whole transaction is one call into a thread, so that the loop turns once for it.
+"""SQLite, in threads: a whole transaction is one call into a thread, and costs the loop one iteration.
 
-One thread writes, others read. Between its statements a transaction runs beside the loop: what it calls of objects
-that the loop changes goes through `in_loop`.
+One thread writes, others read. A transaction runs concurrently with the loop: calls on objects that the loop changes go
+through `in_loop`.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _READERS = 4
-"""Threads that read at once, each started when it is first needed."""
+"""Concurrent reader threads, each started on first use."""
 _TRANSACTION = "pollerd_transaction"
 _INTERRUPTED_AGAIN_SECONDS = 0.05
-"""An interruption that comes just before a statement begins is lost."""
+"""Interval between interruptions: one that comes just before a statement starts has no effect."""
 
-# The driver looks for an adapter of each parameter that is none of its four types, and finding none costs it an
-# exception, twice what the rest of the parameter does. These give back what they are given, in C.
+# The driver looks up an adapter for each parameter that is not of its four types; a missing one costs an exception,
+# twice the rest of the parameter. These return their argument, in C.
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(bool, int)
 sqlite3.register_adapter(type(None), {}.get)  # type: ignore[arg-type]
 
 
 class _Transaction(Generic[T]):
-    """One transaction: runs in a thread, and can be given up from the loop."""
+    """One transaction: runs in a thread, and can be aborted from the loop."""
 
     def __init__(self, engine: Engine, work: Callable[[Connection], T], *, writing: bool) -> None:
         self._engine, self._work, self.writing = engine, work, writing
@@ -49,7 +49,7 @@ class _Transaction(Generic[T]):
         self._given_up = False
 
     def __call__(self) -> T:
-        """What the work returns; committed whole where it writes, otherwise rolled back."""
+        """Returns the result of the work; commits if it writes, otherwise rolls back."""
         self.check()
         with self._engine.connect() as connection:
             connection.execution_options(**{_TRANSACTION: self})
@@ -67,14 +67,14 @@ class _Transaction(Generic[T]):
             self._driver = driver
 
     def give_up(self) -> None:
-        """It ends with its present statement, and rolls back, unless it commits already."""
+        """Aborts at the present statement and rolls back, unless it is already committing."""
         with self._guard:
             self._given_up = True
             if self._driver is not None:
                 self._driver.interrupt()
 
     def check(self) -> None:
-        """Raises `DatabaseUnavailableError` once it was given up."""
+        """Raises `DatabaseUnavailableError` once it was aborted."""
         if self._given_up:
             raise DatabaseUnavailableError("the transaction was given up")
 
@@ -88,7 +88,7 @@ class _Stream:
         self._pieces: Iterator[Sequence[Row[Any]]] = iter(())
 
     def next(self) -> Sequence[Row[Any]] | None:
-        """The next piece; None after the last."""
+        """Returns the next piece; None after the last."""
         if self._connection is None:
             self._connection = self._engine.connect()
             result = self._connection.execute(self._statement, execution_options={"yield_per": self._piece})
@@ -96,13 +96,13 @@ class _Stream:
         return next(self._pieces, None)
 
     def close(self) -> None:
-        """Gives its connection back."""
+        """Returns its connection to the pool."""
         if self._connection is not None:
             self._connection.close()
 
 
 class SqliteDatabase:
-    """An SQLite file, or one in memory (path None)."""
+    """An SQLite file, or a database in memory (path None)."""
 
     def __init__(self, url: URL, path: Path | None, settings: StorageSettings) -> None:
         self.engine = _engine(url, path, settings)
@@ -112,18 +112,18 @@ class SqliteDatabase:
         self._closed = False
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns of a connection. Cancelled, it ends once the thread is done with it."""
+        """Returns the result of `work` with a connection. If cancelled, ends once the thread has finished."""
         return await self._run(self._reading, _Transaction(self.engine, work, writing=False))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, after its transaction was committed whole.
+        """Returns the result of `work` after committing its transaction.
 
-        Cancelled, it ends once the transaction was committed or rolled back.
+        If cancelled, ends once the transaction was committed or rolled back.
         """
         return await self._run(self._writing, _Transaction(self.engine, work, writing=True))
 
     async def stream(self, statement: Select[Any], piece: int) -> AsyncIterator[Sequence[Row[Any]]]:
-        """The statement's rows, `piece` at a time."""
+        """Yields the statement's rows, `piece` at a time."""
         stream = _Stream(self.engine, statement, piece)
         try:
             while rows := await _result(self._submit(self._reading, stream.next)):
@@ -136,7 +136,7 @@ class SqliteDatabase:
 
     @staticmethod
     def in_loop(call: Callable[P, T]) -> Callable[P, T]:
-        """The same for a transaction to call: it runs in the present loop, and the thread waits for it."""
+        """Wraps a function for use in a transaction: it runs in the present loop, and the thread waits for it."""
         loop = asyncio.get_running_loop()
 
         def ask(*arguments: P.args, **options: P.kwargs) -> T:
@@ -146,7 +146,7 @@ class SqliteDatabase:
                 try:
                     answer.set_result(call(*arguments, **options))
                 except Exception as error:  # noqa: BLE001
-                    answer.set_exception(error)  # raised where it was asked for
+                    answer.set_exception(error)  # raised in the calling thread
 
             loop.call_soon_threadsafe(finish)
             return answer.result()
@@ -154,7 +154,7 @@ class SqliteDatabase:
         return ask
 
     async def close(self) -> None:
-        """Gives up what runs, then closes every connection and ends the threads. May be called twice."""
+        """Aborts running transactions, then closes every connection and ends the threads. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -168,7 +168,7 @@ class SqliteDatabase:
 
     def _end(self) -> None:
         self._reading.shutdown()
-        # The last to close copies the journal into the file: that may take a while.
+        # The last connection to close checkpoints the journal into the file: that may take a while.
         self.engine.dispose()
 
     async def _run(self, threads: ThreadPoolExecutor, transaction: _Transaction[T]) -> T:
@@ -185,7 +185,7 @@ class SqliteDatabase:
 
 
 async def _result(future: Future[T], give_up: Callable[[], None] | None = None) -> T:
-    """What the thread gives. Cancelled, it gives up, and ends only when the thread has ended it."""
+    """Returns the thread's result. If cancelled, aborts it and waits until the thread has finished."""
     found = asyncio.wrap_future(future)
     try:
         return await asyncio.shield(found)
@@ -195,12 +195,12 @@ async def _result(future: Future[T], give_up: Callable[[], None] | None = None) 
                 give_up()
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([found], timeout=_INTERRUPTED_AGAIN_SECONDS)
-        found.exception()  # what it ended with does not matter any more
+        found.exception()  # its result is no longer needed
         raise
 
 
 def _engine(url: URL, path: Path | None, settings: StorageSettings) -> Engine:
-    # Of those that are free the one used last, whose cache is warm. A database in memory is its one connection.
+    # Reuse the free connection used last, whose cache is warm. A database in memory is its one connection.
     pool: dict[str, Any] = {"poolclass": StaticPool}
     if path is not None:
         pool = {"poolclass": QueuePool, "pool_size": _READERS + 1, "max_overflow": -1, "pool_use_lifo": True}
@@ -209,12 +209,12 @@ def _engine(url: URL, path: Path | None, settings: StorageSettings) -> Engine:
     @event.listens_for(engine, "do_connect")
     def open_file(_dialect: Any, _record: Any, args: list[Any], options: dict[str, Any]) -> None:
         options["timeout"] = settings.busy_timeout_seconds
-        # No transactions of the driver's making: ours begin where we say.
+        # No implicit transactions of the driver: ours begin explicitly.
         options["isolation_level"] = None
-        # A connection goes from thread to thread, never to two at once.
+        # A connection moves between threads, but is never used by two at once.
         options["check_same_thread"] = False
         if path is not None:
-            # mode=rw: a vanished file is an error, never a fresh database.
+            # mode=rw: a missing file is an error, never a new database.
             args[0] = f"file:{quote(str(path))}?mode=rw"
             options["uri"] = True
 
@@ -233,7 +233,7 @@ def _engine(url: URL, path: Path | None, settings: StorageSettings) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # IMMEDIATE takes the write lock at once: a transaction that reads first could not be promoted later.
+        # IMMEDIATE takes the write lock at once: a transaction that reads first could not be upgraded later.
         transaction = connection.get_execution_options().get(_TRANSACTION)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if transaction and transaction.writing else "BEGIN")
 

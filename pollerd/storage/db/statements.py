@@ -1,8 +1,7 @@
-"""Every statement of the hot path, compiled once for a dialect, to be run on tuples.
+"""The statements of the hot path, compiled once per dialect and run on tuples.
 
-SQLAlchemy's own execution costs twice what the database does. Compiled here, statements keep both dialects in one
-place and go through `exec_driver_sql`. Each names the order of its parameters, and that order is checked when it is
-compiled.
+SQLAlchemy's own execution costs twice what the database does. Compiled here, statements keep both dialects in one place
+and run through `exec_driver_sql`. Each declares the order of its parameters, which is checked on compilation.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ HOT_STATE = [
     "items",
     "ttl",
 ]
-"""Columns of `site_state` that a poll sets, in the order of `Statements.update_state`, after them
-`add_changes`, `new_content_id` and `key`."""
+"""Columns of `site_state` that a poll sets, in the order of `Statements.update_state`, followed by `add_changes`,
+`new_content_id` and `key`."""
 POLL = [
     "site_id",
     "at",
@@ -111,7 +110,7 @@ CHANGE = [
     "after_content_id",
 ]
 SITE = ["created_at", "paused", *NUMERIC_SETTINGS, "url", "host_id"]
-"""Columns of a new site, in the order of `site_insertions`: what sites of a list have in common, then who they are."""
+"""Columns of a new site, in the order of `site_insertions`: those that sites of a list share, then URL and host."""
 MEMORY = [
     "etag",
     "last_modified",
@@ -139,7 +138,7 @@ class ColumnSource(Protocol):
 
 
 class Statements:
-    """The statements for one dialect, as text. `many` and `texts` make the parameter of a list."""
+    """The statements for one dialect, as text. `many` and `texts` build list parameters."""
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
@@ -162,7 +161,7 @@ class Statements:
         self.update_robots = self.update_each(
             host, ["robots_kind", "robots_body", "robots_at", "robots_detail", "crawl_delay"]
         )
-        # One round trip for both: has the batch gone in before, and is our run still the last?
+        # One round trip for both: the last committed batch, and the last run.
         self.last_batch_and_run = self.compiled(
             select(
                 select(last_batch.c.batch).scalar_subquery(),
@@ -182,7 +181,7 @@ class Statements:
             ["sites", "since"],
         )
         self.living_sites = self._living_sites()
-        # Those that a batch has just written: a busy site keeps thousands of others.
+        # Only those that a batch has just written: a busy site keeps thousands of others.
         self.contents_since = self.compiled(
             select(content.c.id, content.c.site_id, content.c.fingerprint).where(
                 self.among(content.c.site_id, "sites"), content.c.last_seen_at >= bindparam("since")
@@ -213,16 +212,16 @@ class Statements:
         )
 
     def many(self, ids: Iterable[int]) -> Any:
-        """A list of ids, numpy's too, as one parameter."""
+        """Returns a list of ids, also numpy's, as one parameter."""
         plain = [int(one) for one in ids]
         return json.dumps(plain) if self.is_sqlite else plain
 
     def texts(self, words: Iterable[str]) -> Any:
-        """A list of texts as one parameter."""
+        """Returns a list of texts as one parameter."""
         return json.dumps(list(words)) if self.is_sqlite else list(words)
 
     def among(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """`column` stands in the list that parameter `name` holds: one statement for lists of any length."""
+        """Returns `column` IN the list parameter `name`: one statement for lists of any length."""
         if self.is_sqlite:
             values = func.json_each(bindparam(name, type_=Text)).table_valued("value")
             return column.in_(select(values.c.value))
@@ -230,10 +229,10 @@ class Statements:
         return column == any_(bindparam(name, type_=ARRAY(item)))
 
     def rows_at(self, key: Column[Any], name: str, *columns: Column[Any]) -> Select[Any]:
-        """These columns of the rows of a table whose `key` stands in the list that parameter `name` holds.
+        """Selects these columns of the rows whose `key` is in the list parameter `name`.
 
-        Rows come once for each place of the list that names them. SQLite looks them up one by one in the order of the
-        list; `among` would have it sort the list first, which takes as long again.
+        A row is returned once per occurrence in the list. SQLite looks rows up one by one in the order of the list;
+        with `among` it would sort the list first, which doubles the time.
         """
         if not self.is_sqlite:
             return select(*columns).where(self.among(key, name))
@@ -241,11 +240,11 @@ class Statements:
         return select(*columns).select_from(given.join(key.table, key == given.c.value))
 
     def insert_for(self, table: Table) -> Any:
-        """The dialect's own insert, which knows ON CONFLICT."""
+        """Returns the dialect's own insert, which supports ON CONFLICT."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
     def _insert_hosts(self) -> str:
-        """Of many names at once, none of them known; gives name and id of each."""
+        """Inserts many new names at once; returns name and id of each."""
         if self.is_sqlite:
             names: Any = func.json_each(bindparam("names", type_=Text)).table_valued("value").c.value
         else:
@@ -254,10 +253,10 @@ class Statements:
         return self.compiled(statement.returning(host.c.name, host.c.id), ["names"])
 
     def _insert_sites(self) -> str:
-        """Of many sites at once. On SQLite all their settings are the same, and they are numbered from `first` on.
+        """Inserts many sites at once. On SQLite they share all settings, and get ids from `first` on.
 
-        The database runs through them by itself: a call for each row takes twice as long, and other threads wait. To
-        have it tell their ids takes it a third of the time, so they are given; PostgreSQL gives URL and id of each.
+        The database iterates itself: one call per row would take twice as long and block other threads. Returning ids
+        would take SQLite a third of the time, so they are given; PostgreSQL returns URL and id of each.
         """
         types = {name: site.c[name].type for name in SITE}
         if self.is_sqlite:
@@ -271,7 +270,7 @@ class Statements:
         return self.compiled(statement.returning(site.c.url, site.c.id), SITE)
 
     def site_insertions(self, first: int, rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """The parameters of `insert_sites` for new sites, rows of the columns `SITE`, one set after the other.
+        """Yields the parameter sets of `insert_sites` for new sites, rows of the columns `SITE`.
 
         first: the id of the first of them, on SQLite.
         """
@@ -284,13 +283,13 @@ class Statements:
             first += len(pairs)
 
     def _last_site_id(self) -> str:
-        """The highest id that a site ever had, on SQLite: ids are never used again."""
+        """Selects the highest id that a site ever had, on SQLite: ids are never reused."""
         sequence = sqlite_table("sqlite_sequence", column("name"), column("seq"))
         last = select(sequence.c.seq).where(sequence.c.name == literal_column(f"'{site.name}'")).scalar_subquery()
         return self.compiled(select(func.coalesce(last, literal_column("0"))), [])
 
     def _insert_states(self) -> str:
-        """Of many sites at once, a million come in one import: those numbered from `first` on, or in `sites`."""
+        """Inserts the states of many sites, up to a million in an import: ids from `first` on, or in `sites`."""
         if self.is_sqlite:
             new, order = site.c.id >= bindparam("first", type_=BigInteger), ["first"]
         else:
@@ -306,9 +305,9 @@ class Statements:
         types: Mapping[str, TypeEngine[Any]],
         key: Sequence[str] = (),
     ) -> ForEachRow:
-        """What `statement` makes of the parameters named in `types`, in their order, for `run_each`.
+        """Compiles `statement` with the parameters named in `types`, in their order, for `run_each`.
 
-        key: names of those that say which row is written, where it may be one that is there.
+        key: names of those that identify the written row, if it may exist already.
         """
         order = list(types)
         if self.is_sqlite:
@@ -320,7 +319,7 @@ class Statements:
     def insert_each(
         self, table: Table, columns: Sequence[str], key: Sequence[str] = (), renewed: Sequence[str] | None = None
     ) -> ForEachRow:
-        """Inserts rows of these columns. renewed: what to set where the `key` is there already; nothing where empty."""
+        """Inserts rows of these columns. renewed: columns to update if the `key` exists; empty: none."""
 
         def insertion(given: ColumnSource) -> Any:
             statement = self._insertion(table, columns, given)
@@ -341,7 +340,7 @@ class Statements:
         return statement.from_select(list(columns), rows, include_defaults=False)
 
     def _insert_change(self) -> ForEachRow:
-        """On PostgreSQL it gives the ids of the new rows, which SQLite does not for several rows."""
+        """Inserts changes. On PostgreSQL it returns the new ids, which SQLite does not for several rows."""
 
         def insertion(given: ColumnSource) -> Any:
             statement = self._insertion(change, CHANGE, given)
@@ -382,12 +381,12 @@ class Statements:
             .where(self.among(site.c.id, "sites"))
         )
         if not self.is_sqlite:
-            # Nobody may delete a site between this look and the commit.
+            # Prevents deletion of a site between this read and the commit.
             statement = statement.with_for_update(key_share=True, of=site, read=True)
         return self.compiled(statement, ["sites"])
 
     def compiled(self, statement: Executable, order: list[str]) -> str:
-        """The statement as text, for `run`; `order`: names of its parameters, as they come."""
+        """Returns the statement as text, for `run`; `order`: names of its parameters, in order."""
         compiled: Any = statement.compile(dialect=self._dialect)  # type: ignore[attr-defined]
         found = list(compiled.positiontup or [])
         if found != order:
@@ -396,6 +395,6 @@ class Statements:
 
 
 def run(connection: Connection, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """The rows that one statement gives for one set of parameters."""
+    """Returns the rows of one statement for one set of parameters."""
     result = connection.exec_driver_sql(sql, parameters)
-    return [tuple(row) for row in result.all()] if result.returns_rows else []  # one by one they take thrice as long
+    return [tuple(row) for row in result.all()] if result.returns_rows else []  # row by row takes thrice as long

@@ -1,4 +1,4 @@
-"""Alembic at work: the schema moved up and down, within the caller's transaction."""
+"""Runs Alembic migrations within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pollerd.storage.db.migrate import folder
 
 
 def up(connection: Connection) -> None:
-    """Move up to the last revision."""
+    """Upgrades to the last revision."""
     command.upgrade(config(connection), "head")
 
 
 def down(connection: Connection, revision: str) -> None:
-    """Move down to `revision` ("base": no tables). What does not fit is lost."""
+    """Downgrades to `revision` ("base": no tables). Data without a place there is lost."""
     command.downgrade(config(connection), revision)
 
 
 def config(connection: Connection | None = None) -> Config:
-    """What Alembic needs to know; `connection` is the one that `migrations/env.py` works on."""
+    """Returns Alembic's configuration; `migrations/env.py` uses `connection`."""
     found = Config(attributes={"connection": connection})
-    # Alembic interpolates this value: a path may hold a per cent sign.
+    # Alembic interpolates this value: a path may contain a per cent sign.
     found.set_main_option("script_location", str(folder()).replace("%", "%%"))
     found.set_main_option("path_separator", "os")
     return found

@@ -1,1 +1,1 @@
-"""How values become columns: text, secrets, compression, cursors."""
+"""Encodes values as columns: text, secrets, compression, cursors."""

@@ -1,7 +1,7 @@
-"""Contents as they are kept: whole, as zstd frames that know their size, or leaning on another of their site.
+"""Encodes contents: as whole zstd frames with their size, or as a difference against another content of the site.
 
-Of a page that changed in one place only what stands between its ends is kept, with how much of the other content comes
-before and after it. What is leaned on is whole itself, and is kept as long as anything leans on it.
+Of a content with one changed region only that region is stored, with the lengths of the prefix and suffix shared with
+the base. The base is stored whole, and is kept as long as a content depends on it.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from pollerd.detection import common_affix_length
 
 _LEANING_MOST_BYTES = 4096
 _LEANING_SHARE = 8
-"""Up to an eighth of a content may differ from what it leans on; a whole one is a third of its text, or less."""
+"""Largest difference, as a divisor of the content's size; a whole one is compressed to a third of its text, or less."""
 _ENDS = struct.Struct(">II")
 
 
 PackedRow = tuple[int, bytes, int | None, bytes | None]
-"""A content as it is kept: its id and body, and those of the one that it leans on."""
+"""A stored content: its id and body, and those of its base."""
 
 
 class Base(Struct, frozen=True, gc=False):
-    """A content that is kept whole, which others may lean on."""
+    """A content stored whole, which can be the base of others."""
 
     id: int
     content: bytes
 
 
 class Kept(Struct, frozen=True, gc=False):
-    """A content as it was read: what stands in it, and the whole one that it leans on or is."""
+    """A content as read, and its base (itself if stored whole)."""
 
     content: bytes
     base: Base
 
 
 class Packed(Struct, frozen=True, gc=False):
-    """A content as it is to be written. `base_id`: the content that it leans on; None: it is whole."""
+    """A content to be written. `base_id`: its base; None: it is whole."""
 
     body: bytes
     base_id: int | None = None
 
 
 def pack(text: bytes, level: int = 1) -> bytes:
-    """The text, whole."""
+    """Returns the compressed text."""
     return zstandard.ZstdCompressor(level=level).compress(text)
 
 
 def pack_all(contents: Iterable[tuple[int, bytes, Base | None]], level: int) -> dict[int, Packed]:
-    """Contents by a key, leaning on the base given with them where they differ little; the rest with one context."""
+    """Returns contents by key, delta-encoded against the given base if they differ little, else compressed whole."""
     compressor = zstandard.ZstdCompressor(level=level)
     packed = {}
     for key, content, base in contents:
@@ -61,12 +61,12 @@ def pack_all(contents: Iterable[tuple[int, bytes, Base | None]], level: int) -> 
 
 
 def unpack(body: bytes) -> bytes:
-    """What `pack` was given."""
+    """Returns the text that `pack` compressed."""
     return zstandard.ZstdDecompressor().decompress(body)
 
 
 def unpack_all(rows: Iterable[PackedRow]) -> dict[int, Kept]:
-    """Contents by their id; with one context, which costs twice what a page does."""
+    """Returns contents by id; shares one context, whose creation costs twice as much as a page."""
     decompressor = zstandard.ZstdDecompressor()
     kept = {}
     for content_id, body, base_id, base_body in rows:
@@ -85,10 +85,10 @@ def _restored(body: bytes, base: bytes) -> bytes:
 
 
 def _leaning(content: bytes, base: Base) -> Packed | None:
-    """None where too much differs."""
+    """Returns the delta-encoded content; None if too much differs."""
     head = common_affix_length(base.content, content, 1)
     room = min(len(base.content), len(content)) - head
-    # Bytes are compared from the end as far only as the ends do not overlap.
+    # The suffix must not overlap the prefix.
     tail = min(common_affix_length(base.content, content, -1), room)
     middle = content[head : len(content) - tail]
     if len(middle) > min(_LEANING_MOST_BYTES, len(content) // _LEANING_SHARE):

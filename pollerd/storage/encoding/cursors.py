@@ -1,4 +1,4 @@
-"""Cursors: opaque to readers, the last id seen to us, in a list that runs both ways with the order it is read in."""
+"""Pagination cursors, opaque to clients: the last id seen, and the order for lists that can be read in both."""
 
 from __future__ import annotations
 
@@ -34,21 +34,20 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where in a list that runs both ways a page begins."""
+    """Start of a page in a list that can be read in both orders."""
 
     kind: str
-    """One letter: cursors of another list do not fit."""
+    """One letter that identifies the list; cursors of other lists are refused."""
     order: Order
     last_id: int | None
-    """The last id seen; None: the page is the first."""
+    """Last id seen; None: this is the first page."""
 
     @classmethod
     def of(cls, kind: str, cursor: str | None, order: Order | None, *, unnamed: Order) -> Self:
-        """Where `cursor` goes on; without one the first page of `order`, newest first where that is None.
+        """Returns the position of `cursor`; without one, the first page of `order`, newest first if that is None.
 
-        unnamed: the order of cursors that were given out before cursors named theirs.
-
-        Raises `InvalidValueError` for a cursor of another list, and for an order that is not the cursor's.
+        unnamed: the order of old cursors, which did not name theirs. Raises `InvalidValueError` for a cursor of another
+        list, and for an order that differs from the cursor's.
         """
         if cursor is None:
             return cls(kind, order or Order.NEWEST, None)
@@ -61,7 +60,7 @@ class Position:
         return position
 
     def select(self, rows: Select[Any], column: Column[int], limit: int) -> Select[Any]:
-        """Those of the rows that stand on the page, by their id's column, and one more to tell whether more come.
+        """Selects the page's rows by their id column, and one more to detect whether more follow.
 
         Raises `InvalidValueError` for a bad limit (1 to 1000).
         """
@@ -71,19 +70,19 @@ class Position:
         return rows.order_by(column.desc() if newest else column).limit(check_limit(limit) + 1)
 
     def page(self, found: Sequence[T], limit: int) -> ListPage[T]:
-        """What `select` found as a page, with the cursor of the next."""
+        """Returns the rows found by `select` as a page, with the cursor of the next."""
         items = list(found[:limit])
         more = encode(self.kind + self.order[0], items[-1].id or 0) if len(found) > limit else None
         return ListPage(items, more)
 
 
 def encode(kind: str, last_id: int) -> str:
-    """The cursor of a list of `kind` (a letter, and one for the order) that goes on after `last_id`."""
+    """Returns the cursor after `last_id` of a list of `kind` (a letter, and one for the order)."""
     return base64.urlsafe_b64encode(f"{kind}{last_id}".encode()).decode().rstrip("=")
 
 
 def decode(kind: str, cursor: str | None) -> int | None:
-    """The id that `encode` was given; None for none. Raises `InvalidValueError` for a cursor of another list."""
+    """Returns the id in a cursor; None for none. Raises `InvalidValueError` for a cursor of another list."""
     return None if cursor is None else _id_in(_opened(cursor), kind, cursor)
 
 
@@ -108,7 +107,7 @@ def _foreign(cursor: str) -> InvalidValueError:
 
 
 def check_limit(limit: int, most: int = 1000) -> int:
-    """The limit itself. Raises `InvalidValueError` outside of 1 to `most`."""
+    """Returns the limit. Raises `InvalidValueError` outside of 1 to `most`."""
     if not 1 <= limit <= most:
         raise InvalidValueError("limit", f"1 to {most}", limit)
     return limit

@@ -1,7 +1,7 @@
-"""Secrets at rest: what a user says of headers, credentials and proxies is sealed before it goes into a row.
+"""Encrypts secrets at rest: headers, credentials and proxies of sites.
 
-Sealed is the JSON of an `Access` under Fernet (AES-128-CBC with HMAC-SHA256). Why the key lies where it does is in
-docs/adr/0006-secrets-at-rest.md.
+Stores the JSON of an `Access` under Fernet (AES-128-CBC with HMAC-SHA256). docs/adr/0006-secrets-at-rest.md explains
+where the key is kept.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Encryption:
-    """Closes and opens what is secret. A key file is made when the first secret is closed."""
+    """Encrypts and decrypts secrets. Creates a key file with the first secret."""
 
     def __init__(self, keys: MultiFernet | None, file: Path | None) -> None:
-        """`file`: where the key is, or will be; None with no keys: nothing can be closed."""
+        """`file`: the path of the key; None without keys: nothing can be encrypted."""
         self._keys, self._file = keys, file
 
     def close(self, access: Access) -> bytes:
-        """The access, sealed. Raises `InvalidValueError` where there is no key."""
+        """Returns the encrypted access. Raises `InvalidValueError` if there is no key."""
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
@@ -44,7 +44,7 @@ class Encryption:
         return self._keys.encrypt(json.dumps(asdict(access)).encode())
 
     def open(self, sealed: bytes) -> Access:
-        """What was closed. Raises `ConfigError` where the key is missing or another one."""
+        """Returns the decrypted access. Raises `ConfigError` if the key is missing or wrong."""
         if self._keys is None:
             raise ConfigError("secret_key: the database holds secrets of sites, but no key is set")
         from cryptography.fernet import InvalidToken
@@ -58,10 +58,10 @@ class Encryption:
 
 
 def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encryption:
-    """The seal of a database: by `key`, else by the key file beside an SQLite file, else by none.
+    """Returns the encryption of a database: by `key`, else by the key file beside an SQLite file, else none.
 
-    With both, what was sealed with the file's key stays open. A database in memory gets a key that dies with it.
-    Raises `InvalidValueError` for a `key` that is none, and `ConfigError` for a key file that cannot be used.
+    With both, secrets encrypted with the file's key stay readable. A database in memory gets a temporary key. Raises
+    `InvalidValueError` for an invalid `key`, and `ConfigError` for a key file that cannot be used.
     """
     if is_server:
         return Encryption(None if key is None else keys_of(key), None)
@@ -74,12 +74,12 @@ def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encry
 
 
 def key_file(database: Path) -> Path:
-    """Where the key of an SQLite file lies that was not given one: `pollerd.db.key` beside `pollerd.db`."""
+    """Returns the default key file of an SQLite file: `pollerd.db.key` beside `pollerd.db`."""
     return database.with_name(f"{database.name}.key")
 
 
 def check_seals(connection: Connection, seal: Encryption) -> None:
-    """Opens every secret once. Raises `ConfigError`, naming sites, where one cannot be opened."""
+    """Decrypts every secret once. Raises `ConfigError`, naming sites, if one cannot be decrypted."""
     rows = connection.execute(select(site.c.id, site.c.access).where(site.c.access.is_not(None)).order_by(site.c.id))
     closed: list[int] = []
     why = ""
@@ -104,7 +104,7 @@ def _read(file: Path) -> str:
 
 
 def _made(file: Path) -> str:
-    """A new key, on disk before anything is sealed with it, readable by its owner only."""
+    """Returns a new key, written to disk before use and readable by its owner only."""
     key = new_key()
     partial = file.with_name(f"{file.name}.{os.getpid()}")
     try:
@@ -112,7 +112,7 @@ def _made(file: Path) -> str:
             out.write(f"{key}\n")
             out.flush()
             os.fsync(out.fileno())
-        # The daemon's lock is held: nobody else makes a key for this database.
+        # The daemon's lock is held: no other process creates a key for this database.
         partial.rename(file)
         _sync_folder(file.parent)
     except OSError as error:

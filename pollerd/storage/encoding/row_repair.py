@@ -1,4 +1,4 @@
-"""Columns of numbers from rows that somebody may have edited by hand: SQLite keeps text in a column of numbers."""
+"""Reads numeric columns leniently: SQLite may hold text in them after a manual edit."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 
 
 def number(value: Any, instead: Any = None) -> Any:
-    """The value where it is a number, else what is to stand in for it."""
+    """Returns the value if it is a number, else the replacement."""
     return value if isinstance(value, int | float) else instead
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column and how it is read: `kind` its dtype, `instead` what stands in for a value that cannot be read."""
+    """A column and how to read it: `kind` its dtype, `instead` the replacement for an unreadable value."""
 
     name: str
     kind: type[np.generic]
     allowed: str = "a number"
     instead: float = float("nan")
     codes: dict[Any, int] | None = None
-    """The number that stands for each value, where the column does not hold numbers."""
+    """Code of each value, if the column is not numeric."""
 
     def column(self, values: Sequence[Any], site_ids: Sequence[int], faults: dict[int, str]) -> NDArray[Any]:
-        """The values as an array [k]; what is wrong with those that cannot be read goes into `faults`, by site id."""
+        """Returns the values as an array [k]; adds what is wrong with unreadable ones to `faults`, by site id."""
         read: Callable[[Any], Any] = self.codes.__getitem__ if self.codes else lambda value: value
         try:
-            if values and values.count(values[0]) == len(values):  # most columns, of most lists
+            if values and values.count(values[0]) == len(values):  # most columns of most lists
                 return np.full(len(values), np.array(read(values[0]), self.kind))
             return np.array([read(v) for v in values] if self.codes else values, self.kind)
         except (LookupError, TypeError, ValueError, OverflowError):

@@ -1,22 +1,22 @@
-"""Words from strangers, made storable: servers send any bytes, databases take UTF-8 without NUL."""
+"""Makes untrusted text storable: servers send any bytes, databases accept UTF-8 without NUL."""
 
 from __future__ import annotations
 
 
 def storable(text: str | None) -> str | None:
-    """The text with what no database takes (lone surrogates, NUL) replaced."""
+    """Returns the text with unstorable characters (lone surrogates, NUL) replaced."""
     if text is None or (text.isascii() and "\0" not in text):
         return text
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
 
 
 def storable_word(text: str) -> str:
-    """The same for a text that is never absent."""
+    """As `storable`, for text that is never None."""
     return storable(text) or ""
 
 
 def encode_header(text: str | None) -> bytes | None:
-    """A header value as bytes; whatever bytes the server sent come back from `decode_header` unharmed."""
+    """Returns a header value as bytes; `decode_header` restores exactly what the server sent."""
     if text is None:
         return None
     try:
@@ -26,5 +26,5 @@ def encode_header(text: str | None) -> bytes | None:
 
 
 def decode_header(data: bytes | None) -> str | None:
-    """The header value that `encode_header` kept."""
+    """Returns the header value that `encode_header` encoded."""
     return None if data is None else data.decode("utf-8", "surrogateescape")

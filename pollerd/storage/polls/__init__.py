@@ -1,1 +1,1 @@
-"""Polls, changes, contents: committed, read, retained."""
+"""Polls, changes, contents: commit, reading, retention."""

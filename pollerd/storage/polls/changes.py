@@ -1,4 +1,4 @@
-"""Reading the changes that were recorded."""
+"""Reads recorded changes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BEFORE, _AFTER = content.alias("before"), content.alias("after")
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes are wanted: those that fit all that is not None."""
+    """A filter on changes: all fields that are not None must match."""
 
     since: float | None = None
-    """Detected at or after this moment, epoch s."""
+    """Detected at or after this time, epoch s."""
     site_id: int | None = None
     tag: str | None = None
     """Of sites that have this tag now."""
@@ -34,9 +34,9 @@ class ChangesRead:
 
     items: list[Change]
     reached: int
-    """No wanted change up to this id is left unread: where to go on."""
+    """Id to continue from: all matching changes up to it were read."""
     whole: bool
-    """Whether these are all there were."""
+    """Whether there are no more."""
 
 
 def _changes(wanted: ChangeFilter) -> Select[Any]:
@@ -70,7 +70,7 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
 def list_changes(
     connection: Connection, wanted: ChangeFilter, limit: int, cursor: str | None, order: Order | None
 ) -> ListPage[Change]:
-    """In the cursor's order, else in `order`, else newest first; no cursor after the last."""
+    """Returns changes in the cursor's order, else in `order`, else newest first; no cursor after the last."""
     position = Position.of("c", cursor, order, unnamed=Order.OLDEST)
     statement = position.select(_changes(wanted), change.c.id, limit)
     found = [_change(*row) for row in connection.execute(statement)]
@@ -78,8 +78,8 @@ def list_changes(
 
 
 def changes_after(connection: Connection, wanted: ChangeFilter, after: int, limit: int) -> ChangesRead:
-    """Those with larger ids than `after`, oldest first, and up to which id nothing wanted is left unread."""
-    # First how far, then what: a change that is committed in between belongs to the next reading.
+    """Returns changes with ids above `after`, oldest first, and the id up to which all matching ones were read."""
+    # The limit is read first: a change committed in between belongs to the next reading.
     newest = last_change_id(connection)
     statement = _changes(wanted).where(change.c.id > after, change.c.id <= newest)
     rows = connection.execute(statement.order_by(change.c.id).limit(cursors.check_limit(limit)))
@@ -89,12 +89,12 @@ def changes_after(connection: Connection, wanted: ChangeFilter, after: int, limi
 
 
 def last_change_id(connection: Connection) -> int:
-    """The largest id of a change that is kept; 0 before the first."""
+    """Returns the largest id of a stored change; 0 before the first."""
     return int(connection.execute(select(func.coalesce(func.max(change.c.id), 0))).scalar_one())
 
 
 def get_change(connection: Connection, change_id: int) -> Change:
-    """Raises `NotFoundError`."""
+    """Returns the change. Raises `NotFoundError`."""
     row = connection.execute(_changes(ChangeFilter()).where(change.c.id == change_id)).one_or_none()
     if row is None:
         raise NotFoundError("change", change_id)

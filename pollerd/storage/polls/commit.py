@@ -1,4 +1,4 @@
-"""The group commit: polls and all that follows from them, in one transaction."""
+"""The group commit: polls and all their effects, in one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
 def check_batch(batch: Batch) -> None:
-    """Raises `InvalidValueError` for a batch that contradicts itself."""
+    """Raises `InvalidValueError` for an inconsistent batch."""
     learned = batch.shared_state is not None or any(r.learned is not None for r in batch.records)
     if learned and batch.allocator is None:
         raise InvalidValueError("allocator", "named where learned state is given", None)
@@ -41,10 +41,10 @@ def check_batch(batch: Batch) -> None:
 
 
 class Commit:
-    """One batch on its way into the database.
+    """Commits one batch.
 
-    `bodies` holds the packed content of each record by its index, `robots` the compressed robots.txt of each host
-    by its id.
+    `bodies` holds the packed content of each record by its index, `robots` the compressed robots.txt of each host by
+    its id.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class Commit:
         self._run_id = run_id
 
     def __call__(self, connection: Connection) -> CommitResult:
-        """Write it; the caller owns the transaction. Nothing is written where the batch went in before.
+        """Writes the batch; the caller owns the transaction. Writes nothing if it was committed before.
 
-        Raises `DatabaseInUseError` where another daemon started since our run did.
+        Raises `DatabaseInUseError` if another daemon has started since our run.
         """
         batch, sql = self._batch, self._sql
         last_batch, last_run = run(connection, sql.last_batch_and_run)[0]
@@ -91,7 +91,7 @@ class Commit:
         return CommitResult(changes=changes, skipped=skipped, content_ids=fresh, stale_pages=stale)
 
     def _living(self, connection: Connection) -> tuple[dict[int, int | None], list[tuple[int, PollRecord]]]:
-        """Current content by site, and the records (with their index) whose site still stands as it was polled."""
+        """Returns the current content by site, and the records (with their index) whose site still has that URL."""
         sites = {record.poll.site_id for record in self._batch.records}
         rows = run(connection, self._sql.living_sites, self._sql.many(sites)) if sites else []
         urls = {site_id: url for site_id, url, _ in rows}
@@ -102,7 +102,7 @@ class Commit:
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
     ) -> dict[ContentKey, int]:
-        """The ids of the contents that were found."""
+        """Writes new contents; returns their ids."""
         rows = [
             _content_row(
                 record, _stored_content(record.content, self._bodies[i], record.context.content_id == current[site_id])
@@ -124,7 +124,7 @@ class Commit:
         current: dict[int, int | None],
         contents: dict[ContentKey, int],
     ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
-        """Change rows with their record's index, and state rows; `current` moves on with each new content."""
+        """Returns change rows with their record's index, and state rows; updates `current` with each new content."""
         drafts: list[tuple[int, tuple[Any, ...]]] = []
         states: list[tuple[Any, ...]] = []
         for i, record in living:
@@ -148,7 +148,7 @@ class Commit:
         return tuple(CommittedChange(id_, row[0], i) for id_, (i, row) in zip(ids, drafts, strict=True))
 
     def _new_change_ids(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[int]:
-        """Inserts changes; their ids, in the same order: there is one writer, and ids only grow."""
+        """Inserts changes; returns their ids, in the same order: there is one writer, and ids only grow."""
         sql = self._sql
         if sql.insert_change.at_once:
             return sorted(id_ for (id_,) in run_each(connection, sql.insert_change, rows))
@@ -185,7 +185,7 @@ class Commit:
         )
 
     def _recall(self, connection: Connection) -> CommitResult:
-        """What this batch's first, successful commit gave: its answer was lost."""
+        """Returns the result of this batch's first, successful commit, whose answer was lost."""
         records = self._batch.records
         if not records:
             return CommitResult()
@@ -201,7 +201,7 @@ class Commit:
 
 
 def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
-    """The rows of contents in pieces of bounded size: PostgreSQL takes no message above 1 GiB."""
+    """Splits content rows into pieces of bounded size: PostgreSQL accepts no message above 1 GiB."""
     piece: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -237,7 +237,7 @@ def _redirects_text(redirects: Sequence[Redirect]) -> str:
 
 
 def _stored_content(content: bytes, packed: Packed, is_current: bool) -> Packed:
-    """The content as it can be kept: only the current one and what that leans on are sure to stay."""
+    """Returns the content as storable: delta-encoded only if its base is sure to stay, as the current one's does."""
     return packed if packed.base_id is None or is_current else Packed(pack(content))
 
 

@@ -1,10 +1,9 @@
-"""How long contents are kept: by age, and the busiest sites first where there is no room for all.
+"""Content retention: by age, and from the busiest sites first if the space is exceeded.
 
-A site's contents stand in the order in which they were found last. A content is half of two differences: to what came
-before it, and to what came after it. So the oldest goes first, once the one after it is old enough, too.
+A site's contents are ordered by when they were last found. A content is half of two differences: to its predecessor and
+to its successor. So the oldest is dropped first, once its successor is old enough, too.
 
-What each site keeps is looked up in `content_use`. Every function is one short transaction: a piece of the work, to be
-repeated.
+`content_use` holds what each site keeps. Every function is one short transaction: a piece of the work, to be repeated.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from pollerd.storage.db.schema import content, content_total, content_use, site_
 from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000
-"""Contents that go in one transaction at most, or little more."""
+"""Contents dropped in one transaction, approximately at most."""
 SITES = 100
-"""Sites that are looked at in one transaction at most."""
+"""Most sites processed in one transaction."""
 _OLDEST = (
     "SELECT * FROM (SELECT site_id, last_seen_at, id, size FROM content "
     "WHERE site_id = {} ORDER BY last_seen_at, id LIMIT {}) AS oldest"
@@ -33,10 +32,10 @@ _OLDEST = (
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What one piece of the work came to."""
+    """Result of one piece of the work."""
 
     sites: int = 0
-    """Sites that were looked at; 0: nothing is left to do."""
+    """Number of sites processed; 0: nothing is left to do."""
     contents: int = 0
     bytes: int = 0
 
@@ -51,32 +50,32 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Removal:
-    """How much of a site is to go."""
+    """How much of a site to drop."""
 
     contents: int
-    """What it keeps."""
+    """Number that it keeps now."""
     most: int
-    """So many may go, not counting those that others lean on."""
+    """Most to drop, not counting bases of others."""
     stay: int
-    """The newest so many stay."""
+    """Number of newest ones that stay."""
     before: float = math.inf
-    """Only where the one after it was found before this moment, epoch s."""
+    """Drops only contents whose successor was found before this time, epoch s."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """What of a site goes."""
+    """What of a site is dropped."""
 
     ids: list[int]
     bytes: int
     through: float
-    """Differences of changes found up to this moment cannot be read any more, epoch s."""
+    """Differences of changes found up to this time are no longer readable, epoch s."""
     due_at: float | None
-    """When the content that is the oldest then was current last; None: there is none to go by age."""
+    """When the then oldest content was last current; None: there is none to drop by age."""
 
 
 def expire(connection: Connection, sql: Statements, before: float, keep: int) -> Dropped:
-    """Drops contents that were current last before this moment (epoch s), but for the newest `keep` of each site."""
+    """Drops contents last current before this time (epoch s), except the newest `keep` of each site."""
     u = content_use.c
     due = select(u.site_id, u.contents).where(u.due_at < before).order_by(u.due_at).limit(SITES)
     rows = connection.execute(due).all()
@@ -86,9 +85,9 @@ def expire(connection: Connection, sql: Statements, before: float, keep: int) ->
 
 
 def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
-    """Drops contents of the sites that keep most, oldest first, evenly down to what other sites keep.
+    """Drops contents of the sites that keep most, oldest first, evenly down to the level of other sites.
 
-    So the newest of every site go last, and the current one never does. Ends at `excess` bytes.
+    So the newest of every site are dropped last, and the current one never. Stops at `excess` bytes.
     """
     u = content_use.c
     busiest = select(u.site_id, u.rank, u.bytes).where(u.rank > 1).order_by(u.rank.desc()).limit(SITES + 1)
@@ -101,10 +100,10 @@ def give_way(connection: Connection, sql: Statements, excess: int) -> Dropped:
 
 
 def kept_by_each(rows: Sequence[Any], least: int, excess: int) -> int:
-    """How many contents each of the sites (id, contents, bytes), most first, may keep so that about enough goes.
+    """Returns how many contents each of the sites (id, contents, bytes), most first, may keep to free about enough.
 
-    At least `least`, unless all have no more, and so many that hardly more than a piece goes. The last content of each
-    is left to the next piece, so that where only some have to give it the others have no more than they.
+    At least `least`, unless all have no more, and at a level that frees little more than a piece. The last content of
+    each is left to the next piece, so that where only some must give it the others keep no more than they do.
     """
     if not rows:
         return least
@@ -112,7 +111,7 @@ def kept_by_each(rows: Sequence[Any], least: int, excess: int) -> int:
     each = np.array([row.bytes for row in rows], np.float64) / contents
     low, high = min(least, rows[0].rank - 1), rows[0].rank - 1
     least = low
-    while low < high:  # the highest level at which enough goes
+    while low < high:  # the highest level that frees enough
         middle = (low + high + 1) // 2
         over = np.maximum(contents - middle, 0.0)
         if over @ each >= excess or over.sum() >= PIECE:
@@ -123,7 +122,7 @@ def kept_by_each(rows: Sequence[Any], least: int, excess: int) -> int:
 
 
 def _one_transaction(rows: Sequence[Any]) -> int:
-    """How many of the rows (site, contents) one transaction is for: what leans on what is looked up of all theirs."""
+    """Returns how many of the rows (site, contents) fit one transaction, which reads the bases of them all."""
     total = np.cumsum([row[1] for row in rows])
     return int(np.searchsorted(total, 20 * PIECE)) + 1
 
@@ -131,7 +130,7 @@ def _one_transaction(rows: Sequence[Any]) -> int:
 def _lose(
     connection: Connection, sql: Statements, removals: Mapping[int, _Removal], excess: float = math.inf
 ) -> dict[int, _Loss]:
-    """What goes of each site, by its id, as far as a piece and `excess` bytes; sites beyond that are left out."""
+    """Drops contents of each site, within a piece and `excess` bytes; returns losses by id of the sites reached."""
     if not removals:
         return {}
     sites = {"sites": sql.many(removals)}
@@ -153,9 +152,9 @@ def _lose(
 def _loss(
     rows: Sequence[_Row], kept: Collection[int | None], leaning: Mapping[int, float], removal: _Removal, excess: float
 ) -> _Loss:
-    """What goes of a site whose oldest contents are these rows.
+    """Returns what to drop of a site with these oldest contents.
 
-    kept: ids that stay; leaning: when what leans on a content was found last, by that content's id.
+    kept: ids that stay; leaning: last finding of a base's dependants, by the base's id.
     """
     last = min(len(rows) - 1, removal.contents - removal.stay)
     end = taken = size = 0
@@ -173,9 +172,9 @@ def _loss(
 
 
 def _oldest(connection: Connection, sql: Statements, wanted: Mapping[int, int]) -> dict[int, list[_Row]]:
-    """So many of the oldest contents of each site, oldest first.
+    """Returns the oldest contents of each site, as many as wanted, oldest first.
 
-    In one statement, for each costs a turn of the loop; as text, for compiling it would hold the loop.
+    In one statement, as each costs an iteration of the loop; as text, since compiling would block the loop.
     """
     of_each = (_OLDEST.format(*(("?", "?") if sql.is_sqlite else (f"${n}", f"${n + 1}"))) for n in _odd(len(wanted)))
     found: dict[int, list[_Row]] = {site_id: [] for site_id in wanted}
@@ -192,7 +191,7 @@ def _odd(count: int) -> range:
 
 
 def _current(connection: Connection, sql: Statements, sites: dict[str, Any]) -> set[int | None]:
-    """The current content of each site, and what it leans on."""
+    """Returns the current content of each site, and its base."""
     s = site_state.c
     statement = (
         select(s.content_id, content.c.base_id)
@@ -203,7 +202,7 @@ def _current(connection: Connection, sql: Statements, sites: dict[str, Any]) -> 
 
 
 def _leaning(connection: Connection, sql: Statements, sites: dict[str, Any]) -> defaultdict[int, dict[int, float]]:
-    """By site, when what leans on a content was found last, by that content's id."""
+    """Returns by site the last finding of each base's dependants, by the base's id."""
     c = content.c
     statement = (
         select(c.site_id, c.base_id, func.max(c.last_seen_at))
@@ -217,11 +216,11 @@ def _leaning(connection: Connection, sql: Statements, sites: dict[str, Any]) -> 
 
 
 def _noting(**more: Any) -> Update:
-    """Takes what went off what a site keeps."""
+    """Returns the statement that subtracts dropped contents from what a site keeps."""
     u = content_use.c
     left = u.contents - bindparam("count", type_=Integer)
     size = u.bytes - bindparam("size", type_=BigInteger)
-    # What has nothing to give is not asked again before something new comes.
+    # A site with nothing to drop is not asked again before it gets new contents.
     rank = left * bindparam("gives", type_=Integer)
     return (
         update(content_use)
@@ -236,7 +235,7 @@ _NOTE_CAPPED = _noting(capped_through=func.coalesce(_THROUGH, content_use.c.capp
 
 
 def _note(connection: Connection, statement: Update, losses: Mapping[int, _Loss]) -> Dropped:
-    """Writes down what went, with one of the statements above."""
+    """Records what was dropped, with one of the statements above."""
     expired = statement is _NOTE_EXPIRED
     rows: list[dict[str, Any]] = [
         {

@@ -1,6 +1,6 @@
-"""What each site keeps of contents, counted after the fact: from contents that are new since the last time.
+"""Counts what each site keeps of contents, from those added since the last count.
 
-So commits cost nothing more for it, and no round of pruning looks at all contents.
+So commits have no extra cost, and no round of pruning reads all contents.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pollerd.storage.db.schema import content, content_total, content_use
 from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000
-"""Contents that are counted in one transaction at most."""
+"""Most contents counted in one transaction."""
 
 
 def count_new(connection: Connection, sql: Statements, keep: int) -> bool:
-    """Counts some contents that are new since the last time; whether there may be more.
+    """Counts some of the contents added since the last count; returns whether there may be more.
 
-    Sites that keep more than `keep` with them are to be looked at.
+    Sites that then keep more than `keep` become due.
     """
     after = connection.execute(select(content_total.c.counted_through)).scalar_one()
     ids = select(content.c.id).where(content.c.id > after).order_by(content.c.id).limit(PIECE).subquery()
@@ -50,19 +50,19 @@ def count_new(connection: Connection, sql: Statements, keep: int) -> bool:
 
 
 def bytes_at_most(connection: Connection) -> int:
-    """All counted contents together, compressed; sites that went since `sum_up` count, too."""
+    """Returns the compressed bytes of all counted contents, including those of sites deleted since `sum_up`."""
     return int(connection.execute(select(content_total.c.bytes)).scalar_one())
 
 
 def sum_up(connection: Connection) -> int:
-    """`bytes_at_most`, to the byte: summed anew, from one short row a site."""
+    """Recomputes and returns the exact `bytes_at_most`, from one short row per site."""
     total = select(func.coalesce(func.sum(content_use.c.bytes), 0)).scalar_subquery()
     connection.execute(update(content_total).values(bytes=total))
     return bytes_at_most(connection)
 
 
 def limit_passed(connection: Connection, change: Change) -> str:
-    """The setting because of which a content of this change is not kept any more."""
+    """Returns the setting because of which a content of this change was dropped."""
     u = content_use.c
     statement = select(u.expired_through, u.capped_through).where(u.site_id == change.site_id)
     expired, capped = connection.execute(statement).one_or_none() or (None, None)
@@ -70,4 +70,4 @@ def limit_passed(connection: Connection, change: Change) -> str:
         return "content_retention"
     if capped is not None and change.detected_at <= capped:
         return "content_cap_bytes"
-    return "keep_contents"  # of versions that kept so many contents of a site and no more
+    return "keep_contents"  # from versions that kept exactly this number of contents per site

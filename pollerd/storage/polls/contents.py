@@ -1,4 +1,4 @@
-"""Reading contents: one for a reader, some for a batch of polls."""
+"""Reads contents: one for a client, several for a batch of polls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pollerd.storage.encoding.compression import PackedRow, unpack_all
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A normalised content as kept: UTF-8 text, or the bytes as they came where `media` is binary."""
+    """A stored normalised content: UTF-8 text, or the original bytes if `media` is binary."""
 
     id: int
     media: Media
@@ -25,7 +25,7 @@ class Content:
 
 
 def get_content(connection: Connection, content_id: int) -> Content:
-    """The content, decompressed. Raises `NotFoundError` where it was pruned."""
+    """Returns the content, decompressed. Raises `NotFoundError` if it was pruned."""
     c, base = content.c, content.alias("base")
     wanted = select(c.media, c.body, c.base_id, base.c.body).outerjoin_from(content, base, base.c.id == c.base_id)
     row = connection.execute(wanted.where(c.id == content_id)).one_or_none()
@@ -36,13 +36,13 @@ def get_content(connection: Connection, content_id: int) -> Content:
 
 
 def content_before(connection: Connection, site_id: int, content_id: int) -> int | None:
-    """The content of the site that was seen last before the one named; None where none is kept."""
+    """Returns the site's content last seen before the given one; None if none is stored."""
     c = content.c
     others = select(c.id).where(c.site_id == site_id, c.id != content_id)
     return connection.execute(others.order_by(c.last_seen_at.desc(), c.id.desc()).limit(1)).scalar_one_or_none()
 
 
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
-    """The contents as they are kept, for `unpack_all`; a pruned one is missing."""
+    """Returns the stored contents, for `unpack_all`; pruned ones are missing."""
     rows: list[Any] = run(connection, sql.contents, sql.many(content_ids))
     return rows

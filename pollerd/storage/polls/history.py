@@ -1,4 +1,4 @@
-"""Reading the polls that were recorded."""
+"""Reads recorded polls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pollerd.storage.values import ListPage, PollColumns
 def list_polls(
     connection: Connection, site_id: int, limit: int, cursor: str | None, order: Order | None
 ) -> ListPage[Poll]:
-    """The site's polls, in the cursor's order, else in `order`, else newest first."""
+    """Returns the site's polls, in the cursor's order, else in `order`, else newest first."""
     position = Position.of("p", cursor, order, unnamed=Order.NEWEST)
     statement = position.select(select(poll).where(poll.c.site_id == site_id), poll.c.id, limit)
     found = [_poll(dict(row)) for row in connection.execute(statement).mappings()]
@@ -33,8 +33,10 @@ def _poll(row: dict[str, Any]) -> Poll:
 
 
 def recent_polls(per_site: int, after: int, through: int | None) -> Select[Any]:
-    """The last `per_site` informative polls of every site, in time order, of those with ids above `after`, up to
-    `through`. Polls from before noise was told from changes are left out.
+    """Selects the last `per_site` informative polls of every site, in time order, with ids above `after`, up to
+    `through`.
+
+    Leaves out polls from before the site's mask was learned.
     """
     c = poll.c
     informative = [kind.value for kind in OutcomeKind if kind.informative]
@@ -51,7 +53,7 @@ def recent_polls(per_site: int, after: int, through: int | None) -> Select[Any]:
 
 
 def poll_columns(rows: Sequence[Any]) -> PollColumns:
-    """Rows of `recent_polls` as columns."""
+    """Returns rows of `recent_polls` as columns."""
     site_id, at, elapsed, changed, age, count = zip(*rows, strict=True)
     return PollColumns(
         site_id=np.array(site_id, dtype=np.int64),

@@ -1,4 +1,4 @@
-"""What was recorded, read: polls, changes, and the contents that these lie between."""
+"""Reads recorded polls, changes and contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pollerd.storage.values import ListPage, PollColumns
 
 
 class HistoryStore:
-    """Polls, changes and contents as `Store.commit` left them.
+    """Polls, changes and contents as written by `Store.commit`.
 
     Every method raises `DatabaseUnavailableError` as those of `Store` do.
     """
@@ -33,7 +33,7 @@ class HistoryStore:
         news: ChangeNotifier,
         bases: dict[int, Base],
     ) -> None:
-        """bases: gets what contents that are read lean on, or are, by their ids: `Store.commit` compares with that."""
+        """bases: receives the bases of contents that are read, by content id, for `Store.commit`."""
         self._database, self._sql, self._settings = database, sql, settings
         self._news, self._bases = news, bases
 
@@ -42,20 +42,21 @@ class HistoryStore:
     async def list_polls(
         self, site_id: int, limit: int = 100, cursor: str | None = None, order: Order | None = None
     ) -> ListPage[Poll]:
-        """The site's polls, newest first where neither cursor nor `order` say otherwise; no cursor after the last.
+        """Returns the site's polls, newest first unless cursor or `order` say otherwise; no cursor after the last.
 
-        Raises `InvalidValueError` for a bad cursor, an order that is not the cursor's, or a bad limit (1 to 1000).
+        Raises `InvalidValueError` for a bad cursor, an order that differs from the cursor's, or a bad limit (1 to
+        1000).
         """
         return await self._database.read(lambda c: history.list_polls(c, site_id, limit, cursor, order))
 
     async def last_poll_id(self) -> int:
-        """The id of the last poll committed, 0 before the first."""
+        """Returns the id of the last committed poll, 0 before the first."""
         return await self._database.read(runs.last_poll_id)
 
     async def recent_polls(
         self, per_site: int = 64, piece: int = 2_000, *, after: int = 0, through: int | None = None
     ) -> AsyncIterator[PollColumns]:
-        """The last `per_site` informative polls of every site, in time order, `piece` at a time.
+        """Yields the last `per_site` informative polls of every site, in time order, `piece` at a time.
 
         after, through: only polls with ids above the first, and up to the second.
         """
@@ -73,55 +74,54 @@ class HistoryStore:
         cursor: str | None = None,
         order: Order | None = None,
     ) -> ListPage[Change]:
-        """Changes that fit the filter, newest first where neither cursor nor `order` say otherwise.
+        """Returns matching changes, newest first unless cursor or `order` say otherwise.
 
-        No cursor after the last; of a list read oldest first the last cursor may be given again, for what came since.
-
-        Raises `InvalidValueError` for a bad cursor, an order that is not the cursor's, or a bad limit (1 to 1000).
+        No cursor after the last; with oldest first the last cursor may be reused to get newer changes. Raises
+        `InvalidValueError` for a bad cursor, an order that differs from the cursor's, or a bad limit (1 to 1000).
         """
         wanted = ChangeFilter(since, site_id, tag)
         return await self._database.read(lambda c: changes.list_changes(c, wanted, limit, cursor, order))
 
     async def get_change(self, change_id: int) -> Change:
-        """Raises `NotFoundError`."""
+        """Returns the change. Raises `NotFoundError`."""
         return await self._database.read(lambda c: changes.get_change(c, change_id))
 
     async def changes_after(self, wanted: ChangeFilter, after: int, limit: int = 100) -> ChangesRead:
-        """Changes that fit the filter and have larger ids than `after`, oldest first, `limit` (1 to 1000) at most.
+        """Returns matching changes with ids above `after`, oldest first, `limit` (1 to 1000) at most.
 
-        To follow the changes without a gap, go on from `reached` each time, and wait with `news` once it is `whole`.
+        To follow the changes without a gap, continue from `reached` each time, and wait with `news` once it is `whole`.
         """
         return await self._database.read(lambda c: changes.changes_after(c, wanted, after, limit))
 
     async def last_change_id(self) -> int:
-        """The largest id of a change that is kept; 0 before the first."""
+        """Returns the largest id of a stored change; 0 before the first."""
         return await self._database.read(changes.last_change_id)
 
     async def news(self, after: int) -> None:
-        """Returns once this store committed a change with a larger id than `after`."""
+        """Returns once this store has committed a change with an id above `after`."""
         await self._news.after(after)
 
     # Contents.
 
     async def get_content(self, content_id: int) -> Content:
-        """The content, decompressed. Raises `NotFoundError` where it was pruned."""
+        """Returns the content, decompressed. Raises `NotFoundError` if it was pruned."""
         return await self._database.read(lambda c: contents.get_content(c, content_id))
 
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
-        """Contents by id, decompressed; a pruned one is missing."""
+        """Returns contents by id, decompressed; pruned ones are missing."""
         packed = await self._database.read(lambda c: contents.packed_contents(c, self._sql, content_ids))
-        # As compression does, decompression lets go of the interpreter.
+        # Like compression, decompression releases the GIL.
         kept = await asyncio.to_thread(unpack_all, packed) if packed else {}
         self._bases.update({content_id: one.base for content_id, one in kept.items()})
         return {content_id: one.content for content_id, one in kept.items()}
 
     async def load_content_before(self, site_id: int, content_id: int) -> bytes | None:
-        """The content of the site that was seen last before the one named; None where none is kept."""
+        """Returns the site's content last seen before the given one; None if none is stored."""
         before = await self._database.read(lambda c: contents.content_before(c, site_id, content_id))
         return None if before is None else (await self.load_contents([before])).get(before)
 
     async def limit_passed(self, change: Change) -> tuple[str, float]:
-        """Why a content of this change is not kept any more: the setting, and its value now (s, bytes, contents)."""
+        """Returns why a content of this change was dropped: the setting, and its present value (s, bytes, contents)."""
         name = await self._database.read(lambda c: content_use.limit_passed(c, change))
         s = self._settings.value
         values = {"content_retention": s.content_retention_seconds, "content_cap_bytes": s.content_cap_bytes}

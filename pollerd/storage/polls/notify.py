@@ -1,4 +1,4 @@
-"""Word of what was committed, for those who wait for it."""
+"""Wakes readers when new changes are committed."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import asyncio
 
 
 class ChangeNotifier:
-    """Tells readers in this process that there are new changes. What they are stands in the database."""
+    """Notifies readers in this process of new changes, which they read from the database."""
 
     def __init__(self) -> None:
         self._newest = 0
         self._came = asyncio.Event()
 
     def announce(self, change_id: int) -> None:
-        """Changes up to this id are committed: whoever waits goes on."""
+        """Wakes all waiters: changes up to this id are committed."""
         self._newest = max(self._newest, change_id)
         self._came.set()
         self._came = asyncio.Event()
 
     async def after(self, change_id: int) -> None:
-        """Returns once a change with a larger id was announced, at once where one was already."""
+        """Returns once a change with an id above `change_id` was announced, possibly before the call."""
         while self._newest <= change_id:
             await self._came.wait()

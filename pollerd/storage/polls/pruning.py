@@ -1,4 +1,4 @@
-"""A round of pruning, and when the next is wanted."""
+"""Runs rounds of pruning, and signals when the next is needed."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from pollerd.storage.settings import StorageSettings
 from pollerd.storage.values import PruneResult
 
 _SPARE = 64
-"""The cap is pruned to with such a part of it to spare, and looked at again once so much has come."""
+"""Divisor of the cap: pruning frees this part beyond it, and runs again after this much growth."""
 GROWTH_BYTES = 4 * 1024**2
-"""Less than this is not worth a round."""
+"""Least growth that starts a round."""
 
 
 class Pruning:
-    """Deletes what is past its retention, and contents over the cap, in short transactions."""
+    """Deletes data past its retention, and contents over the cap, in short transactions."""
 
     def __init__(self, *, database: Database, sql: Statements) -> None:
         self._database, self._sql = database, sql
         self._grown, self._crowded = 0, asyncio.Event()
 
     def note_growth(self, settings: StorageSettings, size: int) -> None:
-        """So many bytes of contents were committed."""
+        """Counts `size` bytes of committed contents."""
         self._grown += size
         if self._grown > max(settings.content_cap_bytes // _SPARE, GROWTH_BYTES):
             self._crowded.set()
 
     async def crowded(self) -> None:
-        """Returns once so much was committed since the last round that another is wanted."""
+        """Returns once enough was committed since the last round to need another."""
         await self._crowded.wait()
 
     async def prune(self, settings: StorageSettings, now: float) -> PruneResult:
-        """One round."""
+        """Runs one round."""
         self._grown = 0
         self._crowded.clear()
         polls = await self._rows(retention.prune_polls, now - settings.poll_retention_seconds)
@@ -55,7 +55,7 @@ class Pruning:
         return gone
 
     async def _contents(self, settings: StorageSettings, now: float) -> tuple[int, int]:
-        """How many contents went, and how many bytes."""
+        """Prunes contents; returns their number and bytes."""
         sql, keep, before = self._sql, settings.keep_contents, now - settings.content_retention_seconds
         while await self._database.write(lambda c: content_use.count_new(c, sql, keep)):
             pass
@@ -65,7 +65,7 @@ class Pruning:
         return old + more, old_bytes + more_bytes
 
     async def _drop(self, work: Callable[[Connection, int], Dropped], most: int | None = None) -> tuple[int, int]:
-        """Repeats a piece of work until nothing is left of it, or so many bytes are gone; contents and bytes."""
+        """Repeats a piece of work until none is left, or `most` bytes are freed; returns contents and bytes."""
         contents = freed = 0
         while most is None or freed < most:
             left = 0 if most is None else most - freed
@@ -76,7 +76,7 @@ class Pruning:
         return contents, freed
 
     async def _excess_bytes(self, cap: int) -> int:
-        """How much is to go under the cap: with some to spare, so that it need not be summed anew each time."""
+        """Returns the bytes to free to get under the cap, with a margin so that they are not summed again each time."""
         if await self._database.read(content_use.bytes_at_most) <= cap:
             return 0
         used = await self._database.write(content_use.sum_up)

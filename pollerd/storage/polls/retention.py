@@ -1,4 +1,4 @@
-"""What is thrown away, a piece at a time, so that polling never waits long for it."""
+"""Deletes old rows, in small pieces so that polling never waits long."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ PIECE = 5_000
 
 
 def prune_polls(connection: Connection, before: float) -> int:
-    """Delete up to `PIECE` of the oldest polls made before that time; how many."""
+    """Deletes up to `PIECE` of the oldest polls made before that time; returns how many."""
     oldest = select(poll.c.id).where(poll.c.at < before).order_by(poll.c.at).limit(PIECE)
     return connection.execute(delete(poll).where(poll.c.id.in_(oldest))).rowcount
 
 
 def prune_changes(connection: Connection, before: float) -> int:
-    """Delete up to `PIECE` of the oldest changes detected before that time; how many."""
+    """Deletes up to `PIECE` of the oldest changes detected before that time; returns how many."""
     oldest = select(change.c.id).where(change.c.detected_at < before).order_by(change.c.detected_at).limit(PIECE)
     return connection.execute(delete(change).where(change.c.id.in_(oldest))).rowcount
 
 
 def drop_empty_hosts(connection: Connection) -> int:
-    """Delete hosts that no site is on; how many. Only while nothing polls: the daemon holds host ids.
+    """Deletes hosts without sites; returns how many. Only while nothing polls: the daemon caches host ids.
 
-    One that was paused by hand stays: it is paused for sites to come, too.
+    Hosts paused by hand stay: the pause also applies to future sites.
     """
     used = select(site.c.id).where(site.c.host_id == host.c.id).exists()
     held = select(host_override.c.host_id).where(host_override.c.host_id == host.c.id, host_override.c.paused).exists()

@@ -1,4 +1,4 @@
-"""The daemon's runs and the allocation in force."""
+"""The daemon's runs and the current allocation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIECE = 2_000
 
 
 def start_run(connection: Connection, version: str, now: float) -> RunInfo:
-    """Note that a daemon starts, and how the one before ended."""
+    """Records the start of a daemon; returns how the previous run ended."""
     c = daemon_run.c
     last = connection.execute(select(c.stopped_at).order_by(c.id.desc()).limit(1)).one_or_none()
     clean = last is None or last.stopped_at is not None
@@ -26,12 +26,12 @@ def start_run(connection: Connection, version: str, now: float) -> RunInfo:
 
 
 def end_run(connection: Connection, run_id: int, now: float) -> None:
-    """Note that the run stopped cleanly."""
+    """Records that the run stopped cleanly."""
     connection.execute(update(daemon_run).where(daemon_run.c.id == run_id).values(stopped_at=now))
 
 
 def load_allocation(connection: Connection) -> AllocationRow | None:
-    """The allocation in force; None before the first."""
+    """Returns the current allocation; None before the first."""
     c = allocation.c
     columns = c.allocator, c.objective, c.budget, c.shared_state, c.learned_through
     row = connection.execute(select(*columns)).one_or_none()
@@ -39,13 +39,13 @@ def load_allocation(connection: Connection) -> AllocationRow | None:
 
 
 def last_poll_id(connection: Connection) -> int:
-    """The id of the last poll committed, 0 before the first."""
+    """Returns the id of the last committed poll, 0 before the first."""
     last: int | None = connection.execute(select(func.max(poll.c.id))).scalar_one()
     return last or 0
 
 
 def save_allocation(connection: Connection, sql: Statements, row: AllocationRow) -> None:
-    """Put an allocation in force. Its shared state, where one is given, knows all polls committed so far."""
+    """Stores the current allocation. Its shared state, if given, includes all polls committed so far."""
     values: dict[str, Any] = {
         "allocator": row.allocator,
         "objective": row.objective,
@@ -60,10 +60,10 @@ def save_allocation(connection: Connection, sql: Statements, row: AllocationRow)
 def replace_learned(
     connection: Connection, sql: Statements, row: AllocationRow, states: Iterable[tuple[int, bytes]]
 ) -> None:
-    """Put another allocator in force, with all it learned of sites that still exist: (site id, state)."""
+    """Stores another allocation, with the learned states, (site id, state), of sites that still exist."""
     save_allocation(connection, sql, row)
     connection.execute(delete(learned))
-    # In pieces: between two of them the loop turns.
+    # In pieces: the loop runs between them.
     for piece in _pieces(states):
         living = {r[0] for r in connection.exec_driver_sql(sql.living_sites, (sql.many(dict(piece)),))}
         rows = [(site_id, row.allocator, state) for site_id, state in piece if site_id in living]

@@ -1,4 +1,4 @@
-"""What a site's settings may be."""
+"""Checks a site's settings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _USUAL = (1.0, 1.0, None, None, None, None)
 
 
 def check_spec(spec: SiteSpec) -> None:
-    """Raises `InvalidValueError`, naming the field, where a spec cannot be kept."""
+    """Raises `InvalidValueError`, naming the field, if a spec cannot be stored."""
     numbers = (spec.weight, spec.cost, spec.min_interval, spec.max_interval, spec.min_yield, spec.half_life)
-    if numbers != _USUAL:  # of most sites of a list nothing but the URL is said
+    if numbers != _USUAL:  # most sites of a list have only a URL
         _check_numbers(spec)
     if not spec.url or storable(spec.url) != spec.url:
         raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)

@@ -1,4 +1,4 @@
-"""The crawler's page that a site belongs to: what becomes of it where the user deletes or moves the site."""
+"""Updates the crawler's page when the user deletes or moves its site."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pollerd.storage.db.schema import page, page_host
 
 
 def forget_site(connection: Connection, site_id: int, why: str) -> None:
-    """The user deleted or moved a site: where it was the crawler's, its page is not asked for again."""
+    """Rejects the page of a site that the user deleted or moved, so that it is not requested again."""
     mine = and_(page.c.site_id == site_id, page.c.state.in_((PageState.ASKED.value, PageState.COLLECTED.value)))
     hosts = select(page.c.host_id).where(mine, page.c.state == PageState.ASKED.value)
     fewer = update(page_host).where(page_host.c.id.in_(hosts)).values(out=page_host.c.out - 1)

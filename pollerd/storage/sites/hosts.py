@@ -1,4 +1,4 @@
-"""Hosts one by one and in pages, and what an operator does to them."""
+"""Reads and lists hosts, and stores the operator's actions on them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def list_hosts(
     limit: int,
     cursor: str | None,
 ) -> ListPage[KnownHost]:
-    """Hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k]."""
+    """Returns hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k]."""
     last = cursors.decode("h", cursor) or 0
     statement = select(*_FIELDS).where(host.c.id > last).order_by(host.c.id)
     if q:
@@ -47,7 +47,7 @@ def list_hosts(
 def _among(
     connection: Connection, sql: Statements, statement: Select[Any], ids: NDArray[np.int64], wanted: int
 ) -> list[KnownHost]:
-    """The first rows of the statement with these ids; of a million ids most are never looked for."""
+    """Returns the statement's first rows with these ids; usually reads only a few of a million ids."""
     statement = statement.where(sql.among(host.c.id, "ids"))
     found: list[KnownHost] = []
     for start in range(0, len(ids), PIECE):
@@ -59,7 +59,7 @@ def _among(
 
 
 def get_host(connection: Connection, name: str) -> KnownHost:
-    """The host "name:port". Raises `NotFoundError`."""
+    """Returns the host "name:port". Raises `NotFoundError`."""
     row = connection.execute(select(*_FIELDS).where(host.c.name == name)).one_or_none()
     if row is None:
         raise NotFoundError("host", name)
@@ -69,10 +69,10 @@ def get_host(connection: Connection, name: str) -> KnownHost:
 def override_host(
     connection: Connection, sql: Statements, host_id: int, override: HostOverride, backing_off: Collection[int]
 ) -> list[int]:
-    """Keeps what an operator did to the host.
+    """Stores the operator's action on the host.
 
-    Where that ended its pause the host's own pause ends, too, and so do the backoffs of those of its sites
-    `backing_off` that were refused as too many requests: their ids.
+    If it ends the pause, the host's own pause ends, too, and so do the backoffs of those of its sites `backing_off`
+    that were refused as too many requests; returns their ids.
     """
     values = {name: getattr(override, name) for name in ("at", "by", "paused", "until")}
     upsert = sql.insert_for(host_override).values(host_id=host_id, **values)
@@ -91,5 +91,5 @@ def override_host(
 
 
 def read_override(at: Any, by: Any, paused: Any, until: Any) -> HostOverride:
-    """The override of a row; moments that somebody spoiled by hand count as the earliest, or as none."""
+    """Returns the override of a row; times damaged by hand become the earliest, or none."""
     return HostOverride(number(at, 0.0), str(by), bool(paused), number(until))

@@ -1,4 +1,4 @@
-"""Adding sites: one or a hundred thousand."""
+"""Adds sites: from one to hundreds of thousands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.values import AddResult
 
-# Small enough that the event loop runs on between two pieces.
+# Small enough for the event loop to run between two pieces.
 PIECE = 2_000
 _numbers = attrgetter(*NUMERIC_SETTINGS)
 
 
 class SiteImport:
-    """Adds sites and says what became of each."""
+    """Adds sites and reports the result of each."""
 
     def __init__(self, sql: Statements, encryption: Encryption) -> None:
         self._sql, self._encryption = sql, encryption
@@ -42,9 +42,9 @@ class SiteImport:
         *,
         respect_deleted: bool,
     ) -> AddResult:
-        """Add what is new; `hosts` names the host of each spec.
+        """Adds new sites; `hosts` names the host of each spec.
 
-        A URL that a user deleted is left out where `respect_deleted` is true, and restored otherwise.
+        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise.
         """
         if len(specs) != len(hosts):
             raise InvalidValueError("hosts", f"one for each of {len(specs)} specs", len(hosts))
@@ -58,11 +58,11 @@ class SiteImport:
         return result
 
     def host_id(self, connection: Connection, name: str) -> int:
-        """The id of a host, added where it is new."""
+        """Returns the id of a host; adds a new one."""
         return self._host_ids(connection, [name])[name]
 
     def known_hosts(self, connection: Connection, names: Sequence[str]) -> dict[str, int]:
-        """The ids of those of the hosts that there are."""
+        """Returns the ids of the existing hosts among these."""
         return self._ids(connection, self._hosts_named, {"names": self._sql.texts(names)})
 
     def _add_piece(
@@ -101,7 +101,9 @@ class SiteImport:
         respect_deleted: bool,
         result: AddResult,
     ) -> list[int]:
-        """Those of the wanted that a user did not delete; all where that is not respected, and is forgotten."""
+        """Returns the wanted sites that no user deleted; if `respect_deleted` is false, all, and forgets their
+        deletion.
+        """
         urls = self._sql.texts(specs[i].url for i in wanted)
         if not respect_deleted:
             connection.execute(self._restore, {"urls": urls})
@@ -111,7 +113,7 @@ class SiteImport:
         return [i for i in wanted if specs[i].url not in deleted]
 
     def _host_ids(self, connection: Connection, names: list[str]) -> dict[str, int]:
-        """Ids of hosts by name, new ones added."""
+        """Returns ids of hosts by name; adds new hosts."""
         unique = list(dict.fromkeys(names))
         if not unique:
             return {}
@@ -127,7 +129,7 @@ class SiteImport:
         return {row[0]: row[1] for row in connection.execute(statement, parameters).all()}
 
     def _insert(self, connection: Connection, sites: list[tuple[SiteSpec, int]], now: float) -> dict[str, int]:
-        """URL -> id of each new site, whose state is inserted, too."""
+        """Inserts new sites and their states; returns URL -> id."""
         if not sites:
             return {}
         rows = [_site_row(spec, host_id, now) for spec, host_id in sites]

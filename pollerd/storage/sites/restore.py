@@ -1,4 +1,4 @@
-"""Putting back what an export holds, each kind in one transaction: all of it or nothing."""
+"""Restores the contents of an export, each kind in one transaction: all or nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pollerd.storage.values import NewSettings, RestoreResult, SiteRestore
 from pollerd.urls import host_of
 
 Admit = Callable[[Sequence[SiteRestore], Mapping[str, Site]], None]
-"""Asked of every piece, with the sites that are there by URL: raises where it cannot be taken."""
+"""Called with every piece and the existing sites by URL; raises if it cannot be accepted."""
 
 
 class Restore:
-    """Sites and marks of deleted URLs, a piece at a time within one transaction."""
+    """Restores sites and marks of deleted URLs, in pieces within one transaction."""
 
     def __init__(self, sql: Statements, sites: Sites, imports: SiteImport) -> None:
         self._sql, self._sites, self._imports = sql, sites, imports
@@ -27,7 +27,7 @@ class Restore:
     def sites(
         self, connection: Connection, pieces: Iterator[list[SiteRestore]], admit: Admit, now: float
     ) -> RestoreResult:
-        """Adds what is new; what is there gets the settings that the export has. What `admit` raises ends it."""
+        """Adds new sites; existing ones get the settings of the export. An exception of `admit` ends it."""
         result = RestoreResult()
         for piece in pieces:
             there = self._sites.at(connection, [one.spec.url for one in piece])
@@ -45,7 +45,7 @@ class Restore:
         return result
 
     def mark_deleted(self, connection: Connection, pieces: Iterator[list[tuple[str, float]]]) -> tuple[int, int, int]:
-        """Marks URLs that are no sites as deleted: how many were added, changed (none) and left as they are."""
+        """Marks URLs that are no sites as deleted; returns how many were added, changed (none) and unchanged."""
         added = unchanged = 0
         for piece in pieces:
             urls = [url for url, _ in piece]
@@ -58,7 +58,7 @@ class Restore:
 
 
 def deleted_urls(connection: Connection, after: str, limit: int) -> Sequence[tuple[str, float]]:
-    """URLs that a user deleted, with when, by URL, from the first behind `after`."""
+    """Returns URLs that a user deleted, with times (epoch s), by URL, after `after`."""
     c = deleted_url.c
     rows = connection.execute(select(c.url, c.deleted_at).where(c.url > after).order_by(c.url).limit(limit))
     return [(url, at) for url, at in rows]

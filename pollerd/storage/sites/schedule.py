@@ -1,4 +1,4 @@
-"""What the daemon reads at its start: sites, hosts, what was learned. Streamed in pieces, as columns."""
+"""Reads the daemon's state at its start: sites, hosts, learned states. Streamed in pieces, as columns."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _USUAL: dict[str, Any] = {
     "polls": 0,
     "changes": 0,
 }
-"""What stands in a column of most rows, where it is not NULL."""
+"""Value of a column in most rows, if it is not NULL."""
 
 
 def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, dict[int, str]]:
-    """Some sites with ids above `after`, ordered by id; none: there are no more.
+    """Returns some sites with ids above `after`, ordered by id; none: there are no more.
 
-    Beside them what is wrong with rows of which a value could not be read, by site id; something else stands in for it.
-    Only who a site is and where it stands is read of each; settings and states are read of those where they are not
-    what they are of most: the database finds that out in a tenth of the time that it takes to read them.
+    Also returns what is wrong with rows that hold an unreadable value, by site id; the value is replaced. Only ids and
+    hosts are read of each site; settings and states only where they differ from the usual values: the database checks
+    that in a tenth of the time that reading takes.
     """
     faults: dict[int, str] = {}
     columns = _ids_and_hosts(connection, after, faults)
@@ -59,9 +59,9 @@ def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, di
 
 
 def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -> dict[str, NDArray[Any]]:
-    """`site_id` and `host_id` of some sites with ids above `after`, int64[k], by id.
+    """Returns `site_id` and `host_id` of some sites with ids above `after`, int64[k], by id.
 
-    SQLite strings them together: to hand out the rows one by one takes it three times as long.
+    SQLite concatenates them: fetching the rows one by one takes three times as long.
     """
     statement = select(site.c.id, site.c.host_id)
     if connection.dialect.name == "sqlite":
@@ -69,7 +69,7 @@ def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -
         whole = func.sum(case((func.typeof(some.c.host_id) == "integer", 0), else_=1))
         joined = select(func.group_concat(some.c.id), func.group_concat(some.c.host_id), whole)
         ids, hosts, spoiled = connection.execute(joined).one()
-        if not spoiled:  # else they are read below, where those are named
+        if not spoiled:  # else they are read below, which reports the faults
             return {"site_id": _numbers(ids), "host_id": _numbers(hosts)}
     rows = _piece(connection, statement, site.c.id, after)
     ids, given = list(zip(*rows, strict=True)) or [(), ()]
@@ -77,7 +77,7 @@ def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -
 
 
 def _numbers(text: str | None) -> NDArray[np.int64]:
-    """Whole numbers, int64[k], from a text with commas between them; None: there are none."""
+    """Parses whole numbers, int64[k], separated by commas; None: there are none."""
     return np.fromstring(text, np.int64, sep=",") if text else np.empty(0, np.int64)
 
 
@@ -88,7 +88,7 @@ def _unusual(
     site_ids: NDArray[np.int64],
     faults: dict[int, str],
 ) -> dict[str, NDArray[Any]]:
-    """The fields of sites int64[k], ascending, [k] each, by name; read of rows in which one is not the usual."""
+    """Returns the fields of sites int64[k], ascending, [k] each, by name; reads only rows with an unusual value."""
     columns = [key.table.c[field.name] for field in fields]
     unusual = or_(*(column.is_distinct_from(_USUAL.get(column.name)) for column in columns))
     among = key.between(int(site_ids[0]), int(site_ids[-1]))
@@ -104,7 +104,7 @@ def _unusual(
 
 
 def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The columns without those sites, if any, that have no row of their state: somebody has deleted it."""
+    """Returns the columns without sites whose state row is missing because of a manual deletion."""
     ids, key = columns["site_id"], site_state.c.site_id
     among = key.between(int(ids[0]), int(ids[-1]))
     if connection.execute(select(func.count()).select_from(site_state).where(among)).scalar_one() == len(ids):
@@ -114,7 +114,7 @@ def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> di
 
 
 def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
-    """Some hosts with ids above `after`, ordered by id; none: there are no more."""
+    """Returns some hosts with ids above `after`, ordered by id; none: there are no more."""
     c = host.c
     plain = _piece(connection, select(c.id, c.name), c.id, after)
     if not plain:
@@ -138,7 +138,7 @@ def hosts_piece(connection: Connection, after: int) -> list[HostRow]:
     known = (c.last_start_at, c.paused_until, c.robots_kind, c.robots_at, host_override.c.host_id)
     anything_known = or_(c.throttles.is_distinct_from(0), *(column.is_not(None) for column in known))
     statement = statement.where(c.id.between(plain[0][0], plain[-1][0]), anything_known)
-    with connection.execute(statement) as result:  # of a new list's hosts nothing is known but their names
+    with connection.execute(statement) as result:  # hosts of a new list have only names
         rows = {row[0]: _host(*row) for row in result.cursor.fetchall()}
     return [rows.get(host_id) or HostRow(host_id, name) for host_id, name in plain]
 
@@ -157,7 +157,7 @@ def _host(  # noqa: PLR0913 (the columns of a row)
     overridden_at: float | None,
     *overridden: Any,
 ) -> HostRow:
-    """The host of a row; numbers that somebody spoiled by hand count as unset, such a robots.txt as never asked for."""
+    """Returns the host of a row; numbers damaged by hand become unset, a damaged robots.txt unknown."""
     robots = None
     fetched_at = number(robots_at)
     if kind is not None and fetched_at is not None:
@@ -169,9 +169,9 @@ def _host(  # noqa: PLR0913 (the columns of a row)
 
 
 def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Some site ids [m] above `after`, ascending, and states [m, width] that this allocator left; m = 0: no more.
+    """Returns some site ids [m] above `after`, ascending, and the allocator's states [m, width]; m = 0: no more.
 
-    Raises `SchemaError` where states differ in width.
+    Raises `SchemaError` if states differ in width.
     """
     c = learned.c
     statement = select(c.site_id, c.state).where(c.allocator == allocator)
@@ -185,7 +185,7 @@ def learned_piece(connection: Connection, allocator: str, after: int) -> tuple[N
 
 
 def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np.int64]:
-    """Some ids above `after` of all sites, or of those with this tag, int64[k], ascending; k = 0: there are no more."""
+    """Returns some ids above `after` of all sites, or of those with this tag, int64[k], ascending; k = 0: no more."""
     c = site_tag.c
     if tag is None:
         rows = _piece(connection, select(site.c.id), site.c.id, after)
@@ -195,9 +195,9 @@ def ids_piece(connection: Connection, tag: str | None, after: int) -> NDArray[np
 
 
 def _piece(connection: Connection, statement: Select[Any], key: Any, after: int) -> Sequence[Any]:
-    """The first rows above `after` in order of `key`, the statement's first column, as the driver gives them.
+    """Returns the first rows above `after` in order of `key`, the statement's first column, as the driver's tuples.
 
-    `Result.all` would make a `Row` of each: of the 10 s in which a million sites are read it took 1.6.
+    `Result.all` would build a `Row` for each: 1.6 of the 10 s that reading a million sites takes.
     """
     with connection.execute(statement.where(key > after).order_by(key).limit(PIECE)) as result:
         return result.cursor.fetchall()

@@ -1,4 +1,4 @@
-"""What is remembered of sites, read for a batch of polls before they start."""
+"""Reads the contexts of sites for a batch of polls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pollerd.storage.values import SiteContext
 def load_contexts(
     connection: Connection, sql: Statements, encryption: Encryption, site_ids: Sequence[int]
 ) -> dict[int, SiteContext]:
-    """Memories by site id; a site that was deleted is missing. Of a row that cannot be read the memory says why."""
+    """Returns contexts by site id; deleted sites are missing. The context of an unreadable row has a `fault`."""
     rows = run(connection, sql.contexts, sql.many(site_ids))
     return {row[0]: _readable(encryption, row) for row in rows}
 

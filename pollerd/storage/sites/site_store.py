@@ -1,4 +1,4 @@
-"""Sites and their hosts in the database: every method is one transaction, or some where it says so."""
+"""Sites and their hosts in the database: each method is one transaction, or several where documented."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pollerd.storage.values import (
 
 
 class SiteStore:
-    """Sites, what is remembered of them, and their hosts.
+    """Sites, their contexts, and their hosts.
 
     Every method raises `DatabaseUnavailableError` as those of `Store` do.
     """
@@ -44,12 +44,12 @@ class SiteStore:
         self._sites = Sites(sql, encryption)
         self._restore = Restore(sql, self._sites, imports)
 
-    # For the daemon: all at its start, then those that are polled.
+    # For the daemon: all sites at its start, then those that are polled.
 
     async def schedule(self) -> AsyncIterator[tuple[ScheduleRows, dict[int, str]]]:
-        """All sites as columns, ordered by id, some at a time: a million need not be held twice.
+        """Yields all sites as columns, ordered by id, in pieces, so that a million need not be held twice.
 
-        With each piece what is wrong with rows of which a value could not be read, by site id.
+        Each piece comes with what is wrong with rows that hold an unreadable value, by site id.
         """
         after = -1
         while True:
@@ -60,14 +60,14 @@ class SiteStore:
             after = int(rows.site_id[-1])
 
     async def hosts(self) -> AsyncIterator[list[HostRow]]:
-        """All hosts, ordered by id, some at a time."""
+        """Yields all hosts, ordered by id, in pieces."""
         after = -1
         while rows := await self._database.read(lambda c, a=after: schedule.hosts_piece(c, a)):  # type: ignore[misc]
             yield rows
             after = rows[-1].id
 
     async def contexts(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
-        """Memories by site id, in one query; a site that was deleted is missing."""
+        """Returns contexts by site id, in one query; deleted sites are missing."""
         return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids))
 
     # Sites.
@@ -75,28 +75,28 @@ class SiteStore:
     async def add(
         self, specs: Sequence[SiteSpec], hosts: Sequence[str], now: float, *, respect_deleted: bool
     ) -> AddResult:
-        """Add what is new; `hosts` names ("host:port") the host of each spec.
+        """Adds new sites; `hosts` names ("host:port") the host of each spec.
 
-        A URL that a user deleted is left out where `respect_deleted` is true, and restored otherwise.
+        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise.
         """
         return await self._database.write(
             lambda c: self._import.add(c, specs, hosts, now, respect_deleted=respect_deleted)
         )
 
     async def get(self, site_id: int) -> Site:
-        """Raises `NotFoundError`."""
+        """Returns the site. Raises `NotFoundError`."""
         return await self._database.read(lambda c: self._sites.get(c, site_id))
 
     async def get_many(self, site_ids: Sequence[int]) -> list[Site]:
-        """The sites with these ids, by id; those that are gone are left out."""
+        """Returns the sites with these ids, by id; missing ones are left out."""
         return await self._database.read(lambda c: self._sites.get_many(c, site_ids))
 
     async def find(self, url: str) -> Site | None:
-        """The site at exactly this URL, or None."""
+        """Returns the site at exactly this URL, or None."""
         return await self._database.read(lambda c: self._sites.find(c, url))
 
     async def at(self, urls: Sequence[str]) -> dict[str, Site]:
-        """The sites at these URLs, by URL; a URL that is none is missing."""
+        """Returns the sites at these URLs, by URL; other URLs are missing."""
         return await self._database.read(lambda c: self._sites.at(c, urls))
 
     async def page(
@@ -108,14 +108,14 @@ class SiteStore:
         limit: int = 100,
         cursor: str | None = None,
     ) -> ListPage[Site]:
-        """Sites by id. `q`: part of the URL, any case; `host`: "host:port".
+        """Returns sites by id. `q`: part of the URL, any case; `host`: "host:port".
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
         return await self._database.read(lambda c: self._sites.page(c, q, tag, state, host, limit, cursor))
 
     async def iterate(self) -> AsyncIterator[Site]:
-        """All sites by id, read some at a time."""
+        """Yields all sites by id, read in pieces."""
         cursor: str | None = None
         while True:
             page = await self.page(limit=1000, cursor=cursor)
@@ -126,20 +126,20 @@ class SiteStore:
                 return
 
     async def of_users(self, after: int, limit: int) -> list[Site]:
-        """Sites with ids above `after`, by id, without those that the focused crawler made."""
+        """Returns sites with ids above `after`, by id, without those of the focused crawler."""
         return await self._database.read(lambda c: self._sites.users(c, after, limit))
 
     async def count(self) -> int:
-        """How many sites there are."""
+        """Returns the number of sites."""
         return await self._database.read(count_sites)
 
     async def counts_by_state(self) -> dict[SiteState, int]:
-        """How many sites stand where; every state is there."""
+        """Returns the number of sites by state, with every state."""
         return await self._database.read(counts_by_state)
 
     async def update(self, site_id: int, changes: SiteChanges, now: float) -> Site:
-        """Change settings; the next poll will be a full one. A new URL forgets what was known of the old page, and
-        `paused` False ends a backoff and brings back a site that was gone.
+        """Changes settings; the next poll will be a full one. A new URL resets what was known of the old page, and
+        `paused` False ends a backoff and brings back a gone site.
 
         Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use.
         """
@@ -151,17 +151,17 @@ class SiteStore:
         return await self._database.write(work)
 
     async def put_settings(self, settings: Sequence[NewSettings], now: float) -> None:
-        """Give every site exactly these settings; their next polls will be full ones. Sites that are gone are left out.
+        """Sets the settings of each site exactly; their next polls will be full ones. Missing sites are skipped.
 
-        Raises `InvalidValueError`; nothing was written then.
+        Raises `InvalidValueError` without writing anything.
         """
         await self._database.write(lambda c: self._sites.put_settings(c, settings, now))
 
     async def pause(self, tag: str | None, paused: bool) -> AsyncIterator[tuple[NDArray[np.int64], int]]:
-        """Pauses or resumes every site, or every one with this tag, some at a time, so that commits come in between.
+        """Pauses or resumes all sites, or all with this tag, in pieces, so that commits can run in between.
 
-        The ids of each piece, int64[k], and how many of them were not so before. Nothing else of them changes: a
-        backoff goes on, and a site that was gone stays so.
+        Yields the ids of each piece, int64[k], and how many of them changed. Changes nothing else: a backoff continues,
+        and a gone site stays gone.
         """
         after = 0
         while True:
@@ -174,40 +174,40 @@ class SiteStore:
             after = int(ids[-1])
 
     async def delete(self, site_id: int, now: float) -> None:
-        """Delete a site and all its rows, and remember its URL as deleted. Raises `NotFoundError`."""
+        """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""
         await self._database.write(lambda c: self._sites.delete(c, site_id, now))
 
     async def missing_from(self, urls: Iterable[str]) -> list[tuple[int, str]]:
-        """Id and URL of what `delete_missing` would delete."""
+        """Returns id and URL of the sites that `delete_missing` would delete."""
         return await self._database.read(lambda c: self._sites.missing(c, urls))
 
     async def delete_missing(self, urls: Iterable[str]) -> list[int]:
-        """Delete every site whose URL is not among these; their ids. Such a URL is added again when listed."""
+        """Deletes sites whose URL is not among these; returns their ids. Such a URL is added again when listed."""
         return await self._database.write(lambda c: self._sites.delete_missing(c, urls))
 
-    # URLs that users deleted, and what an export puts back.
+    # URLs deleted by users, and the restoring of exports.
 
     async def deleted_among(self, urls: Sequence[str]) -> set[str]:
-        """Which of these URLs a user deleted."""
+        """Returns the URLs among these that a user deleted."""
         return await self._database.read(lambda c: self._sites.deleted(c, urls))
 
     async def deleted_urls(self, after: str, limit: int) -> Sequence[tuple[str, float]]:
-        """URLs that a user deleted, and when (epoch s), by URL, from the first behind `after`."""
+        """Returns URLs that a user deleted, with times (epoch s), by URL, after `after`."""
         return await self._database.read(lambda c: restore.deleted_urls(c, after, limit))
 
     async def mark_deleted(self, pieces: Callable[[], Iterator[list[tuple[str, float]]]]) -> tuple[int, int, int]:
-        """Mark URLs as deleted by a user, all or none; those that are sites are passed over.
+        """Marks URLs as deleted by a user, all or none; those that are sites are skipped.
 
-        How many were added, changed (none) and left as they are.
+        Returns how many were added, changed (none) and unchanged.
         """
         return await self._database.write(lambda c: self._restore.mark_deleted(c, pieces()))
 
     async def restore(
         self, pieces: Callable[[], Iterator[list[SiteRestore]]], admit: Admit, now: float
     ) -> RestoreResult:
-        """Add sites, and give those that are there the settings of the export, all or none.
+        """Adds sites, and applies the settings of the export to existing ones, all or none.
 
-        Raises `InvalidValueError`, and what `admit` raises of a piece; nothing was written then.
+        Raises `InvalidValueError`, and what `admit` raises for a piece, without writing anything.
         """
         asked = self._database.in_loop(admit)
         return await self._database.write(lambda c: self._restore.sites(c, pieces(), asked, now))
@@ -215,31 +215,30 @@ class SiteStore:
     # Hosts.
 
     async def host_id(self, name: str) -> int:
-        """The id of the host "name:port". Raises `NotFoundError`."""
+        """Returns the id of the host "name:port". Raises `NotFoundError`."""
         return (await self.get_host(name)).id
 
     async def host_ids(self, names: Sequence[str]) -> dict[str, int]:
-        """The ids of the hosts "name:port"; one that is none is missing."""
+        """Returns the ids of the hosts "name:port"; unknown ones are missing."""
         return await self._database.read(lambda c: self._import.known_hosts(c, names))
 
     async def get_host(self, name: str) -> KnownHost:
-        """The host "name:port". Raises `NotFoundError`."""
+        """Returns the host "name:port". Raises `NotFoundError`."""
         return await self._database.read(lambda c: stored_hosts.get_host(c, name))
 
     async def list_hosts(
         self, q: str | None = None, ids: NDArray[np.int64] | None = None, limit: int = 100, cursor: str | None = None
     ) -> ListPage[KnownHost]:
-        """Hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k].
+        """Returns hosts by id. `q`: part of the name, any case; `ids`: only these, int64[k].
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
         return await self._database.read(lambda c: stored_hosts.list_hosts(c, self._sql, q, ids, limit, cursor))
 
     async def override_host(self, host_id: int, override: HostOverride, backing_off: Collection[int]) -> list[int]:
-        """Keeps what an operator did to the host; ids of those sites of `backing_off` whose backoff ends with that.
+        """Stores the operator's action on the host; returns ids of the sites whose backoff it ends.
 
-        `backing_off`: sites of the host. Only what an end of the host's pause is good for ends: refusals by status 429
-        or 503.
+        `backing_off`: sites of the host. Ending the pause ends only backoffs after refusals by status 429 or 503.
         """
         return await self._database.write(
             lambda c: stored_hosts.override_host(c, self._sql, host_id, override, backing_off)

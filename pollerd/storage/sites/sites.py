@@ -1,4 +1,4 @@
-"""Sites one by one and in pages: what the API and the command line ask for."""
+"""Reads and changes sites for the API and the command line."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pollerd.storage.values import ListPage, NewSettings, SiteChanges
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
 _OUTCOMES = {kind.value: kind for kind in OutcomeKind}
-# To resume a site is to start it again, whatever it met before.
+# Resuming a site restarts it, whatever its state.
 _REVIVED: dict[str, Any] = {"state": SiteState.ACTIVE.value, "not_before": None, "failures": 0}
-# What was remembered of the page at the old URL says nothing of the page at the new one.
+# What was known of the page at the old URL does not apply to the new one.
 _FORGOTTEN: dict[str, Any] = {
     "state": SiteState.ACTIVE.value,
     "last_seen_at": None,
@@ -53,11 +53,11 @@ _FORGOTTEN: dict[str, Any] = {
 
 
 ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
-"""Of a site: it is the focused crawler's, not the user's."""
+"""Whether a site belongs to the focused crawler, not to the user."""
 
 
 class Sites:
-    """The site table and what belongs to it."""
+    """The site table and its dependent tables."""
 
     def __init__(self, sql: Statements, encryption: Encryption) -> None:
         self._sql, self._encryption = sql, encryption
@@ -78,32 +78,32 @@ class Sites:
         self._delete_many = delete(site).where(sql.among(site.c.id, "sites"))
 
     def get(self, connection: Connection, site_id: int) -> Site:
-        """Raises `NotFoundError`."""
+        """Returns the site. Raises `NotFoundError`."""
         found = self._read(connection, _sites().where(site.c.id == site_id))
         if not found:
             raise NotFoundError("site", site_id)
         return found[0]
 
     def find(self, connection: Connection, url: str) -> Site | None:
-        """The site at exactly this URL, or None."""
+        """Returns the site at exactly this URL, or None."""
         found = self._read(connection, _sites().where(site.c.url == url))
         return found[0] if found else None
 
     def at(self, connection: Connection, urls: Sequence[str]) -> dict[str, Site]:
-        """The sites at these URLs, by URL."""
+        """Returns the sites at these URLs, by URL."""
         found = self._read(connection, self._at, {"urls": self._sql.texts(urls)})
         return {one.spec.url: one for one in found}
 
     def get_many(self, connection: Connection, site_ids: Sequence[int]) -> list[Site]:
-        """The sites with these ids, by id."""
+        """Returns the sites with these ids, by id."""
         return self._read(connection, self._with_ids, {"ids": self._sql.many(site_ids)})
 
     def users(self, connection: Connection, after: int, limit: int) -> list[Site]:
-        """Sites with ids above `after`, by id, but none of the focused crawler's."""
+        """Returns sites with ids above `after`, by id, without those of the focused crawler."""
         return self._read(connection, _sites().where(site.c.id > after, ~ROBOTS).order_by(site.c.id).limit(limit))
 
     def deleted(self, connection: Connection, urls: Sequence[str]) -> set[str]:
-        """Which of these URLs a user deleted."""
+        """Returns the URLs among these that a user deleted."""
         return set(connection.execute(self._deleted_at, {"urls": self._sql.texts(urls)}).scalars())
 
     def page(
@@ -116,7 +116,7 @@ class Sites:
         limit: int,
         cursor: str | None,
     ) -> ListPage[Site]:
-        """Sites by id. `q`: part of the URL, any case."""
+        """Returns sites by id. `q`: part of the URL, any case."""
         statement = _sites().order_by(site.c.id).limit(cursors.check_limit(limit) + 1)
         last = cursors.decode("s", cursor)
         if last is not None:
@@ -150,7 +150,7 @@ class Sites:
     def update(
         self, connection: Connection, host_id_of: Callable[[str], int], site_id: int, changes: SiteChanges, now: float
     ) -> Site:
-        """Change settings. Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use."""
+        """Changes settings. Raises `NotFoundError`, `InvalidValueError`, and `DuplicateError` for a URL in use."""
         before = self.get(connection, site_id)
         unknown = changes.keys() - SiteChanges.__annotations__.keys()
         if unknown or ("url" in changes) != ("host" in changes):
@@ -184,7 +184,7 @@ class Sites:
     ) -> tuple[NDArray[np.int64], int]:
         """Pauses or resumes some sites with ids above `after`, all or those with this tag.
 
-        Their ids, int64[k], ascending, and how many of them were not so before; k = 0: there are no more.
+        Returns their ids, int64[k], ascending, and how many of them changed; k = 0: there are no more.
         """
         ids = ids_piece(connection, tag, after)
         changed = self._pause if paused else self._resume
@@ -197,7 +197,7 @@ class Sites:
         connection.execute(delete(deleted_url).where(deleted_url.c.url == url))
 
     def put_settings(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
-        """Every site has exactly these settings; those that are gone meanwhile are passed over."""
+        """Sets the settings of each site exactly; sites deleted meanwhile are skipped."""
         for start in range(0, len(settings), PIECE):
             self._put_piece(connection, settings[start : start + PIECE], now)
 
@@ -231,7 +231,7 @@ class Sites:
             connection.execute(insert(site_tag), rows)
 
     def delete(self, connection: Connection, site_id: int, now: float) -> None:
-        """Delete a site and all its rows, and remember its URL as deleted. Raises `NotFoundError`."""
+        """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""
         gone = delete(site).where(site.c.id == site_id).returning(site.c.url)
         url = connection.execute(gone).scalar_one_or_none()
         if url is None:
@@ -242,15 +242,15 @@ class Sites:
 
     @staticmethod
     def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
-        """Id and URL of every site whose URL is not among these, by id. Sites of the focused crawler's are left out."""
+        """Returns id and URL of every site whose URL is not among these, by id, without the focused crawler's."""
         wanted = urls if isinstance(urls, Set) else set(urls)
         rows = connection.execute(select(site.c.id, site.c.url).where(~ROBOTS).order_by(site.c.id))
         return [(site_id, url) for site_id, url in rows if url not in wanted]
 
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
-        """Delete every site whose URL is not among these; their URLs may come back with the list. Their ids.
+        """Deletes sites whose URL is not among these; the list may add them again. Returns their ids.
 
-        Sites of the focused crawler's stay.
+        Sites of the focused crawler stay.
         """
         gone = [site_id for site_id, _ in self.missing(connection, urls)]
         for start in range(0, len(gone), PIECE):
@@ -259,12 +259,12 @@ class Sites:
 
 
 def count_sites(connection: Connection) -> int:
-    """How many sites there are."""
+    """Returns the number of sites."""
     return int(connection.execute(select(func.count()).select_from(site_state)).scalar_one())
 
 
 def counts_by_state(connection: Connection) -> dict[SiteState, int]:
-    """How many sites stand where; every state is there."""
+    """Returns the number of sites by state, with every state."""
     statement = (
         select(site.c.paused, site_state.c.state, func.count())
         .join_from(site, site_state)
@@ -304,7 +304,7 @@ def _sites() -> Select[Any]:
 
 
 def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
-    """The site of a row; values that somebody spoiled by hand are shown as those of a new site."""
+    """Returns the site of a row; values damaged by hand become those of a new site."""
     access = NO_ACCESS if row.access is None else encryption.open(row.access)
     numbers = {name: number(getattr(row, name), instead) for name, instead in NUMERIC_SETTINGS.items()}
     return Site(
