@@ -33,8 +33,7 @@ class World(Protocol):
     """An environment in which policies are scored."""
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
-        """Returns the policy's score per interval of polls that ends at `edges`, relative to the optimum:
-        float64[k]."""
+        """Returns the policy's score per interval of polls that ends at `edges`, relative to the optimum, float64."""
         ...
 
 
@@ -164,8 +163,7 @@ def best_freshness(rates: NDArray[np.float64], step: float) -> float:
 def _best_interest(
     phases: Sequence[RatePhase], edges: Sequence[int], half_life: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Returns the value per step at the optimal split of one poll a step for the current rates, by interval:
-    float64[k].
+    """Returns the value per step at the optimal split of one poll a step for the current rates, by interval, float64.
 
     half_life float64[n] s. Gaps cut short by a rank switch are ignored: the split changes at once.
     """
