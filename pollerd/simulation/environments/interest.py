@@ -106,8 +106,7 @@ def drive_sources(
 def _bought(
     rank: NDArray[np.float64], price: NDArray[np.float64], budget_left: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Returns which sites are polled, bool[runs, n], in order while the budget lasts, and what is left,
-    float64[runs]."""
+    """Returns polled sites, bool[runs, n], in order while the budget lasts, and remaining budgets, float64[runs]."""
     order = np.argsort(-rank, axis=-1, kind="stable")
     wanted = np.take_along_axis(rank, order, -1) > -np.inf
     spent = np.cumsum(np.where(wanted, price[order], 0.0), axis=-1)
