@@ -1,7 +1,7 @@
-"""Steps per second of every allocator, by number of sites: one step is a choice and what is learned from its poll.
+"""Steps per second of every allocator, by number of sites: one step is a choice and learning from its poll.
 
-Sites come in and are polled once; then steps are timed, one poll each, in CPU time of the allocator alone: what the
-world costs is left out. Of [A]'s H-TRAA a step costs O(log n), and is shown up to 2^20 sites.
+All sites are added and polled once; then steps are timed, one poll each, in CPU time of the allocator alone, without
+the simulated web. A step of [A]'s H-TRAA costs O(log n), and is measured up to 2^20 sites.
 
     python benchmarks/allocators.py [--allocators htraa,lakg] [--sites 512,32768,1048576] [--seconds 2]
 """
@@ -24,7 +24,7 @@ EPOCH_S = 1.75e9
 WARM_UP_STEPS = 50
 LEAST_STEPS = 20
 MOST_SITES = {"gpoks": 32_768}
-"""Where a figure would take hours, or memory: gpoks takes 10 KB for each poll that it learns from at once."""
+"""Limits where a figure would take hours, or memory: gpoks takes 10 KB per poll that it learns from at once."""
 
 
 class Web:
@@ -40,7 +40,7 @@ class Web:
         return EvidenceBatch(self._rng.random(len(slots)) < -np.expm1(-self._rate[slots] * gap))
 
     def poll_all(self, allocator: Allocator) -> None:
-        """Every site once, a cycle after the beginning."""
+        """Polls every site once, a cycle after the start."""
         n = len(self._rate)
         self._now += n * STEP_S
         gap = self._rng.uniform(0.5, 1.0, n) * n * STEP_S
@@ -48,7 +48,7 @@ class Web:
         self._last = self._now - self._rng.uniform(0, 1, n) * n * STEP_S
 
     def step(self, allocator: Allocator) -> float:
-        """One step; the CPU seconds that the allocator took."""
+        """Runs one step; returns the CPU seconds of the allocator."""
         self._now += STEP_S
         elapsed = self._now - self._last
         begin = time.thread_time()
@@ -63,7 +63,7 @@ class Web:
 
 
 def seconds_a_step(name: str, n: int, seconds: float) -> float | None:
-    """Mean CPU seconds of a step; None where the allocator is not made for so many sites."""
+    """Returns the mean CPU seconds of a step; None if the allocator does not support this number of sites."""
     if n > MOST_SITES.get(name, n):
         return None
     allocator = create(name, budget=1 / STEP_S, rng=np.random.default_rng(2))

@@ -1,17 +1,17 @@
-"""Whether the tables of docs/ agree with what their commands make now.
+"""Checks that the tables of docs/ agree with the current output of their commands.
 
 Each table of numbers names its command in the page. Those of `pollerd reproduce` are run again and compared number by
-number, by the labels of rows and columns; a table that was measured on a machine or on data that is not here is listed
-with the reason. A number agrees if it is the same in the page's digits; where fewer repetitions were done than the
-page's (--runs), if it lies within four standard errors of the difference (`doc_tables/comparison.py`).
+number, by the labels of rows and columns; a table measured on a machine or on data that is not here is listed with the
+reason. A number agrees if it is the same in the page's digits; with fewer repetitions than the page's (--runs), if it
+is within four standard errors of the difference (`doc_tables/comparison.py`).
 
     python benchmarks/check_tables.py --list               # which table is checked by what, and which is not and why
     python benchmarks/check_tables.py --spot               # a few tables that take seconds
     python benchmarks/check_tables.py htraa gpoks-8.9      # those of a page, those of an experiment
     python benchmarks/check_tables.py --all --runs 2       # all, with two repetitions; without --runs it takes days
 
-Ends with 1 if a table differs or names no command. `--out FOLDER` keeps the runs, so that the same call goes on where
-it was broken off; runs of an older state of the code would be taken for those of now, so empty it after a change.
+Exits with 1 if a table differs or names no command. `--out FOLDER` keeps the runs, so that the same call continues
+after an interruption; runs of older code would be used, too, so empty it after a change.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Rerunner:
 
 
 def chosen(tables: Sequence[DocTable], names: Sequence[str]) -> list[DocTable]:
-    """Those of pages or of experiments by name; a ValueError for a name that is neither."""
+    """Returns the tables of pages or experiments by name; raises ValueError for a name that is neither."""
     found = []
     for name in names:
         page = name.removeprefix("docs/").removesuffix(".md")
@@ -66,20 +66,20 @@ def _page_names(table: DocTable) -> tuple[str, str]:
 
 
 def listed(table: DocTable) -> str:
-    """What checks a table, or why nothing does."""
+    """Returns a line with the check of a table, or why there is none."""
     found = beforehand(table)
     told = found.reason if found else f"checked by `{table.command}`"
     return f"docs/{table.name} ({table.heading}): {told}"
 
 
 def show(checks: Sequence[TableCheck]) -> None:
-    """How many came out how."""
+    """Prints the number of tables by verdict."""
     counts = Counter(each.verdict for each in checks)
     print(", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items())) or "no tables")
 
 
 def main() -> int:
-    """0 where nothing differs."""
+    """Returns 0 if nothing differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="pages (papers/htraa.md, htraa) or experiments (htraa-fig-5)")
     parser.add_argument("--all", action="store_true", help="all tables")

@@ -1,6 +1,6 @@
-"""Hashes of what every allocator chooses, believes and stores, over objectives, budgets, weights and seeds.
+"""Hashes of the choices, beliefs and stored state of every allocator, over objectives, budgets, weights and seeds.
 
-Two versions of the code choose alike, bit for bit, where their output is the same:
+Two versions of the code choose identically, bit for bit, if their output is the same:
 
     python benchmarks/choice_hashes.py > before.json   # in the one
     python benchmarks/choice_hashes.py --against before.json
@@ -29,7 +29,7 @@ START = 1.75e9
 
 
 def history(name: str, objective: str, budget: float, n: int, *, equal: bool) -> str:
-    """The hash of one simulated life in which the budget is doubled half way."""
+    """Returns the hash of one simulated run in which the budget is doubled half way."""
     rng = np.random.default_rng([n, len(name)])
     allocator = create(name, budget=budget, objective=objective, rng=np.random.default_rng(5))
     weights = np.ones(n) if equal else rng.uniform(0.5, 4.0, n)
@@ -60,7 +60,7 @@ def history(name: str, objective: str, budget: float, n: int, *, equal: bool) ->
 
 
 def hashes() -> Iterator[tuple[str, str]]:
-    """Name of a life and its hash; "refused" where the allocator does not take it."""
+    """Yields the name of each run and its hash; "refused" if the allocator does not accept it."""
     for name in names():
         for objective in OBJECTIVES:
             for budget in BUDGETS:

@@ -1,8 +1,8 @@
-"""The focused crawler at work: the real daemon crawls a served copy of a topical web, beside simulated schedules.
+"""The focused crawler live: the real daemon crawls a served copy of a topical web, compared with simulated schedules.
 
-Recall of the web's relevance by requests of pages, refreshes among them: of the daemon, of breadth-first, of frontier-
-greedy, which is told the relevance of pages before they are asked for, and of the bound without constraints. Those
-know no politeness: they ask any host at any time. The server's log tells whether the daemon fired rapidly.
+Recall of the web's relevance by requests of pages, including refreshes: of the daemon, of breadth-first, of
+frontier-greedy, which knows the relevance of pages before they are requested, and of the bound without constraints.
+Those have no politeness: they request from any host at any time. The server's log shows whether the daemon was polite.
 
     python benchmarks/crawl.py [--pages 1000] [--kind open|gated] [--number 0] [--budget 10] [--host-interval 0.1]
         [--min-interval S] [--requests N] [--seconds 150] [--living] [--json FILE]
@@ -30,19 +30,19 @@ from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGrap
 from pollerd.simulation.environments.topical_web.life import LivingWeb
 
 SEED = 9_241
-"""Webs of this benchmark: robots are made, tried and trained on those of other seeds."""
+"""Seed of this benchmark's webs: crawlers are developed, tested and trained on those of other seeds."""
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 RELEVANCE_MIN = 0.1
 EVERY_SECONDS = 0.5
 IDLE_SECONDS = 30.0
-"""So long without a request of a page means that the crawler has come to an end."""
+"""After this time without a request of a page the crawler counts as finished."""
 LIFE_STEPS = 100_000
 LOG_LINES = 20
-"""Of the daemon's log, shown where it died."""
+"""Lines of the daemon's log to show after a crash."""
 
 
 def write_topic(web: TopicalWeb, work: Path) -> tuple[Path, Path]:
-    """The topic file and the seeds: the start document alone."""
+    """Writes the topic file and the seeds: the start document alone."""
     topic, seeds = work / "topic.toml", work / "seeds.txt"
     told = {
         "name": "crawl",
@@ -52,22 +52,22 @@ def write_topic(web: TopicalWeb, work: Path) -> tuple[Path, Path]:
         "relevance_min": RELEVANCE_MIN,
         "max_depth": 30,
     }
-    # What JSON writes of these is TOML, too.
+    # JSON of these values is valid TOML.
     topic.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in told.items()))
     seeds.write_text(f"{web.url(0)}\n")
     return topic, seeds
 
 
 async def watch(web: TopicalWeb, process: Process, requests: int, seconds: float) -> None:
-    """Until there were so many requests of pages, for so long at most, or until none comes any more.
+    """Waits until `requests` pages were requested, for at most `seconds`, or until requests stop.
 
-    Raises OSError where the daemon died.
+    Raises OSError if the daemon died.
     """
     deadline = time.monotonic() + seconds
     last, since = 0, time.monotonic()
     while web.requests() < requests and time.monotonic() < deadline:
         await asyncio.sleep(EVERY_SECONDS)
-        process.cpu()  # FileNotFoundError where there is no such process any more
+        process.cpu()  # FileNotFoundError if the process is gone
         if web.requests() > last:
             last, since = web.requests(), time.monotonic()
         elif time.monotonic() - since > IDLE_SECONDS:
@@ -75,7 +75,7 @@ async def watch(web: TopicalWeb, process: Process, requests: int, seconds: float
 
 
 def recall_of(web: TopicalWeb) -> NDArray[np.float64]:
-    """Recall after each request of a page, float64[k]; what was asked for before, or is no page, adds nothing."""
+    """Returns recall after each request of a page, float64[k]; repeated requests and non-pages add nothing."""
     asked = [visit.page if visit.status == 200 else -1 for visit in web.log if visit.path != "/robots.txt"]
     seen = np.zeros(len(web.graph), np.bool_)
     gain = np.zeros(len(asked))
@@ -86,18 +86,18 @@ def recall_of(web: TopicalWeb) -> NDArray[np.float64]:
 
 
 def recall_of_firsts(web: TopicalWeb) -> NDArray[np.float64]:
-    """Recall after each request of a page that was not asked for before, float64[k]: without refreshes."""
+    """Returns recall after each first request of a page, float64[k]: without refreshes."""
     order = list(dict.fromkeys(web.visits().tolist()))
     return recall_by_request(web.graph.relevance, np.array(order, np.int64))
 
 
 def at(recall: NDArray[np.float64], places: Sequence[int]) -> list[float]:
-    """Recall after so many requests; nan where there were not so many."""
+    """Returns recall after the given numbers of requests; nan if there were fewer."""
     return [float(recall[place - 1]) if 0 < place <= len(recall) else float("nan") for place in places]
 
 
 def beside(graph: TopicalGraph) -> dict[str, NDArray[np.float64]]:
-    """Recall by request of the schedules to compare with."""
+    """Returns recall by request of the schedules to compare with."""
     schedules = {
         "breadth-first": traversals.breadth_first(graph),
         "parent-greedy": traversals.parent_greedy(graph),
@@ -108,7 +108,7 @@ def beside(graph: TopicalGraph) -> dict[str, NDArray[np.float64]]:
 
 
 async def crawl(given: argparse.Namespace, graph: TopicalGraph) -> dict[str, object]:
-    """Runs the daemon; the figures."""
+    """Runs the daemon; returns the figures."""
     life = LivingWeb(graph, LIFE_STEPS, np.random.default_rng(given.number)) if given.living else None
     with tempfile.TemporaryDirectory(prefix="pollerd-crawl-") as folder:
         work = Path(folder)
@@ -149,12 +149,12 @@ async def crawl(given: argparse.Namespace, graph: TopicalGraph) -> dict[str, obj
 
 
 def end_of(work: Path) -> str:
-    """The last lines of the daemon's log."""
+    """Returns the last lines of the daemon's log."""
     return "\n".join((work / "crawl.log").read_text(errors="replace").splitlines()[-LOG_LINES:])
 
 
 async def status(api: Api) -> object:
-    """The collection as the daemon sees it, once the last batch was committed."""
+    """Returns the daemon's status of the collection, after the last batch was committed."""
     await asyncio.sleep(2.0)
     return json.loads(await api.get("/api/v1/collection"))
 
@@ -184,7 +184,7 @@ def show(found: dict[str, object], interval: float) -> None:
 
 
 def main() -> None:
-    """Prints what came."""
+    """Runs the benchmark and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=1_000)
     parser.add_argument("--kind", choices=("open", "gated"), default="open")

@@ -17,7 +17,7 @@ WORDS = ["poll", "change", "page", "time", "feed", "index", "news", "item", "rep
 
 
 def page(rng: random.Random, size: int) -> str:
-    """An HTML page of about `size` bytes: paragraphs with links."""
+    """Returns an HTML page of about `size` bytes: paragraphs with links."""
     parts = ["<!doctype html><html><head><title>Page</title><style>p{}</style></head><body><h1>Page</h1>\n"]
     while sum(map(len, parts)) < size:
         words = " ".join(rng.choices(WORDS, k=rng.randint(20, 90)))
@@ -26,7 +26,7 @@ def page(rng: random.Random, size: int) -> str:
 
 
 def table(rng: random.Random, size: int) -> str:
-    """An HTML page of about `size` bytes that is mostly markup: a table, indented."""
+    """Returns an HTML page of about `size` bytes that is mostly markup: an indented table."""
     rows = "".join(
         f'  <tr class="row">\n    <td>{rng.choice(WORDS)}</td>\n    <td><b>{rng.randrange(999)}</b></td>\n  </tr>\n'
         for _ in range(size // 88)
@@ -35,7 +35,7 @@ def table(rng: random.Random, size: int) -> str:
 
 
 def feed(rng: random.Random, size: int) -> str:
-    """An RSS feed of about `size` bytes."""
+    """Returns an RSS feed of about `size` bytes."""
     items = "".join(
         f"<item><guid>{i}</guid><link>http://feed.example/{i}</link><title>{rng.choice(WORDS)}</title>"
         f"<description>{' '.join(rng.choices(WORDS, k=40))}</description></item>"
@@ -45,7 +45,7 @@ def feed(rng: random.Random, size: int) -> str:
 
 
 def records(rng: random.Random, size: int) -> str:
-    """A JSON array of records of about `size` bytes."""
+    """Returns a JSON array of records of about `size` bytes."""
     rows = [{"name": rng.choice(WORDS), "id": i, "price": rng.random()} for i in range(size // 55)]
     return orjson.dumps(rows).decode()
 
@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[Callable[[random.Random, int], str], str, str]] = {
 
 
 def cpu_ms(work: Callable[[], object], repeats: int) -> float:
-    """The least CPU time of one call in five rounds, in milliseconds."""
+    """Returns the least CPU time of one call in five rounds, in milliseconds."""
     rounds = []
     for _ in range(5):
         start = time.process_time()
@@ -72,7 +72,7 @@ def cpu_ms(work: Callable[[], object], repeats: int) -> float:
 
 
 def costs(kind: str, size: int, repeats: int) -> tuple[int, float, float]:
-    """Bytes of the body, ms where it changed, ms where it is byte for byte the same."""
+    """Returns bytes of the body, ms if it changed, ms if it is byte for byte the same."""
     build, content_type, anchor = KINDS[kind]
     old = build(random.Random(1), size)
     new = old.replace(anchor, f"{anchor}new " if anchor.endswith('"') else f"new{anchor}", 1)

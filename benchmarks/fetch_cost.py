@@ -1,4 +1,4 @@
-"""CPU time of `Fetcher.fetch` beside a bare aiohttp loop, in one run on the same loopback origin.
+"""CPU time of `Fetcher.fetch` compared with a bare aiohttp loop, in one run on the same loopback origin.
 
 The origin is a process of its own; both clients run in this one, in turns, and only this process's CPU time counts.
 Prints CPU seconds per 1,000 polls of both, and the median of their ratio over the rounds.
@@ -29,7 +29,7 @@ KINDS = {"304": OutcomeKind.NOT_MODIFIED, "200": OutcomeKind.BODY, "gzip": Outco
 
 
 def page(size: int) -> bytes:
-    """An HTML page of about `size` bytes that compresses as pages do."""
+    """Returns an HTML page of about `size` bytes with a realistic compression ratio."""
     rng = random.Random(7)
     words: list[str] = []
     while size > 0:
@@ -39,7 +39,7 @@ def page(size: int) -> bytes:
 
 
 def responses(size: int) -> dict[bytes, bytes]:
-    """What the origin says, by the first path segment."""
+    """Returns the origin's responses by the first path segment."""
     common = b"Date: Sat, 21 Nov 2026 12:00:00 GMT\r\nETag: " + ETAG.encode() + b"\r\n"
     common += b"Last-Modified: Sat, 21 Nov 2026 11:00:00 GMT\r\n"
     body = page(size)
@@ -70,7 +70,7 @@ class Origin(asyncio.Protocol):
 
 
 def serve(pipe: Connection, size: int) -> None:
-    """Run the origin until killed; sends its port through `pipe`."""
+    """Runs the origin until killed; sends its port through `pipe`."""
 
     async def run() -> None:
         answers = responses(size)
@@ -99,7 +99,7 @@ async def fetch_loop(fetcher: Fetcher, urls: Iterator[str], mode: str) -> None:
 
 
 async def cpu(poll: Callable[[Iterator[str]], Awaitable[None]], urls: list[str], workers: int) -> float:
-    """CPU seconds per 1,000 polls of `urls`, shared by `workers` tasks."""
+    """Returns CPU seconds per 1,000 polls of `urls`, shared by `workers` tasks."""
     rest = iter(urls)
     before = time.process_time()
     await asyncio.gather(*(poll(rest) for _ in range(workers)))
@@ -122,7 +122,7 @@ async def compare(port: int, mode: str, polls: int, sites: int, rounds: int, wor
                 await cpu(lambda rest: bare_loop(session, rest, mode), urls, workers),
                 await cpu(lambda rest: fetch_loop(fetcher, rest, mode), urls, workers),
             ]
-            if round_:  # the first warms up
+            if round_:  # the first round is a warm-up
                 bare.append(pair[0])
                 ours.append(pair[1])
     ratio = statistics.median(o / b for o, b in zip(ours, bare, strict=True))

@@ -1,9 +1,9 @@
-"""What the focused crawler asks for first, on many unseen webs in a minute: its learner by itself, without a daemon.
+"""Order of the focused crawler's requests on many unseen webs, in a minute: its learner alone, without a daemon.
 
-Recall of relevance after so many requests of the live crawler's learner (`crawling/control/frontier_value.py`), with
-the scores that it gives to the texts of the pages and links, one request at a time, no host to wait for and nothing
-refreshed; beside parent-greedy by true relevance and by the crawler's own scores, frontier-greedy, which is told, and
-breadth-first. Of each the mean over the webs, and the mean lead of each over parent-greedy with its standard error.
+Recall of relevance by number of requests for the live crawler's learner (`crawling/control/frontier_value.py`), with
+its own scores of the texts of pages and links, one request at a time, without waiting for hosts or refreshes; compared
+with parent-greedy by true relevance and by the crawler's own scores, frontier-greedy, which knows the relevance, and
+breadth-first. Prints the mean over the webs, and the mean lead over parent-greedy with its standard error.
 
     python benchmarks/first_sight.py [--kind open|gated] [--webs 24] [--pages 1000] [--requests 500] [--seed 0]
 """
@@ -27,9 +27,9 @@ from pollerd.simulation.environments.topical_web import traversals
 from pollerd.simulation.environments.topical_web.graph import GATED, TopicalGraph, generate
 
 SEED = 52_711
-"""Webs of this benchmark, which are none of the other experiments'."""
+"""Seed of this benchmark's webs, different from all other experiments."""
 EXPLORATION = 0.01
-"""The live crawler's; it goes to some host then, this one to some page."""
+"""As in the live crawler, which explores random hosts; this one explores random pages."""
 POINTS = (50, 100, 200, 300, 500, 750)
 BASE = "parent-greedy"
 
@@ -44,7 +44,7 @@ class Scored:
 
 
 def scored(web: TopicalWeb) -> Scored:
-    """The scores of all texts of a web."""
+    """Scores all texts of a web."""
     examples, keywords, background = map(tuple, (web.examples(), web.keywords(), web.background()))
     topic = topic_of(recipe_of(TopicSettings("first sight", examples, keywords, background)))
     texts = [web.texts(page) for page in range(len(web.graph))]
@@ -55,7 +55,7 @@ def scored(web: TopicalWeb) -> Scored:
 
 
 def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Pages in the order in which the learner asks for them, int64[m]."""
+    """Returns pages in the order of the learner's requests, int64[m]."""
     graph, settings = web.graph, RequestSettings(exploration=EXPLORATION)
     frontier_value, states = FrontierValue(settings), LinkFeatures(len(graph), patience=float(len(graph)))
     states.start(0)
@@ -90,7 +90,7 @@ def _shown(web: Scored, page: int) -> RetrievedPage:
 
 
 def schedules(web: Scored, requests: int, rng: np.random.Generator) -> dict[str, NDArray[np.int64]]:
-    """The learner's order and those beside it."""
+    """Returns the learner's order and those to compare with."""
     own = web.page.tolist()
     return {
         BASE: traversals.parent_greedy(web.graph),
@@ -102,7 +102,7 @@ def schedules(web: Scored, requests: int, rng: np.random.Generator) -> dict[str,
 
 
 def main() -> None:
-    """Prints what came."""
+    """Runs the benchmark and prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=("open", "gated"), default="open")
     parser.add_argument("--webs", type=int, default=24)

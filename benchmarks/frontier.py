@@ -1,11 +1,11 @@
-"""What a large frontier costs the focused crawler: choosing, taking in an answer, valuing anew; time, loop and memory.
+"""Cost of a large frontier for the focused crawler: choosing, committing answers, revaluing; time, loop and memory.
 
-Fills an SQLite database with many pages (see `frontier_web`), drops it from the cache, opens it as the daemon does,
-and goes through rounds of choosing pages, answering them with 150 links each, and valuing pages again.
+Fills an SQLite database with many pages (see `frontier_web`), drops it from the cache, opens it as the daemon does, and
+repeats rounds of choosing pages, answering them with 150 links each, and revaluing pages.
 
     python benchmarks/frontier.py [--pages 1000000] [--rounds 100] [--wanted 5] [--links 150] [--folder FOLDER]
 
-`--folder` keeps the database there and uses it again: later rounds go on with what earlier ones left.
+`--folder` keeps the database there and reuses it: later rounds continue from the state that earlier ones left.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from pollerd.storage.encoding import cursors
 WEIGHT = 0.1
 PER_HOST, PAGES_PER_HOST = 2, 1_000
 NEW_SHARE, NEAR_SHARE = 0.5, 0.3
-"""Of an answer's links, those to pages that are new, and to pages that its discoverer discovered, too."""
+"""Shares of an answer's links: to new pages, and to pages discovered about the same time."""
 TICK = 0.001
 
 
 class Times:
-    """How long calls took by the clock and in CPU time, and how long the loop was held meanwhile, ms."""
+    """Wall-clock and CPU times of calls, and how long the event loop was blocked meanwhile, ms."""
 
     def __init__(self) -> None:
         self._taken: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
 
     @contextlib.asynccontextmanager
     async def of(self, what: str) -> AsyncIterator[None]:
-        """Times what is done within."""
+        """Times the enclosed block."""
         held = [0.0]
         watch = asyncio.create_task(_watch(held))
         await asyncio.sleep(2 * TICK)
@@ -70,7 +70,7 @@ class Times:
 
 
 async def _watch(held: list[float]) -> None:
-    """The longest that the loop was held, s, into `held`."""
+    """Stores the longest time that the loop was blocked, s, in `held`."""
     while True:
         began = time.perf_counter()
         await asyncio.sleep(TICK)
@@ -78,7 +78,7 @@ async def _watch(held: list[float]) -> None:
 
 
 class Robot:
-    """What the daemon asks of storage for its focused crawler, with answers that are made up."""
+    """The daemon's storage calls for its focused crawler, with simulated answers."""
 
     def __init__(self, store: Store, rng: np.random.Generator, links: int, times: Times) -> None:
         self._store, self._rng, self._links, self._times = store, rng, links, times
@@ -86,11 +86,11 @@ class Robot:
         self._step, self._swept, self._pages = 0, 0, 0
 
     def appraise(self, rows: FrontierRows) -> NDArray[np.float64]:
-        """As the crawler values pages."""
+        """Returns the values of pages, as the crawler computes them."""
         return self._frontier_value.value(rows.states())
 
     async def _value(self, rows: list[PageRow]) -> None:
-        """As the crawler values pages of the frontier that are stale."""
+        """Revalues stale pages of the frontier, as the crawler does."""
         for start in range(0, len(rows), 500):
             some = [row for row in rows[start : start + 500] if row.value is not None]
             if some:
@@ -98,7 +98,7 @@ class Robot:
                 await self._store.crawl.write_values(list(zip(some, values, strict=True)))
 
     async def choose(self, wanted: int) -> list[Trial]:
-        """The next pages, and what they are worth."""
+        """Returns the next pages and computes their values."""
         async with self._times.of(f"choosing {wanted}"):
             trials = await self._store.crawl.promote(wanted, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step))
             for trial in trials:
@@ -106,13 +106,13 @@ class Robot:
         return trials
 
     async def explore(self) -> list[Trial]:
-        """One page of some host."""
+        """Chooses one page of a random host."""
         place = float(self._rng.random())
         async with self._times.of("choosing some host's"):
             return await self._store.crawl.promote(1, PER_HOST, PAGES_PER_HOST, WEIGHT, float(self._step), at=place)
 
     async def answer(self, trials: list[Trial]) -> None:
-        """The answers of pages on trial: what they lead to is looked up, learned from, and committed."""
+        """Processes answers of pages on trial: looks up their links, learns, and commits."""
         drafts = {trial.page_id: await self._out_links(trial) for trial in trials}
         async with self._times.of(f"taking in {len(trials)}, {self._links} links each"):
             contexts = await self._store.sites.contexts([trial.site_id for trial in trials])
@@ -129,18 +129,18 @@ class Robot:
             await self._value(await self._store.crawl.around(committed.stale_pages))
 
     async def sweep(self) -> None:
-        """Some pages are valued anew, as they are after each commit."""
+        """Revalues some pages, as after each commit."""
         async with self._times.of("valuing some of the fringe anew"):
             rows, self._swept = await self._store.crawl.sweep(self._swept)
             await self._value(rows)
 
     async def around(self, trials: list[Trial]) -> None:
-        """Pages on trial are valued anew."""
+        """Reads the rows that are needed to revalue pages on trial."""
         async with self._times.of(f"valuing {len(trials)} on trial anew"):
             await self._store.crawl.around([trial.page_id for trial in trials])
 
     async def _out_links(self, trial: Trial) -> tuple[OutLinkDraft, ...]:
-        """Half new ones, the rest siblings and pages of anywhere."""
+        """Returns half new links, the rest to siblings and random pages."""
         number = self._links
         new, near = int(NEW_SHARE * number), int(NEAR_SHARE * number)
         folder = trial.url.rpartition("/")[0]
@@ -152,7 +152,7 @@ class Robot:
         return tuple(map(OutLinkDraft, dict.fromkeys(urls[:number]), anchors))
 
     async def count(self) -> None:
-        """How many pages there are."""
+        """Counts the pages."""
         status = await self._store.crawl.status()
         assert status is not None
         self._pages = sum(status.pages.values())
@@ -178,13 +178,13 @@ class Robot:
 
 
 async def known_urls(store: Store, page_id: int, number: int) -> list[str]:
-    """URLs of some pages that were discovered about when this one was."""
+    """Returns URLs of some pages that were discovered about the same time as this one."""
     found = await store.crawl.list_pages(limit=number, cursor=cursors.encode("k", page_id))
     return [page.url for page in found.items]
 
 
 async def measure(path: Path, given: argparse.Namespace) -> None:
-    """Opens the database and goes through the rounds."""
+    """Opens the database and runs the rounds."""
     forget(path)
     times = Times()
     bare = resident_kb("self") / 1024
@@ -213,14 +213,14 @@ async def measure(path: Path, given: argparse.Namespace) -> None:
 
 
 def forget(path: Path) -> None:
-    """Takes the file out of the system's cache: the first calls read from disk."""
+    """Drops the file from the system's cache: the first calls read from disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def filled(folder: Path, given: argparse.Namespace) -> Path:
-    """The database, filled by a process of its own, so that its memory is not measured."""
+    """Returns the database, filled by a separate process, so that its memory is not measured."""
     path = folder / f"fringe-{given.pages}.db"
     if not path.exists():
         began = time.monotonic()
@@ -233,7 +233,7 @@ def filled(folder: Path, given: argparse.Namespace) -> Path:
 
 
 def main() -> None:
-    """Prints a table."""
+    """Runs the benchmark and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=100)

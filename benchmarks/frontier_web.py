@@ -1,4 +1,4 @@
-"""A database whose focused crawler knows N pages, written by bulk: for `frontier.py`, which measures what they cost."""
+"""Bulk-writes a database of a focused crawler with N known pages, for `frontier.py`, which measures their cost."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ PIECE = 20_000
 PAGES_A_HOST = 50
 BROOD_MEAN, BROOD_SIGMA = 25.0, 1.2
 FURTHER_LINKS = 0.6
-"""Links to pages that were known already, for each page that is discovered."""
+"""Number of links to known pages per discovered page."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def hosts_of(pages: int) -> int:
-    """On how many hosts so many pages lie."""
+    """Returns the number of hosts for this number of pages."""
     return max(pages // PAGES_A_HOST, 10)
 
 
 class KnownWeb:
-    """What a crawler knows of a web: arrays by page, the page with id i at place i - 1.
+    """A crawler's knowledge of a web: arrays by page, the page with id i at place i - 1.
 
-    Pages a host follow Zipf's law, pages that a page discovers are log-normal, 25 in the mean. One page in 25 or so was
-    asked for, and three in ten of these were relevant.
+    Pages per host follow Zipf's law, pages discovered by a page are log-normal with mean 25. About one page in 25 was
+    requested, and three in ten of these were relevant.
     """
 
     def __init__(self, pages: int, rng: np.random.Generator) -> None:
@@ -76,11 +76,11 @@ class KnownWeb:
         self.children_relevance = np.bincount(self.parent[child], self.asked[child] * self.relevance[child], pages)
 
     def host_name(self, host: int) -> str:
-        """As politeness counts it, without the port."""
+        """Returns the host as politeness counts it, without the port."""
         return f"www.{LETTERS[host % 26]}{LETTERS[host // 26 % 26]}site{host}.example"
 
     def urls(self, places: NDArray[np.int64]) -> list[str]:
-        """URLs of pages."""
+        """Returns the URLs of pages."""
         hosts = self.host[places].tolist()
         return [
             f"https://{self.host_name(host)}/{_SECTIONS[page % 97]}/{_WORDS[page % 4_999]}-{page}"
@@ -88,7 +88,7 @@ class KnownWeb:
         ]
 
     def around(self, places: NDArray[np.int64], urls: list[str]) -> FrontierRows:
-        """What is known around pages."""
+        """Returns the frontier rows of pages."""
         by = self.parent[places]
         return FrontierRows(
             urls,
@@ -113,7 +113,7 @@ _SECTIONS, _WORDS = _words(97), _words(4_999)
 
 
 def fill(path: Path, pages: int, seed: int) -> None:
-    """Writes the database at `path`, through the daemon's own schema; indices are made when all is in."""
+    """Writes the database at `path`, with the daemon's own schema; indices are created at the end."""
     asyncio.run(_begin(path))
     web = KnownWeb(pages, np.random.default_rng(seed))
     connection = sqlite3.connect(path)
@@ -151,7 +151,7 @@ async def _begin(path: Path) -> None:
 
 
 def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
-    """Columns of the table `page`, some rows at a time."""
+    """Yields columns of the table `page`, some rows at a time."""
     frontier_value = FrontierValue(RequestSettings())
     for start in range(0, pages, PIECE):
         places = np.arange(start, min(start + PIECE, pages))
@@ -184,5 +184,5 @@ def _page_columns(web: KnownWeb, pages: int) -> Iterator[dict[str, list[Any]]]:
 
 
 def _where(there: NDArray[np.bool_], values: NDArray[Any]) -> list[Any]:
-    """The values, None where there is none."""
+    """Returns the values, None where there is none."""
     return [value if is_there else None for is_there, value in zip(there.tolist(), values.tolist(), strict=True)]

@@ -1,16 +1,16 @@
-"""What an allocator finds on recorded histories of real pages and on Zipf pages, beside policies that know or ignore.
+"""Scores an allocator on recorded histories of real pages and on Zipf pages, compared with known rates and round robin.
 
 A history file is an .npz with `<source>/times` (UTC epoch s of the changes, sorted within each page), `<source>/indptr`
 (page i has times[indptr[i]:indptr[i + 1]]), `<source>/birth` and `<source>/end` (when each page was first and last
-observed). The budget is a multiple of the rate at which all pages of a source change; the first part of a history,
-`start` of it, is skipped. One poll a step, at most 20,000 of them, of at most 300 pages.
+observed). The budget is a multiple of the rate of all changes of a source; the first part of a history, `start` of it,
+is skipped. One poll a step, at most 20,000 of them, of at most 300 pages.
 
     python benchmarks/histories.py --histories traces.npz --rows changes --out before.json
     python benchmarks/histories.py --histories traces.npz --rows changes --out after.json --against before.json
 
 Rows: `changes` (64 on 8 sources), `freshness` and `interest` (16 each; the half-life of interest is one uniform cycle),
-`zipf` (512 shuffled pages, in stretches of polls), `zipf-sorted` (the same, in order of their rates) and `fading` (60
-pages of which two bring news that fade within a part of a uniform cycle, up to one of them).
+`zipf` (512 shuffled pages, in intervals of polls), `zipf-sorted` (the same, in order of their rates) and `fading` (60
+pages, two of which bring news that fade within a fraction of a uniform cycle to one cycle).
 """
 
 from __future__ import annotations
@@ -40,35 +40,35 @@ BUDGETS = {
     "freshness": [(0.5, 0.3), (2.0, 0.3)],
     "interest": [(0.5, 0.3), (2.0, 0.3)],
 }
-"""Multiples of the rate of all changes, and which part of the history is skipped."""
+"""Multiples of the rate of all changes, and the part of the history that is skipped."""
 ZIPF = [(0.3, 1.0), (0.3, 1.5), (0.9, 1.5)]
-"""(α, β): page of rank r changes in a step with probability α / r^β."""
+"""(α, β): the page of rank r changes in a step with probability α / r^β."""
 ZIPF_PAGES = 512
 ZIPF_EDGES = (1000, 2000, 5000, 10_000, 20_000)
-"""Ends of the stretches of polls."""
+"""Ends of the intervals of polls."""
 STEP_S = 10.0
 
 FADING_PAGES = 60
 FADING_HALF_LIVES = (0.2, 1.0, 6.0, 60.0)
-"""In steps; a uniform cycle has FADING_PAGES of them."""
+"""Half-lives in steps; a uniform cycle has FADING_PAGES of them."""
 
 Choose = Callable[[NDArray[np.float64], float], int]
-"""The slot to poll, of what has elapsed (s) since the last poll of each, at a time (UTC epoch s)."""
+"""Chooses the slot to poll, by elapsed time (s) since the last poll of each, at a time (UTC epoch s)."""
 Learn = Callable[[int, float, bool, float], None]
-"""Takes in a poll: slot, gap (s), whether a change was found, time."""
+"""Learns from a poll: slot, gap (s), whether a change was found, time."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One run: a source at a budget, or a Zipf web by its stretch of polls and seed."""
+    """One run: a source at a budget, or a Zipf web by its interval of polls and seed."""
 
     name: str
     found: float
     """Share of polls that found a change (changes), of page time that the copy was current, of the value of news."""
     best: float = math.nan
-    """The same by the index policy that is told every page's true average rate; by the best possible for Zipf pages."""
+    """The same for the index policy with every page's true mean rate; for Zipf pages, the optimum."""
     uniform: float = math.nan
-    """The same by round robin."""
+    """The same for round robin."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class ChangeTimes:
 
     @property
     def rates(self) -> NDArray[np.float64]:
-        """Average rates in 1/s, float64[n]."""
+        """Mean rates in 1/s, float64[n]."""
         return np.maximum(np.diff(self.first), 0.5) / self.span
 
 
 def load(path: Path, source: str, start: float) -> ChangeTimes:
-    """The part of a source's history after `start` of it, of pages that change in it."""
+    """Loads a source's history after its first part `start`, only pages with changes in it."""
     stored = np.load(path)
     times, first, birth, end = (
         stored[f"{source}/{key}"].astype(np.int64) for key in ("times", "indptr", "birth", "end")
@@ -103,7 +103,7 @@ def load(path: Path, source: str, start: float) -> ChangeTimes:
 
 
 def replay(history: ChangeTimes, budget: float, decay: float, choose: Choose, learn: Learn) -> dict[str, float]:
-    """What polls at `budget` (1/s) find: shares as in `Score.found`, by objective. decay (1/s) is that of interest."""
+    """Replays polls at `budget` (1/s): returns shares as in `Score.found`, by objective; decay (1/s) of interest."""
     at, end = history.first[:-1].copy(), history.first[1:]
     n, t0 = len(at), history.start
     for i in range(n):
@@ -161,7 +161,7 @@ def _policy(name: str, objective: str, budget: float, n: int, half_life: float, 
 
 
 def real_row(allocator: str, objective: str, path: Path, job: tuple[str, float, float]) -> list[Score]:
-    """One source at one budget and start."""
+    """Runs one source at one budget and start."""
     source, multiple, start = job
     history = load(path, source, start)
     n, rates = len(history.first) - 1, history.rates
@@ -176,7 +176,7 @@ def real_row(allocator: str, objective: str, path: Path, job: tuple[str, float, 
 
 
 def zipf_row(allocator: str, in_order: bool, job: tuple[float, float, int]) -> list[Score]:
-    """One Zipf web, a row for each stretch of polls; shares of what polls with the best periods would find."""
+    """Runs one Zipf web, a row per interval of polls; scores are shares of the detections with optimal periods."""
     alpha, beta, seed = job
     rng = np.random.default_rng(seed)
     chance = alpha / np.arange(1, ZIPF_PAGES + 1) ** beta
@@ -202,7 +202,7 @@ def zipf_row(allocator: str, in_order: bool, job: tuple[float, float, int]) -> l
 
 
 def fading_row(allocator: str, job: tuple[float, int]) -> list[Score]:
-    """The value of news under `interest` after the first five cycles of twenty, and by the index told the rates."""
+    """Returns the value of news under `interest` after the first five of twenty cycles, relative to known rates."""
     half_life, seed = job
     rates = np.full(FADING_PAGES, 0.002)
     rates[0], rates[-1] = 0.5, 2.0
@@ -235,7 +235,7 @@ def fading_row(allocator: str, job: tuple[float, int]) -> list[Score]:
 
 
 def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Callable[..., list[Score]], list[tuple]]:
-    """What is to be run for `rows`, and the arguments of each run."""
+    """Returns the function for `rows`, and the arguments of each run."""
     if rows == "fading":
         return partial(fading_row, allocator), [(life, seed) for life in FADING_HALF_LIVES for seed in range(runs)]
     if rows.startswith("zipf"):
@@ -249,7 +249,7 @@ def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Calla
 
 
 def summary(rows: Iterable[Score]) -> Iterator[str]:
-    """A Markdown table of the rows, with geometric means of real ones and means of stretches of Zipf webs."""
+    """Yields a Markdown table of the rows, with geometric means of real ones and means of intervals of Zipf webs."""
     rows = list(rows)
     if rows[0].name.startswith(("zipf", "fading")):
         yield "| web | polls | share of the best |\n|---|---|---|"
@@ -273,7 +273,7 @@ def summary(rows: Iterable[Score]) -> Iterator[str]:
 
 
 def comparison(rows: list[Score], before: list[Score]) -> str:
-    """By how much the rows changed, paired: mean logarithm of the ratio in per cent, standard error, worst row."""
+    """Returns the paired change of the rows: mean logarithm of the ratio in per cent, standard error, worst row."""
     then = {row.name: row for row in before}
     ratio = np.log([max(row.found, 1e-9) / max(then[row.name].found, 1e-9) for row in rows])
     error = ratio.std(ddof=1) / math.sqrt(len(ratio))

@@ -1,8 +1,8 @@
-"""How late does the event loop run while every kind of hostile server is polled at once?
+"""Event-loop lag of the daemon while it polls every kind of hostile server at once.
 
-The real daemon (`pollerd run`), from outside the process, polls the servers of `tests/hostile`, pages that are heavy to
-read, a robots.txt of 490 KB and good pages beside them, all on loopback. The lag is `pollerd_event_loop_lag_seconds`,
-the worst of the last 15 s; memory is the daemon's resident memory. Failed sites are asked for again and again.
+The real daemon (`pollerd run`), measured from outside the process, polls the servers of `tests/hostile`, pages that are
+expensive to parse, a robots.txt of 490 KB and good pages, all on loopback. The lag is `pollerd_event_loop_lag_seconds`,
+the worst of the last 15 s; memory is the daemon's resident memory. Failed sites are polled again and again.
 
     python -m benchmarks.hostile [--seconds 90] [--budget 20]
 """
@@ -33,7 +33,7 @@ GOOD = "good"
 
 
 def changing(media: str, make: Callable[[int], str]) -> Handler:
-    """Another text at each request."""
+    """Returns a handler with a different text at each request."""
     numbers = itertools.count()
 
     async def handler(_: Seen, writer: asyncio.StreamWriter) -> None:

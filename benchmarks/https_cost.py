@@ -1,9 +1,9 @@
-"""CPU time of an https poll with a new connection each: bare aiohttp loop, fetcher without and with resumed sessions.
+"""CPU time of https polls with a new connection each: bare aiohttp loop, fetcher without and with session resumption.
 
-All three by turns in one process against one origin in another: 16 hosts on loopback, one page of 15 KB, every
-connection closed after its answer. Origins that resume (TLS 1.3 and 1.2); origins that resume nothing, as they have
-forgotten every session they gave; and, for comparison, origins that keep their connections open. Prints CPU seconds
-per 1,000 polls and the median ratios over the rounds.
+All three run in turns in one process against one origin in another: 16 hosts on loopback, one page of 15 KB, every
+connection closed after its answer. Origins that resume (TLS 1.3 and 1.2); origins that never resume, because they
+forget every session; and, for comparison, origins that keep their connections open. Prints CPU seconds per 1,000 polls
+and the median ratios over the rounds.
 
     python benchmarks/https_cost.py [--modes tls1.3 ...] [--chain] [--polls 1000] [--rounds 9]
 """
@@ -36,7 +36,7 @@ HOSTS = [f"127.0.1.{i}" for i in range(1, 17)]
 
 
 class Forgetful(ssl.SSLContext):
-    """A server's context that resumes nothing: each connection is one of another context, with keys of its own."""
+    """A server context that never resumes: each connection uses another context, with its own keys."""
 
     contexts: itertools.cycle[ssl.SSLContext]
 
@@ -45,7 +45,7 @@ class Forgetful(ssl.SSLContext):
 
 
 class Certificate(NamedTuple):
-    """What the origin shows, its key, and what its clients trust."""
+    """The origin's certificate file, its key, and the clients' trust anchor."""
 
     shown: Path
     key: Path
@@ -53,7 +53,7 @@ class Certificate(NamedTuple):
 
 
 def make_certificate(folder: Path, chain: bool) -> Certificate:
-    """For all hosts, P-256: self-signed, or under an RSA authority of 2,048 bits under one of 4,096, as many are."""
+    """Creates P-256 certificates for all hosts: self-signed, or under RSA authorities of 2,048 and 4,096 bits."""
     names = ",".join(f"IP:{host}" for host in HOSTS)
     p256 = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
     leaf = [*p256, "-subj", "/CN=bench", "-addext", f"subjectAltName={names}"]
@@ -92,12 +92,12 @@ def server_context(mode: str, certificate: Certificate) -> ssl.SSLContext:
         return plain()
     forgetful = plain(Forgetful)
     assert isinstance(forgetful, Forgetful)
-    forgetful.contexts = itertools.cycle([plain() for _ in range(997)])  # prime to the hosts
+    forgetful.contexts = itertools.cycle([plain() for _ in range(997)])  # coprime to the number of hosts
     return forgetful
 
 
 class Origin(asyncio.Protocol):
-    """Answers each request, and closes unless it is to keep the connection."""
+    """Answers each request, and closes the connection unless it is to be kept."""
 
     def __init__(self, answer: bytes, keeps: bool) -> None:
         self._answer, self._keeps = answer, keeps
@@ -153,7 +153,7 @@ async def compare(port: int, mode: str, polls: int, rounds: int, workers: int, t
                 await cpu(lambda rest: fetch_loop(without, rest, "200"), urls, workers),
                 await cpu(lambda rest: fetch_loop(resuming, rest, "200"), urls, workers),
             )
-            if round_:  # the first warms up
+            if round_:  # the first round is a warm-up
                 costs.append(turn)
     bare, before, now = (statistics.median(column) for column in zip(*costs, strict=True))
     ratios = sorted(turn[2] / turn[1] for turn in costs)

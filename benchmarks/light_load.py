@@ -1,10 +1,10 @@
-"""What a daemon costs that has little to do: CPU, wake-ups and memory at a given rate of polls, all answered 304.
+"""Cost of a lightly loaded daemon: CPU, wake-ups and memory at a given rate of polls, all answered 304.
 
-The daemon is the real one (`pollerd run`, SQLite, metrics, politeness on), the origin a process of its own on
-loopback. A list of up to 50,000 sites is first polled through at a higher budget, which is then set to the one that is
-measured: otherwise half of what is measured would be first polls. The database has its schema before the start, as at
-every start but the first. CPU and switches are read from /proc. With `--against DIR` the code in that folder is
-measured, too, by turns.
+The daemon is the real one (`pollerd run`, SQLite, metrics, politeness on), the origin a separate process on loopback. A
+list of up to 50,000 sites is first polled once at a higher budget, which is then set to the measured one: otherwise
+half of the measured polls would be first polls. The database has its schema before the start, as at every start but the
+first. CPU and context switches are read from /proc. With `--against DIR` the code in that folder is measured, too, in
+turns.
 
     python benchmarks/light_load.py [--rates 0.5 5 50 500 5000] [--sites 100] [--seconds 30] [--against DIR] [--turns 2]
 """
@@ -35,9 +35,9 @@ HOSTS_MOST = 50_000
 POLLED_THROUGH_MOST = 50_000
 FIRST_PASS_RATE = 100.0
 SITES_PER_RATE = 2.0
-"""Fewer could not be polled so often: a site is in flight until its poll is committed."""
+"""Least number of sites per poll per second: a site is in flight until its poll is committed."""
 SETTLING_SECONDS = 12.0
-"""The first pass and its commits are over, and figures over the last seconds are those of the new budget."""
+"""Time after which the first pass is committed, and figures over the last seconds belong to the new budget."""
 _PAGE = (
     b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "1"\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n'
     b"Content-Length: 12\r\n\r\n<p>hello</p>"
@@ -47,15 +47,15 @@ _NONE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class _Origin(asyncio.Protocol):
-    """Answers one GET after the other."""
+    """Answers GET requests one after the other."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A connection came."""
+        """Stores the transport of a new connection."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """A request came, whole."""
+        """Answers a request, which arrives whole."""
         if data.startswith(b"GET /robots.txt "):
             self._transport.write(_NONE)
         else:
@@ -73,7 +73,7 @@ def _serve(listener: socket.socket) -> None:
 
 @contextlib.contextmanager
 def origin() -> Iterator[int]:
-    """A server on every 127.x.y.z; its port."""
+    """Runs a server on every 127.x.y.z; yields its port."""
     listener = socket.create_server(("0.0.0.0", 0), backlog=4096)
     process = multiprocessing.get_context("fork").Process(target=_serve, args=(listener,))
     process.start()
@@ -86,7 +86,7 @@ def origin() -> Iterator[int]:
 
 
 class Sample(NamedTuple):
-    """The process at one moment."""
+    """Counters of the process at one moment."""
 
     at: float
     cpu: float
@@ -105,7 +105,7 @@ class Row(NamedTuple):
 
 
 def _count(port: int, metric: str) -> float:
-    """The sum of a metric over its labels."""
+    """Returns the sum of a metric over its labels."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
         lines = [line for line in reply.read().decode().splitlines() if line.startswith(metric)]
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
@@ -122,14 +122,14 @@ def _sample(pid: int, port: int) -> Sample:
 
 
 def _pss_mb(pid: int) -> float:
-    """Of the process and its children."""
+    """Returns the PSS of the process and its children."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     texts = [Path(f"/proc/{p}/smaps_rollup").read_text() for p in [str(pid), *children]]
     return sum(int(text.split("\nPss:")[1].split()[0]) for text in texts) / 1024
 
 
 def measure(code: Path, port: int, rate: float, sites: int, seconds: float) -> Row:
-    """One run of the daemon of the code in that folder, once each page of a list that is not too long was polled."""
+    """Runs and measures the daemon of the code in that folder, after one poll of each page unless the list is long."""
     passes = sites <= POLLED_THROUGH_MOST
     with tempfile.TemporaryDirectory() as folder:
         process, listen = _start(code, Path(folder), port, rate, sites, passes)
@@ -155,7 +155,7 @@ def measure(code: Path, port: int, rate: float, sites: int, seconds: float) -> R
 def _start(
     code: Path, folder: Path, port: int, rate: float, sites: int, passes: bool
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """The daemon, and the port of its API."""
+    """Starts the daemon; returns it and the port of its API."""
     urls = folder / "urls.txt"
     hosts = min(sites, HOSTS_MOST)
     urls.write_text(
@@ -172,7 +172,7 @@ def _start(
     arguments = ["--budget", str(budget), "--listen", f"127.0.0.1:{listen}", "--allow-private"]
     arguments += ["--min-interval", str(min(10.0, 0.5 * sites / rate)), "--host-interval", "0"]
     configs = (code / "pollerd").rglob("config.py")
-    if any(b"min_yield" in config.read_bytes() for config in configs):  # nothing changes, and all is to be polled
+    if any(b"min_yield" in config.read_bytes() for config in configs):  # nothing changes, and all must be polled
         arguments += ["--min-yield", "0"]
     with open(folder / "log", "wb") as log:
         for command in (["db", "upgrade"], ["run", str(urls), *arguments]):
@@ -207,7 +207,7 @@ def _wait_until(process: subprocess.Popen[bytes], true: Callable[[], bool]) -> N
 
 
 def main() -> None:
-    """Prints a line a measurement, and their means."""
+    """Prints a line per measurement, and their means."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", type=float, nargs="+", default=[0.5, 5.0, 50.0, 500.0, 5000.0])
     parser.add_argument("--sites", type=int, default=100, help="at least; and at least two seconds' worth of polls")

@@ -1,9 +1,9 @@
-"""CPU seconds per 1,000 polls of the whole daemon, beside a bare aiohttp loop on the same pages in the same run.
+"""CPU seconds per 1,000 polls of the whole daemon, compared with a bare aiohttp loop on the same pages in the same run.
 
-The yardstick is not ours: `--bench DIR` names a folder with `origin.py` (a page tree and an nginx worker) and
-`ceiling.py` (the bare loop). Daemon and bare loop run on one core, the origin on another. The daemon is the real
-one: `pollerd run` with detection, SQLite, metrics, logs and politeness on. CPU is read from /proc, polls are lines of
-nginx's log (robots.txt left out). Three states: all answers 304, every poll a changed page, and again 304.
+The reference is not ours: `--bench DIR` names a folder with `origin.py` (a page tree and an nginx worker) and
+`ceiling.py` (the bare loop). Daemon and bare loop run on one core, the origin on another. The daemon is the real one:
+`pollerd run` with detection, SQLite, metrics, logs and politeness on. CPU is read from /proc, polls are lines of
+nginx's log (without robots.txt). Three states: all answers 304, every poll a changed page, and again 304.
 
     python benchmarks/poll_cost.py --bench DIR [--pages 4000] [--hosts 2000] [--polls 12000] [--rate 1500]
 """
@@ -31,7 +31,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of the process so far."""
+    """Returns user and system time of the process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / TICK
 
@@ -49,11 +49,11 @@ class Log:
     """nginx's log, read as it grows."""
 
     def __init__(self, path: str) -> None:
-        """What stands there already does not count."""
+        """Existing lines do not count."""
         self._path, self._at = path, os.stat(path).st_size
 
     def lines(self) -> list[list[bytes]]:
-        """The polls since the last call: time, status, bytes, request on its connection, host, path."""
+        """Returns the polls since the last call: time, status, bytes, request on its connection, host, path."""
         with open(self._path, "rb") as f:
             f.seek(self._at)
             new, newline, _ = f.read().rpartition(b"\n")
@@ -61,16 +61,16 @@ class Log:
         return [line.split() for line in new.splitlines() if not line.endswith(b"/robots.txt")]
 
     def polls(self) -> tuple[int, int, int]:
-        """(polls, answers 304, polls on a connection made for them) since the last call."""
+        """Returns (polls, answers 304, polls on a new connection) since the last call."""
         lines = self.lines()
         return len(lines), sum(line[1] == b"304" for line in lines), sum(line[3] == b"1" for line in lines)
 
 
 class Rewriter(threading.Thread):
-    """Changes the visible text of a page each time it was polled, by the origin's log: no work more than needed.
+    """Changes the visible text of a page after each poll of it, by the origin's log, with no more work than needed.
 
-    Pages rewritten round the clock instead keep the second core, and its share of the caches, busy enough to distort
-    what is measured on the first.
+    Rewriting pages continuously would keep the second core, and its share of the caches, busy enough to distort the
+    measurements on the first.
     """
 
     def __init__(self, root: Path, pages: list[str], log: Log) -> None:
@@ -92,7 +92,7 @@ class Rewriter(threading.Thread):
         if text is None:
             return
         file = self._root / page.lstrip("/")
-        fresh = file.with_suffix(".new")  # replaced whole: the origin must never serve half a page
+        fresh = file.with_suffix(".new")  # replaced atomically: the origin must never serve half a page
         fresh.write_text(text.replace("</h1>", f" edition of {time.time():.3f}</h1>", 1))
         fresh.replace(file)
 
@@ -102,7 +102,7 @@ class Rewriter(threading.Thread):
 
 
 class Window(NamedTuple):
-    """What was measured over some polls of the daemon."""
+    """Measurements over some polls of the daemon."""
 
     cost: float
     """CPU seconds per 1,000 polls."""
@@ -111,11 +111,11 @@ class Window(NamedTuple):
     same: float
     """Share of answers 304."""
     connecting: float
-    """Share of polls that had to connect first: a connection costs half a poll."""
+    """Share of polls with a new connection: connecting costs half a poll."""
 
 
 def window(pid: int, log: Log, polls: int) -> Window:
-    """Over the next `polls` polls."""
+    """Measures the next `polls` polls."""
     time.sleep(0.3)
     log.polls()
     began, cpu, seen, same, connecting = time.monotonic(), cpu_seconds(pid), 0, 0, 0
@@ -128,7 +128,7 @@ def window(pid: int, log: Log, polls: int) -> Window:
 
 
 def bare_loop(bench: Path, mode: str, tsv: str, polls: int) -> float:
-    """CPU seconds per 1,000 requests of the bare loop."""
+    """Returns CPU seconds per 1,000 requests of the bare loop."""
     command = [sys.executable, str(bench / "ceiling.py"), mode, tsv]
     before = os.times()
     subprocess.run(
@@ -181,7 +181,7 @@ def measure(a: argparse.Namespace, work: Path) -> None:
 
 
 def compare(a: argparse.Namespace, work: Path, bench: Path, origin: Any, pages: list[Any], base: str) -> None:
-    # Before and after the daemon: the machine's own pace moves while it runs.
+    # Before and after the daemon: the machine's speed varies meanwhile.
     bare_get, bare_same = [bare(bench, "get", base, work, a.pages)], [bare(bench, "cond", base, work, a.pages)]
     daemon = start_daemon(a, work, base)
     rewriter = Rewriter(work / "pages", [p[0] for p in pages], Log(origin.log))
@@ -199,7 +199,7 @@ def compare(a: argparse.Namespace, work: Path, bench: Path, origin: Any, pages: 
     finally:
         daemon.send_signal(signal.SIGTERM)
         daemon.wait(30)
-    # The rewriter still runs: a busy second core makes every CPU second of the first one shorter of work.
+    # The rewriter is still running: a busy second core reduces the work per CPU second of the first.
     bare_get.append(bare(bench, "get", base, work, a.pages))
     rewriter.stop()
     bare_same.append(bare(bench, "cond", base, work, a.pages))
@@ -207,7 +207,7 @@ def compare(a: argparse.Namespace, work: Path, bench: Path, origin: Any, pages: 
 
 
 def bare(bench: Path, mode: str, base: str, work: Path, pages: int) -> float:
-    """CPU seconds per 1,000 requests of the bare loop over all pages, without its start-up; the median of three."""
+    """Returns CPU seconds per 1,000 requests of the bare loop over all pages, without start-up; the median of three."""
     rewrite_etags(base, work)
     fixed = start_up_cost(bench, Path(base + ".tsv")) * 1000 / (pages * BARE_PASSES)
     costs = sorted(bare_loop(bench, mode, base + ".tsv", pages * BARE_PASSES) for _ in range(3))

@@ -22,12 +22,12 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def words(rng: random.Random, number: int) -> list[str]:
-    """A language of so many words."""
+    """Returns a vocabulary of `number` words."""
     return ["".join(rng.choices(LETTERS, k=rng.randint(3, 10))) for _ in range(number)]
 
 
 def page(rng: random.Random, language: list[str], size: int, links: int) -> bytes:
-    """An HTML page of about `size` bytes with `links` links to several hosts; frequent words are frequent."""
+    """Returns an HTML page of about `size` bytes with `links` links to several hosts and Zipf-distributed words."""
     weights = [1.0 / rank for rank in range(1, len(language) + 1)]
     text_size = (size - 110 * links) // links
     parts = ["<!doctype html><html><head><title>Page</title></head><body>\n"]
@@ -42,7 +42,7 @@ def page(rng: random.Random, language: list[str], size: int, links: int) -> byte
 
 
 def milliseconds(work: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """CPU time of one call: the median, and the least, which other processes on the machine disturb least."""
+    """Returns CPU times of one call: the median, and the least, which other processes on the machine affect least."""
     taken = list[float]()
     for _ in range(rounds):
         started = time.process_time()

@@ -1,4 +1,4 @@
-"""Import, start, memory, choosing and the API's answers with very many sites, measured from outside the daemon.
+"""Import, start, memory, choices and API latencies with very many sites, measured from outside the daemon.
 
 The daemon is the real one (`pollerd run`, SQLite or PostgreSQL). CPU and memory are read from /proc, ticks and
 event-loop lag from /metrics. One run: a start with the list; then a start with an empty database and the list imported
@@ -7,9 +7,9 @@ timed.
 
     python benchmarks/scale.py [--sites 100000] [--budget 200] [--seconds 60] [--database URL] [--list-only]
 
-With `--folder` the list and the SQLite files stay there, and what a run before left is not made again: `--phases list`
-first, then `--phases polling` as often as wanted. `--lock FILE` is held while polling is measured, so that measurements
-on one machine follow one another.
+With `--folder` the list and the SQLite files are kept there, and a later run reuses them: `--phases list` first, then
+`--phases polling` as often as wanted. `--lock FILE` is held while polling is measured, so that measurements on one
+machine do not overlap.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PATIENCE_SECONDS = 3600.0
 
 @dataclass
 class Figures:
-    """What one phase came to, row by row of the table."""
+    """Figures of one phase, row by row of the table."""
 
     rows: list[tuple[str, str]] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Figures:
 
 
 def resident_kb(pid: int | str) -> int:
-    """Resident memory of a process, 0 where it has ended."""
+    """Returns the resident memory of a process, 0 if it has ended."""
     with contextlib.suppress(FileNotFoundError):
         found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
         return int(found[1]) if found else 0
@@ -65,12 +65,12 @@ class Process:
         self._process, self.base = process, base
 
     def cpu(self) -> float:
-        """User and system seconds so far."""
+        """Returns user and system seconds so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def memory(self) -> str:
-        """Resident now and at most, in MB."""
+        """Returns the current and the peak resident memory in MB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         now, most = (re.search(rf"{name}:\s+(\d+)", status) for name in ("VmRSS", "VmHWM"))
         assert now is not None
@@ -78,7 +78,7 @@ class Process:
         return f"{int(now[1]) / 1024:.0f} MB, at most {int(most[1]) / 1024:.0f} MB"
 
     def resident_mb(self) -> float:
-        """Of the daemon and its helpers."""
+        """Returns the resident memory of the daemon and its helpers."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
         return sum(resident_kb(pid) for pid in (self._process.pid, *children)) / 1024
 
@@ -92,7 +92,7 @@ class Process:
 
 
 class Api:
-    """Calls to the daemon, timed."""
+    """Timed calls to the daemon."""
 
     def __init__(self, session: aiohttp.ClientSession, base: str) -> None:
         self._session, self._base = session, base
@@ -126,7 +126,7 @@ CALLS = ("/api/v1/sites?limit=100", "/api/v1/sites/1", "/api/v1/sites/1/explain"
 
 
 class Latencies:
-    """Asks a few calls in turn, as long as the block lasts."""
+    """Makes a few calls in turn for the duration of the block."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -173,7 +173,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @contextlib.asynccontextmanager
 async def databases(work: Path, server: str | None, *, kept: bool) -> AsyncIterator[list[str]]:
-    """URLs of two databases: SQLite files, empty unless kept, or on a PostgreSQL server, where they go in the end."""
+    """Yields URLs of two databases: SQLite files, empty unless kept, or on a PostgreSQL server, dropped at the end."""
     names = [f"pollerd_scale_{'kept' if kept else os.getpid()}_{n}" for n in range(2)]
     if server is None:
         yield [f"sqlite+aiosqlite:///{work}/{name}.db" for name in names]
@@ -193,7 +193,7 @@ async def databases(work: Path, server: str | None, *, kept: bool) -> AsyncItera
 async def daemon(
     work: Path, name: str, budget: float, *arguments: str, database: str | None = None
 ) -> AsyncIterator[tuple[Process, Api]]:
-    """By default the database is an SQLite file of the name."""
+    """Runs a daemon. The default database is an SQLite file of the name."""
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
         port = free.getsockname()[1]
     command = [
@@ -212,7 +212,7 @@ async def daemon(
 
 @contextlib.asynccontextmanager
 async def origin(port: int) -> AsyncIterator[None]:
-    """Pages of which every fifth poll or so finds a change; no robots.txt."""
+    """Serves pages of which about every fifth poll finds a change; no robots.txt."""
 
     async def answer(request: web.Request) -> web.Response:
         if request.path == "/robots.txt":
@@ -295,7 +295,7 @@ async def restarted(work: Path, database: str, budget: float, seconds: float, po
 
 @contextlib.contextmanager
 def folder_of(kept: Path | None) -> Iterator[Path]:
-    """Where the list and the databases stand; one of its own that goes in the end, but where they are to be kept."""
+    """Yields the folder of the list and the databases; a temporary one unless they are to be kept."""
     if kept is None:
         with tempfile.TemporaryDirectory(prefix="scale-") as made:
             yield Path(made)

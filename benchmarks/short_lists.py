@@ -1,11 +1,12 @@
 """A short list under a budget that does not bind: polls a day, delays and missed changes on a real history.
 
-The learned waits are the daemon's (`scheduling/min_yield.py`): each page is polled as soon as `whittle` believes that
-it has changed with a chance of --min-yield, at least every --max-silence and no sooner than after 30 s. The allocator
-is told what these 30 s leave of a budget of 5 polls a second.
-Beside it fixed timers, with a phase of its own for each page, and intervals that follow the observed rate: the time a
-page was watched, by one more than the changes seen in it, over 100 and over 10, from 30 s to a day. Every policy sees
-the same pages from the same moment; the first half of the polls a day includes getting to know them.
+The learned waits are the daemon's (`scheduling/min_yield.py`): each page is polled as soon as `whittle` estimates a
+change probability of --min-yield, at least every --max-silence and no sooner than after 30 s. The allocator's budget is
+5 polls a second, or less if the 30 s allow less.
+
+They are compared with fixed timers, with a random phase for each page, and with intervals that follow the observed
+rate: the time a page was watched, divided by one more than the changes seen, over 100 and over 10, from 30 s to a day.
+Every policy sees the same pages from the same moment; the first half of the polls a day includes the initial learning.
 
 Delay is from each change to the poll that finds it. Missed are changes that a poll finds together with a later one.
 
@@ -36,19 +37,19 @@ BUDGET = 5.0
 TIMERS = {"every 30 s": 30.0, "every 5 min": 300.0, "every 1 h": 3600.0, "every 3 h": 10_800.0}
 EPOCH = 1.75e9
 Wait = Callable[[int, float, bool], float]
-"""Seconds until the next poll of a page, polled now (s) after the start, when it had changed or not."""
+"""Returns seconds until the next poll of a page, polled now (s after the start), by whether it had changed."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Polls a day in either half, delays float64[changes found] s, and how many changes were missed."""
+    """Polls a day in each half, delays float64[changes found] s, and the number of missed changes."""
 
     polls: tuple[float, float]
     delays: NDArray[np.float64]
     missed: int
 
     def row(self, name: str) -> str:
-        """A line of the table."""
+        """Returns a line of the table."""
         mean, median = (f"{x:,.0f}" for x in (self.delays.mean(), np.median(self.delays)))
         share = self.missed / len(self.delays)
         first, second = (f"{x:,.0f}" for x in self.polls)
@@ -58,7 +59,7 @@ class Outcome:
 
 
 def play(pages: list[NDArray[np.float64]], span: float, wait: Wait) -> Outcome:
-    """Polls the pages, whose changes are at sorted float64[...] s, for `span` s as `wait` says; first in a round."""
+    """Polls pages with changes at sorted float64[...] s for `span` s by the waits of `wait`, after an initial round."""
     due = [(number / BUDGET, number) for number in range(len(pages))]
     seen, delays, missed, polls = np.zeros(len(pages), np.int64), [], 0, [0, 0]
     while due[0][0] <= span:
@@ -75,7 +76,7 @@ def play(pages: list[NDArray[np.float64]], span: float, wait: Wait) -> Outcome:
 
 
 def tick(pages: list[NDArray[np.float64]], span: float, every: float, rng: np.random.Generator) -> Outcome:
-    """Polls each page every so many s."""
+    """Polls each page every `every` s."""
     delays, missed = [], 0
     for times in pages:
         phase = rng.uniform(0.0, every)
@@ -87,7 +88,7 @@ def tick(pages: list[NDArray[np.float64]], span: float, every: float, rng: np.ra
 
 
 class Learned:
-    """Waits by what `whittle` believes, as the daemon has them."""
+    """Waits by the beliefs of `whittle`, as in the daemon."""
 
     def __init__(self, pages: int, min_yield: float, max_silence: float) -> None:
         self._allocator = Whittle(min(BUDGET, pages / SHORTEST))
@@ -96,7 +97,7 @@ class Learned:
         self._last, self._polls = np.full(pages, np.nan), np.zeros(pages, np.int32)
 
     def __call__(self, page: int, now: float, changed: bool) -> float:
-        """As `Wait`."""
+        """Implements `Wait`."""
         slot = np.array([page])
         first = np.isnan(self._last[page])
         elapsed = np.inf if first else now - self._last[page]
@@ -108,7 +109,7 @@ class Learned:
 
 
 def follow(pages: int, part: float) -> Wait:
-    """Intervals by the observed rate: a `part` of the mean time between changes seen."""
+    """Returns intervals by the observed rate: a `part` of the mean time between changes seen."""
     seen = np.zeros(pages, np.int64)
 
     def wait(page: int, now: float, changed: bool) -> float:
@@ -119,7 +120,7 @@ def follow(pages: int, part: float) -> Wait:
 
 
 def some_pages(path: Path, pages: int, start: float, days: float, seed: int) -> tuple[list[NDArray[np.float64]], float]:
-    """Changes after the start of so many pages, drawn by the seed from all that ever change, and the span in s."""
+    """Returns the changes after `start` of pages drawn by the seed from all that ever change, and the span in s."""
     history = read_history(path)
     chosen = np.random.default_rng(seed).permutation(len(history.names))[:pages]
     begin = start * history.span
@@ -130,7 +131,7 @@ def some_pages(path: Path, pages: int, start: float, days: float, seed: int) -> 
 
 
 def main() -> None:
-    """Prints the table."""
+    """Runs the benchmark and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("history", type=Path)
     parser.add_argument("--pages", type=int, default=50)

@@ -1,6 +1,6 @@
-"""Prints the size of each room: files, lines of code, its largest file and its longest function.
+"""Prints the size of each package: files, lines of code, its largest file and its longest function.
 
-CI prints it with every check, so that a room that outgrows its idea is seen when it happens:
+CI prints it with every check, so that a package that grows too large is noticed at once:
 
     python benchmarks/sizes.py
 """
@@ -24,7 +24,7 @@ class RoomSize:
     longest: tuple[int, str] = (0, "")
 
     def add(self, path: Path) -> None:
-        """Counts a file."""
+        """Adds a file."""
         source = path.read_text()
         tree = ast.parse(source)
         lines = code_lines(source, tree)
@@ -37,7 +37,7 @@ class RoomSize:
 
 
 def code_lines(source: str, tree: ast.AST) -> int:
-    """Lines that are not blank, no comment and no docstring."""
+    """Returns the number of lines without blank lines, comments and docstrings."""
     text = set[int]()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
@@ -47,7 +47,7 @@ def code_lines(source: str, tree: ast.AST) -> int:
 
 
 def room_of(path: Path) -> str:
-    """The folder that a file counts for: of the product the one below pollerd, else the one at the top."""
+    """Returns the folder that a file counts for: the one below pollerd for the product, else the top-level one."""
     parts = path.relative_to(ROOT).parts
     return "/".join(parts[: 2 if parts[0] == "pollerd" and len(parts) > 2 else 1])
 

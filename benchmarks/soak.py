@@ -1,10 +1,10 @@
-"""Does the daemon stay as it is? Memory, descriptors, event-loop lag and commit time over a long run, plotted.
+"""Stability of the daemon: memory, descriptors, event-loop lag and commit time over a long run, plotted.
 
 The daemon is the real one (`pollerd run`, SQLite, `whittle`), the origin a few thousand pages on loopback. Some are
-hostile: too large, trickling, garbled, redirecting in circles, failing, closing, different at every fetch.
-Sampled from outside every 5 seconds. The verdict is the slope of memory after the warm-up with its standard error, from
-means of a minute each (neighbouring samples hang together, minutes hardly do). Needs matplotlib for the plot
-(`make soak` has it).
+hostile: too large, trickling, garbled, redirecting in circles, failing, closing, different at every fetch. Sampled from
+outside every 5 seconds. The verdict is the slope of memory after the warm-up with its standard error, from one-minute
+means (neighbouring samples are correlated, minutes hardly are). Needs matplotlib for the plot (`make soak` installs
+it).
 
     python benchmarks/soak.py [--minutes 30] [--sites 2000] [--budget 50] [--out DIR]
 """
@@ -31,7 +31,7 @@ WARM_UP_SHARE = 0.3
 PER_MINUTE = int(60 / EVERY_SECONDS)
 COLUMNS = ("seconds", "memory_mb", "descriptors", "loop_lag_ms", "commit_ms", "polls")
 HOSTILE_EVERY = 20
-"""One page in so many is hostile."""
+"""One page in this many is hostile."""
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -85,7 +85,7 @@ async def answer(request: web.Request) -> web.StreamResponse:
     if number % HOSTILE_EVERY == 0:
         try:
             return await HOSTILE[number // HOSTILE_EVERY % len(HOSTILE)](request)
-        except ConnectionError:  # the daemon had enough of it
+        except ConnectionError:  # the daemon closed the connection
             return web.Response()
     edition = int(time.time() / (10 + number % 1_000))
     paragraphs = "".join(f"<p>{edition} {i} {request.path}</p>" for i in range(10 + number % 300))
@@ -142,7 +142,7 @@ async def soak(minutes: float, sites: int, budget: float, port: int, out: Path) 
 
 
 def slope(rows: list[tuple[float, ...]], column: str) -> tuple[float, float]:
-    """Growth per hour after the warm-up, by least squares over means of a minute, and its standard error."""
+    """Returns the growth per hour after the warm-up, by least squares over one-minute means, and its standard error."""
     table = np.array(rows)[int(len(rows) * WARM_UP_SHARE) :]
     table = table[: len(table) // PER_MINUTE * PER_MINUTE].reshape(-1, PER_MINUTE, len(COLUMNS)).mean(1)
     hours, values = table[:, 0] / 3600, table[:, COLUMNS.index(column)]

@@ -1,10 +1,10 @@
-"""CPU seconds per 1,000 polls that storage takes: memories read, polls committed.
+"""CPU seconds per 1,000 polls of storage: reading site contexts, committing polls.
 
     python benchmarks/storage_cost.py [--commits 20] [--batch 500] [--postgres URL]
 
-Unchanged polls, then polls that each find a changed page with 12 KB of text. This process counts with all of its
-threads; of PostgreSQL, where it runs on the same machine, the backends that serve the database count apart, read from
-/proc (what the server writes in the background, for all databases, does not).
+Unchanged polls, then polls that each find a changed page with 12 KB of text. All threads of this process count; for
+PostgreSQL on the same machine, the backends that serve the database are counted separately, read from /proc (without
+the server's background work for all databases).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORDS = [f"word{n}" for n in range(3000)]
 
 
 def page(rng: random.Random) -> bytes:
-    """About 12 KB of words, as visible text is."""
+    """Returns about 12 KB of words, like visible text."""
     return " ".join(rng.choices(WORDS, k=1600)).encode()
 
 
@@ -51,7 +51,7 @@ def record(context: SiteContext, at: float, content: bytes | None, rng: random.R
 
 
 async def backends(url: str) -> list[int]:
-    """Process ids of the server's sessions on this database; none for SQLite."""
+    """Returns the process ids of the server's sessions on this database; none for SQLite."""
     if url.startswith("sqlite"):
         return []
     connection = await asyncpg.connect(url.replace("+asyncpg", ""))
@@ -65,7 +65,7 @@ async def backends(url: str) -> list[int]:
 
 
 def cpu_of(pids: Sequence[int]) -> float:
-    """User and system time of the processes so far (s)."""
+    """Returns user and system time of the processes so far (s)."""
     stats = [Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in pids]
     return sum(int(fields[11]) + int(fields[12]) for fields in stats) / TICK
 

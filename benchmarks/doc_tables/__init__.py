@@ -1,1 +1,1 @@
-"""The tables of docs/: which command makes each, and whether it still makes the same numbers (`check_tables.py`)."""
+"""Tables of docs/: the command of each, and whether it still produces the same numbers (`check_tables.py`)."""

@@ -1,4 +1,4 @@
-"""A table of a page against what its command makes now: number by number, and what there is to say of the whole."""
+"""Compares a table of a page with the current output of its command, number by number."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ BAD = (DIFFERS, FAULTY)
 
 @dataclass
 class TableCheck:
-    """What came of one table.
+    """Result of one table.
 
-    reason: why it was not compared. faulty: that is because of the page: it names no command, or labels that nobody
-    knows. differing: the numbers that differ, a line each. left_out: how many were not compared for which reason.
+    reason: why it was not compared. faulty: the page is at fault: it names no command, or has unknown labels.
+    differing: the numbers that differ, a line each. left_out: how many were not compared for which reason.
     """
 
     table: DocTable
@@ -44,7 +44,7 @@ class TableCheck:
         return AGREES if self.compared else NOT_COMPARED
 
     def lines(self) -> Iterator[str]:
-        """The table in one line, then a line for each number that differs and each reason for leaving some out."""
+        """Yields a line for the table, then one for each number that differs and each reason for leaving some out."""
         told = self.reason or f"{self.compared} numbers by `{self.table.command}`"
         if self.differing:
             told = f"{len(self.differing)} of {told}"
@@ -54,7 +54,7 @@ class TableCheck:
 
 
 def check(table: DocTable, conduct: Callable[[Rerun], Estimates], runs: int | None = None) -> TableCheck:
-    """Compares a table; `conduct` runs an experiment or knows what it came to. runs: at most so many repetitions."""
+    """Compares a table; `conduct` runs an experiment or returns a cached result. runs: limit of repetitions."""
     found = beforehand(table)
     if found is not None:
         return found
@@ -72,7 +72,7 @@ def check(table: DocTable, conduct: Callable[[Rerun], Estimates], runs: int | No
 
 
 def beforehand(table: DocTable) -> TableCheck | None:
-    """What there is to say of a table that no run can be compared with; None for all others."""
+    """Returns the result for a table that cannot be compared with a run; None for all others."""
     if table.command is None:
         return TableCheck(table, "the page names no command for it", faulty=True)
     if why := why_not_compared(table):
@@ -84,7 +84,7 @@ def beforehand(table: DocTable) -> TableCheck | None:
 
 
 def spots(table: DocTable) -> list[Spot]:
-    """The numbers of a table with their places; raises ValueError for labels that its layout does not know."""
+    """Returns the numbers of a table with their places; raises ValueError for labels unknown to its layout."""
     layout = layout_of(table)
     if layout is None:
         raise ValueError(f"no layout says which numbers `{table.command}` has for it")
@@ -101,7 +101,7 @@ def _compare(
     runs: int | None,
     found: TableCheck,
 ) -> None:
-    """Takes one number into what is found of its table."""
+    """Adds the comparison of one number to the result of its table."""
     if spot.place is None:
         found.left_out[spot.why_not] += 1
         return

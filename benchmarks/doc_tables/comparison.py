@@ -1,11 +1,11 @@
-"""Whether a number of a page and what a run makes of it now agree.
+"""Whether a number of a page agrees with that of a run.
 
-Where the run has as many repetitions as the page's, it has the same random numbers: value and standard error must be
-the page's at the page's number of digits. Where it has others, the difference may be `MOST_ERRORS` standard errors of
-it. That of the page is the one printed there; that of the run is its own or what the page's comes to with so many
-repetitions, whichever is larger. Where the page prints none, the run's own is taken for both, and widened as Student's
-law is wider than the normal; that takes `LEAST_RUNS` repetitions, but where all of them came to the same. Both samples
-share their first repetitions, so that this allows rather too much.
+A run with as many repetitions as the page's has the same random numbers: value and standard error must equal the page's
+at the page's number of digits. Otherwise the difference may be up to `MOST_ERRORS` of its standard errors. The page's
+standard error is the one printed there; the run's is its own or the page's scaled to its number of repetitions,
+whichever is larger. If the page prints none, the run's own is used for both, widened by the ratio of Student's t to the
+normal distribution; that takes `LEAST_RUNS` repetitions, unless all of them have the same value. Both samples share
+their first repetitions, so this allows rather too much.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from doc_tables.printed_numbers import PrintedNumber, half_a_digit, in_digits_of
 MOST_ERRORS = 4.0
 """Sixty of a million numbers are further away by chance."""
 LEAST_RUNS = 4
-"""Repetitions whose own standard error is worth anything: two may come to nearly the same by chance."""
+"""Least number of repetitions with a meaningful standard error: two may agree by chance."""
 Verdict = Literal["agrees", "differs", "untold"]
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run has for a number: mean or variance over `runs` repetitions, with its standard error (nan: untold)."""
+    """A run's mean or variance over `runs` repetitions, with its standard error (nan: unknown)."""
 
     value: float
     error: float
@@ -34,7 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Judgement:
-    """untold: neither the page nor the run has a standard error to judge by. now: as the page would print it."""
+    """Result for a number. untold: neither page nor run has a standard error to use. now: in the page's digits."""
 
     verdict: Verdict
     now: str
@@ -42,9 +42,9 @@ class Judgement:
 
 
 def judged(printed: PrintedNumber, page_runs: int, now: Estimate, *, same_draws: bool = True) -> Judgement:
-    """The page's number, of `page_runs` repetitions, beside what came out now.
+    """Compares the page's number, of `page_runs` repetitions, with the current one.
 
-    same_draws: as many repetitions have the page's random numbers; else standard errors tell, however many they are.
+    same_draws: the same number of repetitions has the page's random numbers; else standard errors decide in any case.
     """
     shown = in_digits_of(now.value, printed.value)
     if printed.error is not None and not math.isnan(now.error):
@@ -79,7 +79,7 @@ def _error_of_the_difference(printed: PrintedNumber, page_runs: int, now: Estima
 
 
 def _widening(runs: int) -> float:
-    """Quantile of Student's law over that of the normal law, both at `MOST_ERRORS`; three terms in 1 / degrees."""
+    """Returns the quantile of Student's t over the normal one, at `MOST_ERRORS`; three terms in 1 / degrees."""
     z, degrees = MOST_ERRORS, runs - 1
     terms = (
         z,
@@ -91,7 +91,7 @@ def _widening(runs: int) -> float:
 
 
 def _is_nothing(error: float, now: Estimate) -> bool:
-    """Whether all repetitions came to the same: a sum of equal numbers has an error of some last bits."""
+    """Returns whether all repetitions have the same value: a sum of equal numbers has a rounding error."""
     return error <= 1e-9 * abs(now.value)
 
 

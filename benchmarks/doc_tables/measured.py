@@ -1,4 +1,4 @@
-"""Why no run here can say whether a table still holds: it was measured on a machine, or on data that is not here."""
+"""Reasons why no run here can check a table: it was measured on a machine, or on data that is not here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHY = {
 
 
 def why_not_compared(table: DocTable) -> str | None:
-    """The reason, or None where a run may tell; a command that is `none: WHY` gives its own."""
+    """Returns the reason, or None if a run can check it; a command that is `none: WHY` gives its own."""
     command = table.command or ""
     if command.startswith("none:"):
         return command.removeprefix("none:").strip()

@@ -1,7 +1,7 @@
-"""The tables that stand in the pages of docs/, each with the command that its page names for it.
+"""Tables in the pages of docs/, each with the command that its page names for it.
 
-A page names a command by a comment `<!-- command: ... -->`. It holds for the tables below it, up to the next such
-comment or the next heading. `none: WHY` stands where no command of the repository makes a table.
+A page names a command by a comment `<!-- command: ... -->`. It applies to the tables below it, up to the next such
+comment or the next heading. `none: WHY` means that no command of the repository produces a table.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ WITHOUT_FIGURES = {"settings.md", "glossary.md", "references.md", "api.md", "mod
 
 @dataclass(frozen=True)
 class DocTable:
-    """A table as it stands in a page.
+    """A table of a page.
 
-    page: relative to docs/. line: of its head, from 1. number: which of its section, from 1. above: the last line of
-    text before it, "" where another table or the heading comes first. rows: cells as printed, their emphasis left out.
+    page: relative to docs/. line: of its head, from 1. number: index in its section, from 1. above: the last line of
+    text before it, "" if another table or the heading precedes it. rows: cells as printed, without emphasis.
     """
 
     page: str
@@ -38,12 +38,12 @@ class DocTable:
 
     @property
     def name(self) -> str:
-        """Where it stands, "papers/htraa.md:35"."""
+        """Its location, "papers/htraa.md:35"."""
         return f"{self.page}:{self.line}"
 
     @property
     def experiments(self) -> tuple[str, ...]:
-        """Names of the experiments that its command runs; none where it is no `pollerd reproduce`."""
+        """Names of the experiments that its command runs; none if it is no `pollerd reproduce`."""
         words = (self.command or "").split()
         if words[:2] != ["pollerd", "reproduce"]:
             return ()
@@ -51,12 +51,12 @@ class DocTable:
 
     @property
     def holds_numbers(self) -> bool:
-        """Whether two cells or more, beside the labels of rows, begin with a number."""
+        """Whether two cells or more, without the labels of rows, begin with a number."""
         return sum(bool(BEGINS_WITH_A_NUMBER.match(cell)) for row in self.rows for cell in row[1:]) > 1
 
 
 def tables_of_numbers(docs: Path) -> list[DocTable]:
-    """All tables of numbers of all pages below a folder, but of decisions and of pages without figures."""
+    """Returns all tables of numbers of all pages below a folder, without decisions and pages without figures."""
     pages = (page for page in sorted(docs.glob("**/*.md")) if page.name not in WITHOUT_FIGURES)
     return [
         table
@@ -68,7 +68,7 @@ def tables_of_numbers(docs: Path) -> list[DocTable]:
 
 
 def tables(page: Path, name: str) -> Iterator[DocTable]:
-    """All tables of a page."""
+    """Yields all tables of a page."""
     lines = page.read_text(encoding="utf-8").splitlines()
     heading, above, number = "", "", 0
     command: str | None = None
@@ -93,7 +93,7 @@ def tables(page: Path, name: str) -> Iterator[DocTable]:
 
 
 def _body(lines: Sequence[str]) -> list[str]:
-    """The lines up to the first that is no row."""
+    """Returns the lines up to the first that is not a row."""
     end = next((at for at, line in enumerate(lines) if not line.startswith("|")), len(lines))
     return list(lines[:end])
 

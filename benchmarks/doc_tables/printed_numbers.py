@@ -1,4 +1,4 @@
-"""Numbers as a page prints them: how many digits, and their standard error where it stands beside them."""
+"""Numbers as a page prints them: their digits, and their standard error if it is printed beside them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class PrintedNumber:
-    """A number of a page: `value` and `error` (None where there is none) in the digits that it has there."""
+    """A number of a page: `value` and `error` (None if there is none) with their printed digits."""
 
     value: str
     error: str | None = None
@@ -22,26 +22,26 @@ class PrintedNumber:
 
 
 def numbers_in(text: str) -> list[PrintedNumber]:
-    """The numbers of a cell, from left to right."""
+    """Returns the numbers of a cell, from left to right."""
     return [PrintedNumber(found["value"], found["error"]) for found in _NUMBER.finditer(text)]
 
 
 def decimals(digits: str) -> int:
-    """Digits after the point."""
+    """Returns the number of digits after the point."""
     return len(digits.partition(".")[2])
 
 
 def number(digits: str) -> float:
-    """Its value; "3,640" is 3640."""
+    """Returns the value; "3,640" is 3640."""
     return float(digits.replace(",", ""))
 
 
 def half_a_digit(digits: str) -> float:
-    """Half a unit of the last digit, and a little for what a float cannot hold."""
+    """Returns half a unit of the last digit, plus a margin for float rounding."""
     return float(0.5 * 10.0 ** -decimals(digits) * (1 + 1e-6))
 
 
 def in_digits_of(value: float, digits: str) -> str:
-    """A value in as many digits as another is printed, ".297" where that has no zero before its point, either."""
+    """Formats a value with the digits of another number, ".297" if that has no zero before its point, either."""
     text = f"{value:,.{decimals(digits)}f}"
     return text.replace("0.", ".", 1) if digits.lstrip("-").startswith(".") and abs(value) < 1 else text

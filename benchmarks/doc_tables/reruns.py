@@ -1,4 +1,4 @@
-"""Runs `pollerd reproduce` for the tables, and reads what it writes."""
+"""Runs `pollerd reproduce` for the tables, and reads its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pollerd.simulation.experiments.report import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 Estimates = Mapping[tuple[str, str], Estimate]
-"""By the experiment's row and column."""
+"""Estimates by the experiment's row and column."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,19 @@ class Rerun:
     runs: int | None = None
 
     def no_more_than(self, runs: int | None) -> Rerun:
-        """The same with at most so many repetitions."""
+        """Returns a copy with at most `runs` repetitions."""
         told = [number for number in (self.runs, runs) if number is not None]
         return replace(self, runs=min(told, default=None))
 
     def runs_of(self, row: str) -> int:
-        """Repetitions of a row of the experiment's table; 0 where it has no such row."""
+        """Returns the repetitions of a row of the experiment's table; 0 if it has no such row."""
         found = experiment(self.experiment)
         numbers = [found.runs_of(cell, self.size) for cell in found.cells(self.size) if cell.row == row]
         return min(max(numbers, default=0), self.runs or sys.maxsize)
 
 
 def reruns_of(command: str) -> dict[str, Rerun]:
-    """What a page's `pollerd reproduce NAME ... [--full] [--runs N]` runs, by the name of the experiment."""
+    """Parses a page's `pollerd reproduce NAME ... [--full] [--runs N]`; by the name of the experiment."""
     words = shlex.split(command)[2:]
     runs = int(words.pop(words.index("--runs") + 1)) if "--runs" in words else None
     size: Size = "full" if "--full" in words else "quick"
@@ -49,7 +49,7 @@ def reruns_of(command: str) -> dict[str, Rerun]:
 
 
 def rerun(wanted: Rerun, folder: Path, jobs: int) -> Estimates:
-    """Runs it with its report below a folder, and reads its table. A CalledProcessError tells of a run that failed."""
+    """Runs it with its report below a folder, and reads its table. Raises CalledProcessError if the run fails."""
     out = folder / f"{wanted.size}-{wanted.runs or 'all'}"
     words = ["reproduce", wanted.experiment, f"--{wanted.size}", "--no-figures", "--jobs", str(jobs), "--out", str(out)]
     if wanted.runs is not None:
@@ -59,7 +59,7 @@ def rerun(wanted: Rerun, folder: Path, jobs: int) -> Estimates:
 
 
 def read(table: Path) -> Estimates:
-    """The numbers of an experiment's table.csv."""
+    """Reads the numbers of an experiment's table.csv."""
     with table.open(encoding="utf-8", newline="") as file:
         return {
             (line["row"], line["column"]): Estimate(

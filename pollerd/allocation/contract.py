@@ -125,8 +125,7 @@ class Allocator(ABC):
 
     @abstractmethod
     def rates(self) -> NDArray[np.float64]:
-        """Returns estimated changes per second, float64[n]; nan for empty slots and for policies that do not estimate
-        rates."""
+        """Returns estimated changes per second, float64[n]; nan for empty slots and if the policy has no estimates."""
 
     def rates_of(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns `rates` of slots int64[k] in use, float64[k]; policies may override it with something faster."""
@@ -141,8 +140,7 @@ class Allocator(ABC):
     def rate_interval(
         self, slots: NDArray[np.int64], level: float = 0.9
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns central credible intervals of the rates of slots int64[k], 0 < level < 1: (low, high), float64[k]
-        each.
+        """Returns central credible intervals of the rates of slots int64[k], 0 < level < 1: (low, high), float64[k].
 
         nan if the policy has none.
         """
@@ -183,8 +181,7 @@ class Allocator(ABC):
 
     @abstractmethod
     def site_state(self, slots: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Returns the learned state of slots int64[k], uint8[k, width], for storage; width is fixed for an
-        allocator."""
+        """Returns the learned state of slots int64[k], uint8[k, width], for storage; each allocator has one width."""
 
     @abstractmethod
     def shared_state(self) -> bytes:

@@ -1,1 +1,1 @@
-"""Simulated environments, and the experiments of the papers run in them."""
+"""Simulated environments, and the papers' experiments in them."""

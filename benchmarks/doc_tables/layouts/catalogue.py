@@ -1,4 +1,4 @@
-"""The layouts by the experiments that a table's command runs. A new family is a module beside this and a line here."""
+"""Layouts by the experiments that a table's command runs. A new family is a module beside this and a line here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BY_BEGINNING: dict[str, Layout] = {
 
 
 def layout_of(table: DocTable) -> Layout | None:
-    """The one of the table's experiments; None where there is none."""
+    """Returns the layout of the table's experiments; None if there is none."""
     for name in table.experiments[:1]:
         beginnings = [layout for beginning, layout in _BY_BEGINNING.items() if name.startswith(beginning)]
         return _BY_NAME.get(name, beginnings[0] if beginnings else None)

@@ -1,4 +1,4 @@
-"""[E]'s table and [D]'s learner on the four sources, as papers/ephemeral.md shows them."""
+"""[E]'s table and [D]'s learner on the four sources, as in papers/ephemeral.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MEASURES = ("collected", "polls")
 
 
 def table_1(table: DocTable) -> Iterator[Spot]:
-    """Policies in rows, the limit and the dynamics in columns."""
+    """Yields policies in rows, the limit and the dynamics in columns."""
     for row, column, text in filled(table):
         if not column.endswith("printed"):
             own = "costs 2, 1, 1, 1/2" if column == "costs" else column
@@ -38,7 +38,7 @@ def table_1(table: DocTable) -> Iterator[Spot]:
 
 
 def four_sources(table: DocTable) -> Iterator[Spot]:
-    """Learners in rows, their starts in columns; a cell holds what was collected and how many polls it took."""
+    """Yields learners in rows, their starts in columns; a cell has the collected interest and the number of polls."""
     name = "lspe-four-sources"
     for row, column, text in filled(table):
         if row == _KNOWN:

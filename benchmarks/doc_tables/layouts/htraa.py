@@ -1,4 +1,4 @@
-"""[A]'s figures and the numbers of its text, as papers/htraa.md shows them."""
+"""[A]'s figures and the numbers of its text, as in papers/htraa.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _UPDATES = {
 
 
 def figure(table: DocTable) -> Iterator[Spot]:
-    """Schemes, or numbers of pages, in rows; stretches of polls in columns."""
+    """Yields schemes, or numbers of pages, in rows; intervals of polls in columns."""
     name = _BY_HEAD.get(table.head[0], table.experiments[0])
     scheme, _, of_pages = table.head[0].partition(": ")
     for row, column, text in filled(table):
@@ -47,7 +47,7 @@ def figure(table: DocTable) -> Iterator[Spot]:
 
 
 def updates(table: DocTable) -> Iterator[Spot]:
-    """What the text prints, a few numbers in a cell."""
+    """Yields the numbers of the text, a few in a cell."""
     for row, column, text in filled(table):
         if column == "ours":
             for part, (own, of) in enumerate(_UPDATES[row]):
@@ -55,6 +55,6 @@ def updates(table: DocTable) -> Iterator[Spot]:
 
 
 def _stretch(label: str) -> str:
-    """ "10–20k" as experiments write it, "10k-20k"."""
+    """Converts "10–20k" to the experiments' form, "10k-20k"."""
     begin, _, end = label.partition("–")
     return f"{begin}-{end}" if begin == "0" or begin.endswith("k") else f"{begin}k-{end}"

@@ -1,4 +1,4 @@
-"""Freshness and interest by every allocator, as papers/ephemeral.md shows them."""
+"""Freshness and interest by every allocator, as in papers/ephemeral.md."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from doc_tables.pages import DocTable
 
 _MIXED = "1 min to 3 d"
 _PAGES = {1: 512, 2: 512, 3: 512, 4: 30, 5: 30, 6: 2}
-"""By which table of the section it is; the text above each says so."""
+"""Number of pages by the number of the table in its section, as in the text above it."""
 _STRETCH = {4: "10–20", 6: "20–40"}
 _ROWS = {"optimal on learned rates": "optimal"}
 
 
 def shares(table: DocTable) -> Iterator[Spot]:
-    """Allocators in rows; webs in columns, and below them, where the second row begins so, stretches."""
+    """Yields allocators in rows; webs in columns, and below them, if the second row has them, intervals."""
     pages = _PAGES[table.number]
     columns, rows = _columns(table)
     for label, *texts in rows:
@@ -28,7 +28,7 @@ def shares(table: DocTable) -> Iterator[Spot]:
 
 
 def _columns(table: DocTable) -> tuple[list[tuple[str, str]], tuple[tuple[str, ...], ...]]:
-    """(web, stretch) of each column, and the rows that are left."""
+    """Returns (web, interval) of each column, and the remaining rows."""
     objective, *webs = table.head
     if objective == "polls a page":
         return [("interest 0.9/1.5, switching", polls) for polls in webs], table.rows
@@ -41,7 +41,7 @@ def _columns(table: DocTable) -> tuple[list[tuple[str, str]], tuple[tuple[str, .
 
 
 def _web(label: str) -> tuple[str, str]:
-    """(experiment, web) of "interest 0.3/1.5, mixed"."""
+    """Returns (experiment, web) of "interest 0.3/1.5, mixed"."""
     objective, _, web = label.partition(" ")
     web = {"10 min": "0.3/1.5, 10 min", "switching": "0.9/1.5, switching"}.get(web, web).removesuffix(", mixed")
     if objective == "interest" and not web.endswith("10 min"):

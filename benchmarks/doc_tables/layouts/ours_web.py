@@ -1,4 +1,4 @@
-"""Every allocator on webs of 512 pages and of few, as papers/ours.md shows them."""
+"""Every allocator on webs of 512 pages and of few, as in papers/ours.md."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _FEW = {
     9: ("polls a page", 30, _STATIC),
     10: ("30 pages", 30, "switching every 1,000 polls"),
 }
-"""First head, pages and whether ranks switch, by which table of the section on few pages it is; its text says so."""
+"""First head, pages and rank switches by the number of the table in the section on few pages, as in its text."""
 
 
 def shares(table: DocTable) -> Iterator[Spot]:
-    """Allocators in rows; stretches of polls a page in columns, after the web where a table has several."""
+    """Yields allocators in rows; intervals of polls a page in columns, after the web if a table has several."""
     pages, order, switching = _environment(table)
     of_all = _ALPHA_BETA.search(table.above)
     groups = [(of_all[0], label) for label in table.head[1:]] if of_all else with_groups(table.head[1:])
@@ -38,7 +38,7 @@ def shares(table: DocTable) -> Iterator[Spot]:
 
 
 def _environment(table: DocTable) -> tuple[int, str, str]:
-    """Number of pages, their order, whether ranks switch."""
+    """Returns number of pages, their order, and whether ranks switch."""
     if table.heading == "Few pages":
         head, pages, switching = _FEW[table.number]
         if table.head[0] != head:
@@ -50,7 +50,7 @@ def _environment(table: DocTable) -> tuple[int, str, str]:
 
 
 def _web(group: str, table: DocTable) -> str:
-    """α and β, or both p, as the experiment writes them."""
+    """Returns α and β, or both p, in the experiment's form."""
     if found := _ALPHA_BETA.search(group):
         return f"α {found[1]}, β {found[2]}"
     if table.head[0] == "p":

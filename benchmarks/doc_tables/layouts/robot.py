@@ -1,4 +1,4 @@
-"""[C]'s robot and what is ours of it, as papers/robot.md shows them."""
+"""[C]'s crawler and our extensions, as in papers/robot.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COLUMNS = {"all requests": "all", "cost per second": "cost", "mean queue": "que
 
 
 def traversals(table: DocTable) -> Iterator[Spot]:
-    """Schedules in rows, kinds of web in columns; one row of the page may be a column of the experiment."""
+    """Yields schedules in rows, kinds of web in columns; a row of the page may be a column of the experiment."""
     for row, column, text in filled(table):
         if column != "printed" and numbers_in(text):
             own, when = _TRAVERSALS.get(row, (row, "after 30"))
@@ -43,7 +43,7 @@ def traversals(table: DocTable) -> Iterator[Spot]:
 
 
 def schedules(table: DocTable) -> Iterator[Spot]:
-    """Schedules or controllers in rows, scores in columns."""
+    """Yields schedules or controllers in rows, scores in columns."""
     (name,) = table.experiments
     for row, column, text in filled(table):
         yield Spot(row, column, text, Place(name, _ROWS[name].get(row, row), _COLUMNS.get(column, column)))

@@ -1,4 +1,4 @@
-"""A number of a page's table and the place that it has in an experiment's."""
+"""A number of a page's table and its place in an experiment's table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from doc_tables.pages import DocTable
 
 @dataclass(frozen=True)
 class Place:
-    """Where a number stands in the table of an experiment."""
+    """Place of a number in the table of an experiment."""
 
     experiment: str
     row: str
@@ -21,9 +21,9 @@ class Place:
 class Spot:
     """A number of a page's table.
 
-    row, column: its labels there. text: the cell. place: where the experiment has it, None where `why_not` says why it
-    has not. part: which of the cell's numbers it is, from 0. runs: repetitions of the page's number, where it has
-    others than the page's command would do; 0: as that. same_draws: as many repetitions have the same random numbers.
+    row, column: its labels there. text: the cell. place: its place in the experiment, None with the reason in
+    `why_not`. part: index of the number in the cell, from 0. runs: repetitions of the page's number, if they differ
+    from the page's command; 0: as that. same_draws: the same number of repetitions has the same random numbers.
     """
 
     row: str
@@ -37,12 +37,12 @@ class Spot:
 
 
 Layout = Callable[[DocTable], Iterable[Spot]]
-"""The numbers of a table that an experiment makes; a cell that is left out holds none of ours."""
+"""Returns the numbers of a table that an experiment produces; omitted cells have none of ours."""
 BLANK = ("", "–")
 
 
 def filled(table: DocTable, columns: Iterable[str] | None = None) -> Iterator[tuple[str, str, str]]:
-    """(row, column, text) of each cell that is filled, but for the labels; columns: in place of the table's own."""
+    """Yields (row, column, text) of each filled cell, without the labels; columns: replaces the table's own."""
     labels = table.head[1:] if columns is None else tuple(columns)
     for row in table.rows:
         for column, text in zip(labels, row[1:], strict=True):
@@ -51,7 +51,7 @@ def filled(table: DocTable, columns: Iterable[str] | None = None) -> Iterator[tu
 
 
 def with_groups(labels: Iterable[str]) -> list[tuple[str, str]]:
-    """(group, label) of "A, x | y | B, x": what stands before the comma holds until another does."""
+    """Returns (group, label) of "A, x | y | B, x": the text before the comma applies until another follows."""
     found, group = [], ""
     for label in labels:
         before, comma, after = label.rpartition(", ")
@@ -61,10 +61,10 @@ def with_groups(labels: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def stretch(label: str) -> str:
-    """ "4–10" as experiments write it."""
+    """Converts "4–10" to the experiments' form."""
     return label.replace("–", "-")
 
 
 def zipf(label: str) -> str:
-    """ ".3/1.5" as experiments write it."""
+    """Converts ".3/1.5" to the experiments' form."""
     return "/".join(f"0{part}" if part.startswith(".") else part for part in label.split("/"))

@@ -134,8 +134,7 @@ class Hierarchy:
             np.add.at(self.count, (leaves + self.capacity) >> height, step)
 
     def _shift(self, leaves: NDArray[np.int64], gain: NDArray[np.float64], rng: np.random.Generator | None) -> None:
-        """Adds `gain` float64[k] to the leaves, taken from all in proportion; without rng, splits by numbers of
-        sites."""
+        """Adds `gain` float64[k] to the leaves, taken from all in proportion; without rng, splits by site counts."""
         amount = np.ones(len(leaves))
         for height in range(self.depth, 0, -1):
             below = (leaves + self.capacity) >> (height - 1)
@@ -182,8 +181,7 @@ class Hierarchy:
         return amount
 
     def _amount(self, node: int) -> float:
-        """Returns the amount of one leaf. Multiplies from the root down, as for many leaves, so that results are
-        bit-identical."""
+        """Returns the amount of one leaf, multiplied from the root down, bit-identical to the array version."""
         part, amount = self._part, 1.0
         for height in range(self.depth - 1, -1, -1):
             amount *= part[node >> height]
@@ -205,8 +203,7 @@ class Hierarchy:
     # --- learning ------------------------------------------------------------------------------------------------
 
     def teach(self, leaves: NDArray[np.int64], changed: NDArray[np.bool_], rng: np.random.Generator) -> None:
-        """Updates the automata above each polled leaf (`climb`), in order, with whether the poll found a change.
-        Random."""
+        """Updates the automata above each polled leaf (`climb`), in order, by whether the poll found a change."""
         on_reward, on_penalty = UPDATING[self.settings.updating]
         draws = rng.random((len(leaves), self.depth)).tolist()
         for leaf, reward, chances in zip(leaves.tolist(), changed.tolist(), draws, strict=True):
@@ -234,8 +231,7 @@ class Hierarchy:
     # --- storage -------------------------------------------------------------------------------------------------
 
     def restore(self, states: NDArray[np.int64], occupied: NDArray[np.bool_]) -> None:
-        """Restores `states` int64[capacity] and the occupied leaves. Raises InvalidValueError for states out of
-        range."""
+        """Restores `states` int64[capacity] and occupied leaves. Raises InvalidValueError for states out of range."""
         size = len(occupied)
         if len(states) != size or size < 2 or size & (size - 1):
             raise InvalidValueError("shared_state", "a tree of 2^k leaves", (len(states), size))

@@ -223,8 +223,7 @@ class Htraa(Allocator):
         return np.where(self._slot_table.used[:n], self._poll_counts.rates(n, self._cycle()), np.nan)
 
     def shares(self, slots: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the tree's amounts; before the first choice, the rates, to which the initial amounts will be
-        proportional."""
+        """Returns the tree's amounts; before the first choice the rates, which its initial amounts will follow."""
         self._bind()
         return self._tree.amounts(self._leaf[slots]) if self._started else self.rates()[slots]
 
@@ -244,8 +243,7 @@ class Htraa(Allocator):
         return pack_rows(self._key[slots].view(np.float64), self._poll_counts.rows[slots], self._credit[slots])
 
     def shared_state(self) -> bytes:
-        """Returns the tree with the keys of its leaves, the state of the random generator, and the number of polls
-        learned."""
+        """Returns the tree with the keys of its leaves, the random generator's state, and the poll counters."""
         self._bind()
         keys = np.zeros(self._tree.capacity, np.uint64)
         slots = np.flatnonzero(self._slot_table.used)
@@ -285,8 +283,7 @@ class Htraa(Allocator):
         self._stored_keys = kept["keys"]
 
     def _bind(self) -> None:
-        """After `restore`, maybe in chunks: matches every site to its leaf by key; sites without a leaf are added as
-        new."""
+        """After `restore`, maybe in chunks: matches every site to its leaf by key; others are added as new."""
         if self._stored_keys is None:
             return
         names, self._stored_keys = self._stored_keys, None
@@ -307,8 +304,7 @@ class Htraa(Allocator):
     def _taken_apart(
         self, slots: NDArray[np.int64], site_state: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]:
-        """Unpacks stored rows: keys [k], poll counts [k, fields], credits [k]. Raises InvalidValueError for foreign
-        rows."""
+        """Unpacks stored rows: keys [k], poll counts [k, fields], credits [k]. Raises InvalidValueError."""
         data = unpack_rows(NAME, site_state, len(slots), 1 + len(FIELDS) + 1)
         key = np.ascontiguousarray(data[:, 0]).view(np.uint64)
         rows, credit = data[:, 1:-1], data[:, -1]

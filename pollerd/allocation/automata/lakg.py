@@ -48,11 +48,11 @@ class LakgSettings:
 class Lakg(Periodic):
     """One automaton per site, whose state s in 1..N represents the amount `(s / N)^λ`; the game is a full knapsack.
 
-    After a poll that found a change (v = 1) the site's state rises by one unless the knapsack is full, that is `Σ
-    amounts >= 1`; after one that found none (v = 0) it falls by one if it is full; else it stays. If the drift of every
-    state is zero, all `d_i / (1 - d_i)` are equal, which is the optimum of [A] 4.2. Sites are polled in proportion to
-    their amounts, earliest deadline first. A site starts at the state nearest to the uniform amount `1 / n`, which
-    follows n until the first poll.
+    After a poll that found a change (v = 1) the site's state rises by one unless the knapsack is full, that is
+    `Σ amounts >= 1`; after one that found none (v = 0) it falls by one if it is full; else it stays. If the drift of
+    every state is zero, all `d_i / (1 - d_i)` are equal, which is the optimum of [A] 4.2. Sites are polled in
+    proportion to their amounts, earliest deadline first. A site starts at the state nearest to the uniform amount
+    `1 / n`, which follows n until the first poll.
 
     Only for the objective `changes` and sites of equal weight and cost: others raise InvalidValueError. It does not
     estimate rates. Polls that another allocator made count like its own. A poll costs O(N) for the sum over the states

@@ -73,8 +73,7 @@ def nearest_states(
 
 
 def fails(share: float, *, first: bool, draw: float) -> bool:
-    """Returns whether the draw leaves the state as it is: it moves with probability 1 - share (material 1) or share
-    (2)."""
+    """Returns whether the draw leaves the state as it is: it moves with chance 1 - share (material 1) or share (2)."""
     return draw > (1.0 - share if first else share)
 
 

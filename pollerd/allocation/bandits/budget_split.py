@@ -32,8 +32,7 @@ class MixtureSettings:
 
     @property
     def amounts(self) -> NDArray[np.float64]:
-        """Amount of the first site at each arm, float64[points - 2], from `1 / (points - 1)` up; the second has the
-        rest."""
+        """Amount of the first site at each arm, float64[points - 2], from `1 / (points - 1)` up."""
         return np.arange(1, self.points - 1) / (self.points - 1)
 
 

@@ -26,8 +26,7 @@ class Benefit:
 
 
 def value(period: NDArray[np.float64], amplitude: NDArray[np.float64], rate: NDArray[np.float64]) -> float:
-    """Returns the expected value per second, `Σ A (1 - e^{-r τ}) / τ`, of polling each site every `period` float64[n]
-    s."""
+    """Returns the expected value per second, `Σ A (1 - e^{-r τ}) / τ`, for polls of each site every τ = `period` s."""
     finite = np.isfinite(period) & (period > 0)
     gap = np.where(finite, period, 1.0)
     return float(np.where(finite, amplitude * -np.expm1(-rate * gap) / gap, 0.0).sum())

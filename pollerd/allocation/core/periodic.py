@@ -66,7 +66,7 @@ class Periodic(Allocator):
         return {}
 
     def _take_shared(self, kept: dict[str, NDArray[Any]]) -> None:
-        """Restores the output of `_shared`, with names and dtypes already checked; raises InvalidValueError else."""
+        """Restores the output of `_shared` (names and dtypes are checked); raises InvalidValueError for bad values."""
         return
 
     # --- sites ---------------------------------------------------------------------------------------------------

@@ -26,8 +26,7 @@ _LEAST = float(np.finfo(np.float64).tiny)
 
 
 def whittle_index(state: NDArray[np.float64], sources: Sources, beyond: Beyond = "infinite") -> NDArray[np.float64]:
-    """Returns γ(x) of states x >= 0, float64[..., n]: the price per unit of cost at which polling and waiting are
-    equal.
+    """Returns γ(x) of states x >= 0, float64[..., n]: the price per unit of cost that makes polling and waiting equal.
 
         γ(x) = (1/C) [η(x) ((1 - α) x - u) + (1 - α^η(x)) u*],   η(x) = ⌈log_α(1 - x/u*)⌉
 

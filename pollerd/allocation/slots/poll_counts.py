@@ -75,8 +75,8 @@ class PollCounts:
         """Returns estimated changes per second of slots 0..n-1, float64[n]; cycle s: the gap of a poll in the prior.
 
         Maximum likelihood of `Π e^{-λτ}` over quiet gaps and `Π (1 - e^{-λτ})` over busy ones ([A] 2.2's d_i), with
-        rate λ and gap τ, each busy gap replaced by their mean `b = B / m`: then `e^{λb} - 1 = B / Q`, so `λ = ln(1 + B
-        / Q) m / B`.
+        rate λ and gap τ, each busy gap replaced by their mean `b = B / m`: then `e^{λb} - 1 = B / Q`, so
+        `λ = ln(1 + B / Q) m / B`.
         """
         cycle = max(cycle, _SHORTEST_CYCLE_S)
         changes, quiet, busy = self.rows[:n, 1] + _PRIOR, self.rows[:n, 2], self.rows[:n, 3]

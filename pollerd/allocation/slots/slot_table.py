@@ -114,8 +114,7 @@ class SlotTable(Columns):
     def check_polls(
         self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], evidence: EvidenceBatch
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Returns checked `observe` input: slots in use int64[k], elapsed float64[k] >= 0 s; raises
-        InvalidValueError."""
+        """Checks `observe` input: slots in use int64[k], elapsed float64[k] >= 0 s; raises InvalidValueError."""
         slots = self.known(slots)
         elapsed = floats("elapsed", elapsed)
         if elapsed.shape != slots.shape or not (elapsed >= 0).all():

@@ -48,8 +48,7 @@ def fine_posterior(belief: Belief, slots: NDArray[np.int64]) -> tuple[NDArray[np
 
 
 def change_probability(belief: Belief, slots: NDArray[np.int64], elapsed: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the probability float64[k] that a poll of slots int64[k] finds a change, elapsed float64[k] s after the
-    last.
+    """Returns the probability float64[k] that polls of slots int64[k] find a change, after elapsed float64[k] s.
 
     On the activity clock as of the last poll of any site.
     """

@@ -1,11 +1,11 @@
 """Exploration under `interest`, in which polls have to be spent to learn if news fades quickly.
 
 With half-lives far below the uniform cycle few pages are worth their polls, and a learner that goes by mean rates keeps
-polling the first good ones it found: the others look average and are hardly ever polled again. So each page has a bonus
-for how much its value may exceed the price θ of a poll. A page of amplitude A > θ yields A - θ more with each poll
-spent on it, up to X polls a second. It is assumed to do so for a share of the time since its last poll: so the cost of
-exploration stays small relative to its return, disappointing pages are polled at ever longer gaps, and no horizon has
-to be known. With rate λ and gap τ:
+polling the first good ones it found: the others look average and are hardly ever polled again. So each page has an
+exploration bonus, its claim, for how much its value may exceed the price θ of a poll. A page of amplitude A > θ yields
+A - θ more with each poll spent on it, up to X polls a second. It is assumed to do so for a share of the time since its
+last poll: so the cost of exploration stays small relative to its return, disappointing pages are polled at ever longer
+gaps, and no horizon has to be known. With rate λ and gap τ:
 
     claim(τ) = E[(A(λ) - θ)+] · X · ahead · τ,   u = (index + claim) / θ,   index' = max(index, 2 θ u / (1 + u))
 """

@@ -289,8 +289,7 @@ class Whittle(Allocator):
         )
 
     def _integrated(self, part: Part, gap: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Returns the expectation of `A(λ) g(λτ)` over the refined beliefs of the slots in `part`, float64[k], by
-        table.
+        """Returns the expectation of `A(λ) g(λτ)` over refined beliefs of the slots in `part`, float64[k], by table.
 
         For `changes` g of the certainty equivalent of λτ.
         """

@@ -1,7 +1,7 @@
-"""Worlds for allocators, with the truth known to the scorer alone: an allocator sees what a poll would show.
+"""Environments for allocators: only the scorer knows the truth, an allocator sees what a poll would show.
 
-A *world* is where a policy is tried out and scored (worlds.py): the *web*, where pages change and gaps are real
-(web.py); the *knapsack* of the papers, where feedback is drawn at the mix itself (knapsack.py); a *history* of recorded
-changes (histories.py). An *environment* is [A]'s word for the numbers of a web: how many pages, how steeply ranked, in
-what order, how often ranks switch (zipf.py).
+Policies are scored in a *world* (worlds.py): the *web*, with changing pages and real gaps (web.py); the *knapsack* of
+the papers, with feedback drawn at the mix (knapsack.py); a *history* of recorded changes (histories.py). An
+*environment* is [A]'s word for the parameters of a web: number of pages, skew, order, and how often ranks switch
+(zipf.py).
 """

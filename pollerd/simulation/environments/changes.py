@@ -1,8 +1,8 @@
-"""Changes of pages as they truly happen, drawn ahead in blocks of time and looked up poll by poll.
+"""True changes of pages, drawn ahead in blocks of time and looked up poll by poll.
 
 A page with change probability p per step changes as a Poisson process of `-ln(1 - p)` a step: over a gap of τ steps it
-has changed at least once with probability `1 - (1 - p)^τ`, as in [A] 2. Which changes happen does not depend on who
-polls, so policies that are compared see the same web.
+has changed at least once with probability `1 - (1 - p)^τ`, as in [A] 2. Changes do not depend on the polls, so compared
+policies see the same web.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _EVENTS_A_BLOCK = 200_000
 
 
 class Changes(ABC):
-    """What happened to each of `pages` pages, block by block. Time is in steps, from 0; all pages are known at 0."""
+    """Changes of `pages` pages, block by block. Time is in steps, from 0; all pages are known at 0."""
 
     def __init__(self, pages: int) -> None:
         self.pages = pages
         self.first_unseen = np.full(pages, math.inf)
-        """Time of the first change of each page since its last poll, as far as earlier blocks know; inf: none."""
+        """Time of each page's first change since its last poll, from earlier blocks; inf: none."""
         self._unseen: Any = self.first_unseen.data  # single items are read and written far faster through this
         self._until = 0.0
         self._begin = self._at = self._end = [0] * pages
@@ -36,10 +36,10 @@ class Changes(ABC):
 
     @abstractmethod
     def block(self, begin: float) -> tuple[float, NDArray[np.float64], NDArray[np.int64]]:
-        """The block after `begin`: its end, all changes in it by page and time, and how many each page has."""
+        """Returns the block after `begin`: its end, all changes in it by page and time, and the number of each page."""
 
     def poll(self, page: int, now: float) -> float:
-        """Polls a page: the time of its first change since its last poll, inf if there was none.
+        """Polls a page: returns the time of its first change since its last poll, inf if there was none.
 
         now: steps, never before the last poll of any page.
         """
@@ -54,14 +54,14 @@ class Changes(ABC):
         return float(first)
 
     def unseen(self, now: float) -> NDArray[np.float64]:
-        """Time of the first change up to `now` that no poll has found yet, float64[pages]; inf where there is none."""
+        """Returns the time of the first change up to `now` that no poll has found, float64[pages]; inf: none."""
         while now > self._until:
             self._next()
         first = self._carried()
         return np.asarray(np.where(first <= now, first, math.inf))
 
     def _carried(self) -> NDArray[np.float64]:
-        """`first_unseen` with the block in hand taken in."""
+        """Returns `first_unseen` including the current block."""
         at, end = np.array(self._at), np.array(self._end)
         times = np.array([*self._times, math.inf])
         upcoming = np.where(at < end, times[np.minimum(at, len(times) - 1)], math.inf)
@@ -76,18 +76,18 @@ class Changes(ABC):
 
 
 class Webs:
-    """Changes of R webs whose blocks end together, as those of one ranking do, to be polled all at once."""
+    """Changes of R webs whose blocks end at the same times, as those of one ranking do, polled all at once."""
 
     def __init__(self, webs: Sequence[Changes]) -> None:
         self._webs = webs
         self._first_place = np.cumsum([0, *(web.pages for web in webs[:-1])])
         places = sum(web.pages for web in webs)
         self._unseen = np.zeros(places, np.bool_)
-        """Whether each place, the pages of one web after those of another, changed in earlier blocks, unseen."""
+        """Whether each place, the pages of all webs in order, changed in earlier blocks, unseen."""
         self._seen = self._ends = np.zeros(places, np.int64)
         self._begin = self._until = 0.0
         self._keys = np.zeros(0)
-        """Place times the block's length, plus the time since the block's begin, of every change in it: sorted."""
+        """Sorted keys of the block's changes: place times the block's length, plus the time since the block's begin."""
 
     def poll(self, page: NDArray[np.int64], now: float) -> NDArray[np.bool_]:
         """Polls a page of each web, int64[R], as `Changes.poll` does: whether each has changed since its last poll."""
@@ -113,7 +113,7 @@ class Webs:
 
 @dataclass(frozen=True)
 class RatePhase:
-    """Steps from `begin` to `end` in which each page keeps its rate, float64[n] changes per step."""
+    """Steps from `begin` to `end` with constant rates, float64[n] changes per step."""
 
     begin: float
     end: float
@@ -121,7 +121,7 @@ class RatePhase:
 
 
 class ZipfChanges(Changes):
-    """Pages of a Zipf ranking, switching where it says so."""
+    """Changes of a Zipf ranking, with rank switches if it has any."""
 
     def __init__(self, zipf: Zipf, rng: np.random.Generator) -> None:
         super().__init__(zipf.pages)
@@ -135,13 +135,13 @@ class ZipfChanges(Changes):
         self._rate = self.rates()
 
     def rates(self) -> NDArray[np.float64]:
-        """True changes per step of each page in the block in hand, float64[n]."""
+        """Returns the true changes per step of each page in the current block, float64[n]."""
         rates = np.empty(self.pages)
         rates[self._page_of_rank] = self._rate_of_rank
         return rates
 
     def phases(self, until: float) -> Iterator[RatePhase]:
-        """Lives through a web that nobody has polled yet, up to `until`, phase by phase."""
+        """Yields the phases of a web without polls, up to `until`."""
         begin = 0.0
         while begin < until:
             end, _, _ = self.block(begin)
@@ -158,7 +158,7 @@ class ZipfChanges(Changes):
         return end, times[np.lexsort((times, pages))], counts
 
     def _switch(self) -> None:
-        """A page drawn in proportion to its p changes places with the next in rank; the last has none after it."""
+        """Swaps a page drawn in proportion to its p with the next in rank; the last has none after it."""
         self._switch_at += self._zipf.switch_every
         rank = int(np.searchsorted(self._ladder, self._rng.random()))
         if rank < self.pages - 1:

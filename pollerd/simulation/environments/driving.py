@@ -1,4 +1,4 @@
-"""Drives an allocator through its contract in a world: one poll a step, and what came of it, stretch by stretch."""
+"""Runs an allocator in a world with one poll a step, and scores it per interval of polls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import Changes, RatePhase
 
 EPOCH_S = 1.75e9
-"""UTC of step 0: a date like any, as allocators may look at the hour."""
+"""UTC of step 0: an arbitrary date, as allocators may depend on the time of day."""
 STEP_S = 10.0
 
 
@@ -23,9 +23,9 @@ STEP_S = 10.0
 class Record:
     """Polls in order, one a step: poll j happened at step j + 1.
 
-    page int32[m]. gap float64[m]: steps since the page's last poll, or since 0. first float64[m]: when the page's first
-    change in that gap happened, inf if there was none. unseen float64[n]: of each page at the end, the first change
-    that no poll found.
+    page int32[m]. gap float64[m]: steps since the page's last poll, or since 0. first float64[m]: time of the page's
+    first change in that gap, inf if there was none. unseen float64[n]: for each page at the end, the first change that
+    no poll found.
     """
 
     page: NDArray[np.int32]
@@ -35,7 +35,7 @@ class Record:
 
     @property
     def found(self) -> NDArray[np.bool_]:
-        """Whether each poll found a change (truly, whatever noise said), bool[m]."""
+        """Whether each poll found a change (the truth, without noise), bool[m]."""
         return np.isfinite(self.first)
 
 
@@ -49,11 +49,11 @@ def drive(
     rng: np.random.Generator | None = None,
     half_life: NDArray[np.float64] | None = None,
 ) -> Record:
-    """Polls one page a step, for so many steps of `step` s, and tells the allocator what each poll showed.
+    """Polls one page a step, for `polls` steps of `step` s, and passes the evidence to the allocator.
 
-    The allocator must be empty; pages become slots 0..n-1 with weight and cost 1, known since step 0. noise: white
-    noise on the feedback, the probability that a poll reports the opposite of what it found; it needs `rng`. half_life
-    float64[n] s, of each page's news; None: none is told.
+    The allocator must be empty; pages become slots 0..n-1 with weight and cost 1, known since step 0. noise:
+    probability that a poll reports the opposite of what it found; it needs `rng`. half_life float64[n] s, of each
+    page's news; None: not given.
     """
     if not 0 <= noise < 0.5:
         raise InvalidValueError("noise", "from 0, below 0.5", noise)
@@ -78,14 +78,14 @@ def drive(
 
 
 def detections(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
-    """Share of polls that found a change, in each stretch of polls that ends at `edges`: float64[len(edges)]."""
+    """Returns the share of polls that found a change, in each interval of polls that ends at `edges`, float64[k]."""
     found = np.concatenate([[0], np.cumsum(record.found)])
     ends = np.concatenate([[0], np.asarray(edges)])
     return np.asarray(np.diff(found[ends]) / np.diff(ends))
 
 
 def freshness(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
-    """Share of page-time in which our copy was current, in each stretch of steps that ends at `edges`."""
+    """Returns the share of page-time in which our copy was current, in each interval of steps that ends at `edges`."""
     late = record.found
     begin = np.concatenate([record.first[late], record.unseen[np.isfinite(record.unseen)]])
     stale = np.concatenate([np.flatnonzero(late) + 1.0, np.full(len(begin) - int(late.sum()), math.inf)])
@@ -101,11 +101,11 @@ def freshness(record: Record, edges: Sequence[int]) -> NDArray[np.float64]:
 def interest(
     record: Record, edges: Sequence[int], phases: Iterable[RatePhase], decay: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Value of new items when found, per step, in each stretch of polls that ends at `edges`; new items are worth 1.
+    """Returns the value of new items when found, per step, in each interval of polls that ends at `edges`.
 
-    phases: true items per step, from 0 to the last poll. decay float64[n]: μ per step of each page. It is the
-    expectation given the gaps that were kept: what happened but for the luck of when items came within a gap. A poll at
-    t finds of a phase that lasts from a to b of its gap `(Λ/μ)(1 - e^{-μ(b - a)}) e^{-μ(t - b)}`.
+    New items have value 1. phases: true items per step, from 0 to the last poll. decay float64[n]: μ per step of each
+    page. The value is the expectation given the gaps, so it excludes the randomness of arrival times. With arrival rate
+    Λ, of a phase from a to b within its gap a poll at t finds `(Λ/μ)(1 - e^{-μ(b - a)}) e^{-μ(t - b)}`.
     """
     page, at = record.page, np.arange(1.0, len(record.page) + 1.0)
     found = np.zeros(len(page))

@@ -1,4 +1,4 @@
-"""Real changes from a file: one line `page,time` for each change, time in seconds (any zero, within 10^11)."""
+"""Recorded changes from a file: one line `page,time` for each change, time in seconds (any origin, within 10^11)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.changes import Changes
 
 FARTHEST_S = 1e11
-"""Times lie within so many seconds of zero, 3,000 years: those of today in milliseconds do not."""
+"""Bound of times in seconds from zero, 3,000 years: excludes current times in milliseconds."""
 _SHOWN = 80
-"""Characters of a strange line that an error shows."""
+"""Number of characters of an invalid line that an error shows."""
 
 
 @dataclass(frozen=True)
 class History:
     """Changes of n pages over a span.
 
-    names: n strings. times: float64[m] s since the first change in the file, sorted within each page; counts int64[n]
-    says how many are each page's, page after page. span s > 0: from the file's first change to its last.
+    names: n strings. times: float64[m] s since the first change in the file, sorted within each page; counts int64[n]:
+    number of changes of each page, page after page. span s > 0: from the file's first change to its last.
     """
 
     names: tuple[str, ...]
@@ -35,15 +35,15 @@ class History:
 
     @property
     def rates(self) -> NDArray[np.float64]:
-        """Each page's average changes per second over the span, float64[n]."""
+        """Each page's mean changes per second over the span, float64[n]."""
         return np.asarray(self.counts / self.span)
 
 
 def read_history(path: Path) -> History:
-    """The history in a CSV file with columns page and time; a first line `page,time` is skipped.
+    """Reads a history from a CSV file with columns page and time; a first line `page,time` is skipped.
 
-    Raises InvalidValueError, which names the file and the line, for a file that cannot be read as UTF-8, for a line
-    that is not a page and a number within `FARTHEST_S` of 0, and where not two moments are left.
+    Raises InvalidValueError, with the file and the line, for a file that cannot be read as UTF-8, for a line that is
+    not a page and a number within `FARTHEST_S` of 0, and if there are fewer than two different times.
     """
     found: dict[str, list[float]] = {}
     for line, row in _rows(path):
@@ -59,7 +59,7 @@ def read_history(path: Path) -> History:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The file's rows, each with the number of the line that it ends on."""
+    """Yields the file's rows, each with the number of its last line."""
     line = 0
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -87,7 +87,7 @@ def _change(row: list[str], place: str) -> tuple[str, float]:
 
 
 class HistoryChanges(Changes):
-    """A history lived through in steps of `step` seconds; all pages are known at its begin."""
+    """Changes of a history in steps of `step` seconds; all pages are known at its begin."""
 
     def __init__(self, history: History, step: float) -> None:
         super().__init__(len(history.names))

@@ -1,6 +1,6 @@
-"""Sites of ephemeral content under a limit of polls per epoch ([E] 2 and 7): what waits, who is polled, what is had.
+"""Sites of ephemeral content with a limited number of polls per epoch ([E] 2 and 7): states, polls, collected interest.
 
-Many runs go side by side: arrays have runs first, sites last.
+Many runs are simulated together: arrays have runs first, sites last.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pollerd.allocation.slots.validation import positive
 from pollerd.errors import InvalidValueError
 
 Ranking = Callable[[NDArray[np.float64], NDArray[np.int64]], NDArray[np.float64]]
-"""A policy: how much it wants to poll each site, float64[runs, n], given what it is shown of what waits, likewise, and
-the epochs since the last poll of each, int64[runs, n]. -inf: never. Of equals the lower site comes first.
+"""A policy: returns the priority of each site, float64[runs, n], given the observed interest, likewise, and the epochs
+since the last poll of each, int64[runs, n]. -inf: never. The lower site comes first on ties.
 """
 
 
 @dataclass(frozen=True)
 class PollConstraint:
-    """What may be polled ([E] equation 5).
+    """Limit of polls ([E] equation 5).
 
     of "number": `most` sites, a whole number, in each epoch. of "cost": `most` units of cost per epoch in the long run:
-    what an epoch leaves is saved, and the sites are taken in the policy's order while they can be paid.
+    unspent budget is saved, and sites are polled in the policy's order while the budget lasts.
     """
 
     most: float
@@ -44,23 +44,23 @@ class PollConstraint:
 
 @dataclass(frozen=True)
 class Trace:
-    """What waited at each site before the polls of each epoch, float64[epochs, runs, n], and who was polled, bool."""
+    """Interest at each site before the polls of each epoch, float64[epochs, runs, n], and which were polled, bool."""
 
     waiting: NDArray[np.float64]
     polled: NDArray[np.bool_]
 
     @property
     def collected(self) -> NDArray[np.float64]:
-        """Interest had in each epoch, float64[epochs, runs]."""
+        """Interest collected in each epoch, float64[epochs, runs]."""
         return np.asarray(np.where(self.polled, self.waiting, 0.0).sum(-1))
 
 
 def drawn_gains(
     sources: Sources, epochs: int, rng: np.random.Generator, values: Literal["even", "exponential"] = "even"
 ) -> NDArray[np.float64]:
-    """U of [E] 7, float64[epochs, n]: items come as a Poisson process, each decays until the epoch's end.
+    """Draws U of [E] 7, float64[epochs, n]: items arrive as a Poisson process, each decays until the epoch's end.
 
-    [E] tells the mean of an item's value alone: all have it ("even"), or values are exponential around it.
+    [E] gives only the mean of an item's value: all have it ("even"), or values are exponential.
     """
     number = rng.poisson(sources.arrivals * sources.epoch, (epochs, len(sources)))
     place = np.repeat(np.arange(number.size), number.reshape(-1))
@@ -79,12 +79,12 @@ def drive_sources(
     gains: NDArray[np.float64] | None = None,
     sees: Literal["states", "means"] = "states",
 ) -> Trace:
-    """So many epochs from X(0) = one epoch's gain.
+    """Simulates `epochs` epochs from X(0) = one epoch's gain.
 
     gains float64[epochs + 1, runs, n], U of each epoch, the first of them X(0); None: one run of the mean dynamics.
-    sees: "states" shows the policy what waits at every site, polled or not. That is [E]'s own setting, and under drawn
-    gains more than anybody who polls can know. "means" shows what waits on average given the polls, which is all that
-    polls tell where the sources are known, and all that [D] says is seen. Under the mean dynamics both are the same.
+    sees: "states" shows the policy the interest at every site, polled or not: [E]'s own setting, and with drawn gains
+    more than any poller can know. "means" shows the mean given the polls, which is all that polls show if the sources
+    are known, and all that [D] assumes. Under the mean dynamics both are equal.
     """
     n = len(sources)
     drawn = np.broadcast_to(sources.gain, (epochs + 1, 1, n)) if gains is None else gains
@@ -106,11 +106,11 @@ def drive_sources(
 def _bought(
     rank: NDArray[np.float64], price: NDArray[np.float64], budget_left: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Who is polled, bool[runs, n], and what is left of the purses, float64[runs]: the first too dear ends it."""
+    """Returns polled sites, bool[runs, n], in order while the budget lasts, and remaining budgets, float64[runs]."""
     order = np.argsort(-rank, axis=-1, kind="stable")
     wanted = np.take_along_axis(rank, order, -1) > -np.inf
     spent = np.cumsum(np.where(wanted, price[order], 0.0), axis=-1)
-    # Prices like 0.1 add up to a hair more than the purse they should just empty.
+    # Costs like 0.1 sum to slightly more than the budget that they should use exactly.
     within = wanted & (spent <= budget_left[:, None] * (1 + 1e-12))
     polled = np.zeros(rank.shape, np.bool_)
     np.put_along_axis(polled, order, within, -1)
@@ -118,7 +118,7 @@ def _bought(
 
 
 def whittle(sources: Sources, beyond: Beyond = "infinite") -> Ranking:
-    """By the index of [E] theorem 1; among sites of +inf by what waits for its cost."""
+    """Ranks by the index of [E] theorem 1; sites of +inf by interest per cost."""
     most = 2.0 * float((sources.ceiling / sources.cost).max())
 
     def rank(states: NDArray[np.float64], age: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -129,15 +129,15 @@ def whittle(sources: Sources, beyond: Beyond = "infinite") -> Ranking:
 
 
 def greedy(sources: Sources) -> Ranking:
-    """By what waits for its cost."""
+    """Ranks by interest per cost."""
     return lambda states, age: states / sources.cost
 
 
 def single(sources: Sources, site: int) -> Ranking:
-    """One site, always."""
+    """Polls one site only."""
     return lambda states, age: np.where(np.arange(len(sources)) == site, 0.0, -np.inf)
 
 
 def round_robin() -> Ranking:
-    """The site polled longest ago."""
+    """Ranks by time since the last poll."""
     return lambda states, age: age.astype(np.float64)

@@ -1,4 +1,4 @@
-"""The most that any policy can have of ephemeral content under the mean dynamics: exact for few sites, else a bound."""
+"""Optimum for ephemeral content under the mean dynamics: exact for few sites, else an upper bound."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pollerd.errors import InvalidValueError
 from pollerd.simulation.environments.interest import PollConstraint
 
 _NEVER = 1e-12
-"""A site counts as never polled when all but this of its ceiling waits there."""
+"""A site counts as never polled when its interest is within this share of its ceiling."""
 _MOST_STATES = 10**6
 
 
 def bound(sources: Sources, most: float) -> float:
-    """What `most` units of cost per epoch bring at most, in the long run, per epoch, to whom may share them out freely.
+    """Returns an upper bound of the long-run interest per epoch for `most` units of cost per epoch.
 
-    Whittle's relaxation of [E] 3: at the price θ of a unit each site by itself takes the best period η, and
-    `min_θ θ most + Σ_i max(0, max_η (x_i(η) - C_i θ) / η)` is the least of the bounds that hold for every θ.
+    Whittle's relaxation of [E] 3: at the shadow price θ of a unit each site by itself takes the best period η, and
+    `min_θ θ most + Σ_i max(0, max_η (x_i(η) - C_i θ) / η)` is the least of the bounds for all θ.
     """
     ages = np.arange(1, 1 + math.ceil(-math.log(_NEVER) / float((sources.decay * sources.epoch).min())))[:, None]
     waiting = sources.after(ages.astype(np.float64))
@@ -37,10 +37,10 @@ def bound(sources: Sources, most: float) -> float:
 
 
 def exact(sources: Sources, limit: PollConstraint, ages: int, error: float = 1e-3) -> float:
-    """The best long-run average, to within `error`, by relative value iteration over the ages of all sites.
+    """Returns the best long-run average, to within `error`, by relative value iteration over the ages of all sites.
 
-    Sites count as no older than `ages` epochs, so that it is a hair too low where an optimal policy lets one get older.
-    A limit above the number of sites is that number. Raises InvalidValueError for limits of cost and for more than 10⁶
+    Ages are capped at `ages` epochs, so the result is slightly too low if an optimal policy lets a site get older. A
+    limit above the number of sites is that number. Raises InvalidValueError for limits of cost and for more than 10⁶
     states.
     """
     n = len(sources)
@@ -59,7 +59,7 @@ def exact(sources: Sources, limit: PollConstraint, ages: int, error: float = 1e-
 
 
 def _chosen(value: NDArray[np.float64], waiting: NDArray[np.float64], choice: tuple[int, ...]) -> NDArray[np.float64]:
-    """What polling `choice` brings now and leaves for later, in every state."""
+    """Returns the reward of polling `choice` plus the value of the next state, for every state."""
     ages, n = waiting.shape
     older = np.minimum(np.arange(ages) + 1, ages - 1)
     later, now = value, np.zeros((1,) * n)

@@ -1,6 +1,6 @@
-"""The stochastic nonlinear fractional knapsack of [A] 2.2 and [B] 2.3: feedback drawn from `d_i(x_i)` at the mix.
+"""Stochastic nonlinear fractional knapsack of [A] 2.2 and [B] 2.3: feedback drawn from `d_i(x_i)` at the mix.
 
-No page changes here and no gap is waited: a mix x in, a draw out. Real gaps are those of changes.py.
+There are no page changes and no gaps: the input is a mix x, the output a draw. Real gaps are in changes.py.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ class Knapsack:
         self.rate = -np.log1p(-self.p)
 
     def detection(self, mix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`d_i(x_i) = 1 - (1 - p_i)^(1/x_i)` for mixes float64[..., n] of amounts >= 0; 1 at amount 0."""
+        """Returns `d_i(x_i) = 1 - (1 - p_i)^(1/x_i)` for mixes float64[..., n] of amounts >= 0; 1 at amount 0."""
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(-self.rate / mix))
 
     def value(self, mix: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`Σ x_i d_i(x_i)` of mixes float64[..., n], float64[...]: expected detections per step."""
+        """Returns `Σ x_i d_i(x_i)` of mixes float64[..., n], float64[...]: expected detections per step."""
         return np.asarray((mix * self.detection(mix)).sum(-1))
 
     @property
     def best_mix(self) -> NDArray[np.float64]:
-        """`x_i = λ_i / Σλ` with `λ = -ln(1 - p)`: there all d_i are equal, [A] 4.2; float64[n]."""
+        """`x_i = λ_i / Σλ` with `λ = -ln(1 - p)`, where all d_i are equal, [A] 4.2; float64[n]."""
         return np.asarray(self.rate / self.rate.sum())
 
     @property
     def optimum(self) -> float:
-        """The value of the best mix, `1 - Π(1 - p)`."""
+        """Value of the best mix, `1 - Π(1 - p)`."""
         return -math.expm1(-float(self.rate.sum()))
 
 
@@ -52,11 +52,11 @@ def drive_knapsack(
     rng: np.random.Generator,
     noise: float = 0.0,
 ) -> NDArray[np.float64]:
-    """The value `Σ x_i d_i(x_i)` of the mix held in each step, float64[steps], by an allocator (empty, with `shares`).
+    """Returns the value `Σ x_i d_i(x_i)` of the mix in each step, float64[steps], of an empty allocator with `shares`.
 
-    In each step it selects a material and is told a draw of that material's d_i, at the mix held. noise: the white
+    In each step it selects a material and observes a draw of that material's d_i at the current mix. noise: the white
     noise of [B] (2.3), see `noisy`. The draws are for learning; the value is the expectation. Raises InvalidValueError
-    for an allocator without a mix, and for a strange noise.
+    for an allocator without a mix, and for invalid noise.
     """
     slots, n = np.arange(len(knapsack.p)), len(knapsack.p)
     allocator.add(slots, np.ones(n), np.ones(n))
@@ -84,7 +84,7 @@ def check_noise(noise: float) -> None:
 
 
 def noisy(detection: NDArray[np.float64], noise: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Detection probabilities with white noise of standard deviation `noise` added, kept within [0, 1] ([B] 2.3).
+    """Returns detection probabilities plus white noise of standard deviation `noise`, clipped to [0, 1] ([B] 2.3).
 
     Raises InvalidValueError as `check_noise` does.
     """

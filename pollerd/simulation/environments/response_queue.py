@@ -1,4 +1,4 @@
-"""Fetchers, servers and one response processor in simulated time: the fetcher controller's world ([C], figure 2)."""
+"""Fetchers, servers and one response processor in simulated time, for the fetcher controller ([C], figure 2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.crawling.control.concurrency import FetcherController, pause_s
 
 @dataclass(frozen=True)
 class LatencyPhase:
-    """A stretch of time: its length and the mean latency of each server in it, all in s."""
+    """Duration of a phase and the mean latency of each server in it, all in s."""
 
     duration: float
     latency: Sequence[float]
@@ -22,7 +22,7 @@ class LatencyPhase:
 
 @dataclass
 class PhaseTotals:
-    """What a phase came to: seconds, of them idle, queue length times seconds, responses done, starts by server."""
+    """Totals of a phase: seconds, idle seconds, queue length times seconds, responses processed, starts by server."""
 
     duration: float = 0.0
     idle: float = 0.0
@@ -33,10 +33,10 @@ class PhaseTotals:
 
 
 class ResponseQueue:
-    """A run of one controller. Requests go to the server that has been ready for longest.
+    """Runs one controller. Requests go to the server that has been ready for longest.
 
-    phases: as many latencies in each. processing: mean seconds per response, exponential; latencies are gamma
-    distributed with shape 4. interval: least seconds between a server's response and its next request.
+    phases: each with the same number of latencies. processing: mean seconds per response, exponential; latencies are
+    gamma distributed with shape 4. interval: least seconds between a server's response and its next request.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class ResponseQueue:
         self._phases, self._processing, self._interval, self._rng = phases, processing, interval, rng
 
     def run(self, controller: FetcherController) -> list[PhaseTotals]:
-        """What each phase came to."""
+        """Returns the totals of each phase."""
         servers = len(self._phases[0].latency)
         self._now, self._busy = 0.0, False
         self._queue: deque[None] = deque()
@@ -111,11 +111,11 @@ class ResponseQueue:
         totals: PhaseTotals,
         marked: tuple[float, float, float],
     ) -> tuple[float, float, float]:
-        """Tells what passed since the last decision, and starts a request where the controller wants one."""
+        """Reports the time since the last decision, and starts a request if the controller wants one."""
         total = (totals.duration, totals.idle, totals.waited)
         controller.passed(*(now - then for now, then in zip(total, marked, strict=True)))
         wanted = controller.admits(self._in_service, len(self._queue) + self._busy)
-        # With nothing under way no event would ever come.
+        # Without requests in progress there would be no further event.
         if self._ready and (wanted or not (self._in_service or self._busy)):
             self._start(self._ready.popleft(), phase, totals)
         return total

@@ -1,9 +1,8 @@
-"""Schemes of [A] in many runs side by side: the choices and updates of the allocators, one pass over all runs a poll.
+"""Schemes of [A], vectorised over runs: choices and updates of the allocators, one pass over all runs per poll.
 
-An allocator's poll costs about the same for 2 pages as for 1,000: it is calls, not numbers. Thirty runs at once cost
-little more than one. What the allocators share with these is used, not written again (deadlines, tallies, the layout
-of the tree); what is written again is held against the allocators poll by poll (`tests/simulation`). Arrays have runs
-first, pages last.
+An allocator's poll costs about the same for 2 pages as for 1,000, because calls dominate. Thirty runs at once cost
+little more than one. Code shared with the allocators is reused (deadlines, poll counts, the layout of the tree); the
+rest is compared with the allocators poll by poll (`tests/simulation`). Arrays have runs first, pages last.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pollerd.allocation.slots.poll_counts import PollCounts, rate_without_polls
 _DRAWS_AHEAD = 512
 """Polls for which the random numbers of a run are drawn at once."""
 _PUT_BACK_AT_MOST = 16
-"""So many unreleased pages of a run are put back one by one before all are compared."""
+"""Number of unreleased pages of a run that are put back one by one before all are compared."""
 
 
 class BatchedPolicy(ABC):
@@ -36,24 +35,24 @@ class BatchedPolicy(ABC):
         self._begin = np.arange(runs) * pages
 
     def flat(self, page: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where page int64[R] of each run stands in an array [R, n] laid flat."""
+        """Returns the flat index of page int64[R] of each run in an array [R, n]."""
         return self._begin + page
 
     @abstractmethod
     def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The page that each run polls next, int64[R]; elapsed float64[R, n] s since the last polls."""
+        """Returns the page that each run polls next, int64[R]; elapsed float64[R, n] s since the last polls."""
 
     @abstractmethod
     def learn(self, page: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        """What each run's poll found: page int64[R], elapsed float64[R] s, changed bool[R]."""
+        """Learns from each run's poll: page int64[R], elapsed float64[R] s, changed bool[R]."""
 
     @abstractmethod
     def mix(self) -> NDArray[np.float64]:
-        """Frequencies by which pages are polled, float64[R, n]; each run's add up to 1."""
+        """Returns the poll frequencies, float64[R, n]; each run's sum to 1."""
 
 
 class BatchedUniform(BatchedPolicy):
-    """`uniform`: whoever was polled longest ago; the lower page of equals."""
+    """`uniform`: the page polled longest ago; the lower page on ties."""
 
     def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.asarray(elapsed.argmax(1))
@@ -66,7 +65,7 @@ class BatchedUniform(BatchedPolicy):
 
 
 class BatchedPeriodic(BatchedPolicy):
-    """Schemes that give each page a period, earliest deadline first: those whose periods, float64[R, n] s, stay."""
+    """Schemes with periods, earliest deadline first; here with fixed periods, float64[R, n] s."""
 
     def __init__(self, period: NDArray[np.float64], step: float) -> None:
         runs, pages = period.shape
@@ -77,9 +76,9 @@ class BatchedPeriodic(BatchedPolicy):
         self._since_release, self._late = np.empty(period.shape), np.empty(period.shape)
 
     def choose(self, elapsed: NDArray[np.float64]) -> NDArray[np.int64]:
-        """By `lateness`, of which only the latest are looked at; elapsed must be finite and not below 0.
+        """Chooses by `lateness`, but only looks at the latest pages; elapsed must be finite and >= 0.
 
-        Mostly few that are not released come before the first who is. They are put back one by one.
+        Usually few unreleased pages precede the first released one. They are put back one by one.
         """
         since_release, late = self._since_release, self._late
         np.add(elapsed, self._edf.credit.reshape(elapsed.shape), out=since_release)
@@ -101,7 +100,7 @@ class BatchedPeriodic(BatchedPolicy):
         self._teach(at, elapsed, changed)
 
     def _teach(self, at: NDArray[np.int64], elapsed: NDArray[np.float64], changed: NDArray[np.bool_]) -> None:
-        """What the polls of places int64[R] teach, before the next choice."""
+        """Learns from the polls of places int64[R], before the next choice."""
         return
 
     def mix(self) -> NDArray[np.float64]:
@@ -110,7 +109,7 @@ class BatchedPeriodic(BatchedPolicy):
 
 
 class BatchedEstimator(BatchedPeriodic):
-    """`estimator`: even periods for `phase` polls, then by `1 - e^(-λ step)` for the λ that these polls tell."""
+    """`estimator`: even periods for `phase` polls, then by `1 - e^(-λ step)` for the λ estimated from them."""
 
     def __init__(self, runs: int, pages: int, step: float, phase: int) -> None:
         super().__init__(np.full((runs, pages), pages * step), step)
@@ -129,7 +128,7 @@ class BatchedEstimator(BatchedPeriodic):
             self._note_polled(np.flatnonzero(due))
 
     def _note_polled(self, runs: NDArray[np.int64]) -> None:
-        """Periods of these runs go by the rates as they are estimated now."""
+        """Updates the periods of these runs from the current rate estimates."""
         cycle = self.pages * self.step
         rates = self._poll_counts.rates(self.runs * self.pages, cycle)
         rates = np.where(self._poll_counts.rows[:, 0] > 0, rates, rate_without_polls(cycle)).reshape(self.period.shape)
@@ -138,7 +137,7 @@ class BatchedEstimator(BatchedPeriodic):
 
 
 class BatchedLakg(BatchedPeriodic):
-    """`lakg`: a state a page, one up after a change unless the knapsack is full, one down without if it is."""
+    """`lakg`: one state per page, up after a change unless the knapsack is full, down after none if it is full."""
 
     def __init__(self, runs: int, pages: int, step: float, settings: LakgSettings) -> None:
         super().__init__(np.full((runs, pages), pages * step), step)
@@ -164,9 +163,9 @@ class BatchedLakg(BatchedPeriodic):
 
 
 class BatchedHtraa(BatchedPolicy):
-    """`htraa` as in [A]: leaves in the order of the pages, a power of two of them, every automaton above is told.
+    """`htraa` as in [A]: leaves in the order of the pages, a power of two, all automata above a leaf are updated.
 
-    rngs: whose numbers each run's automata draw.
+    rngs: the random generator of each run's automata.
     """
 
     def __init__(self, pages: int, step: float, settings: TraaSettings, rngs: Sequence[np.random.Generator]) -> None:
@@ -182,11 +181,11 @@ class BatchedHtraa(BatchedPolicy):
 
     @property
     def states(self) -> NDArray[np.int64]:
-        """The states of each run's automata, int64[R, capacity], laid out as `Hierarchy.states`."""
+        """States of each run's automata, int64[R, capacity], laid out as `Hierarchy.states`."""
         return self._states
 
     def _multiplied(self) -> NDArray[np.float64]:
-        """The products of the shares on the ways to the leaves, float64[R, n]."""
+        """Returns the products of the shares on the paths to the leaves, float64[R, n]."""
         amounts: NDArray[np.float64] = np.ones((self.runs, 1))
         for height in self._heights.tolist():
             below = self._part[:, 2 << height : 4 << height].reshape(self.runs, -1, 2)

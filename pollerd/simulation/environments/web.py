@@ -17,9 +17,9 @@ from pollerd.simulation.environments.zipf import Zipf
 
 @dataclass(frozen=True)
 class Policy:
-    """An allocator by name, with its objective and parameters; told_rates: it is given the true rates (`rates=`).
+    """An allocator by name, with its objective and parameters; told_rates: it gets the true rates (`rates=`).
 
-    Raises InvalidValueError where it has rates among its parameters, too.
+    Raises InvalidValueError if rates are among its parameters, too.
     """
 
     allocator: str
@@ -32,7 +32,7 @@ class Policy:
             raise InvalidValueError("rates", "left out where the true rates are told", dict(self.parameters)["rates"])
 
     def made(self, step: float, rng: np.random.Generator, rates: NDArray[np.float64]) -> Allocator:
-        """The allocator for one poll per step of `step` s; rates float64[n]: true changes per second by slot."""
+        """Creates the allocator for one poll per step of `step` s; rates float64[n]: true rates (1/s) by slot."""
         told = {"rates": rates} if self.told_rates else {}
         return create(
             self.allocator, budget=1.0 / step, objective=self.objective, rng=rng, **dict(self.parameters), **told
@@ -48,10 +48,10 @@ def run_web(
     noise: float = 0.0,
     half_life: NDArray[np.float64] | None = None,
 ) -> Record:
-    """One policy in the web of `zipf`, one poll per step of `STEP_S` seconds; noise and half_life as in `drive`.
+    """Runs one policy in the web of `zipf`, one poll per step of `STEP_S` seconds; noise and half_life as in `drive`.
 
-    The web's changes, the allocator's draws and the noise have a stream each, made from `seed`: another policy with the
-    same seed meets the same web. A policy told rates gets those of step 0.
+    The web's changes, the allocator's draws and the noise have separate random streams from `seed`: another policy with
+    the same seed gets the same web. A policy with true rates gets those of step 0.
     """
     web, own, noisy = streams(seed)
     changes = ZipfChanges(zipf, web)
@@ -60,7 +60,7 @@ def run_web(
 
 
 def streams(seed: np.random.SeedSequence) -> list[np.random.Generator]:
-    """Three generators: the world's, the allocator's, that of noise and half-lives.
+    """Returns three generators: for the world, for the allocator, and for noise and half-lives.
 
     The same ones at every call, unlike `seed.spawn`.
     """

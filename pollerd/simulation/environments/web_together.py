@@ -1,4 +1,4 @@
-"""Many runs of one of [A]'s schemes at once, in the web or in the knapsack: what `run_web` and `KnapsackWorld` say."""
+"""Many runs of one of [A]'s schemes at once, in the web or in the knapsack, equal to `run_web` and `KnapsackWorld`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from pollerd.simulation.environments.web import Policy, streams
 from pollerd.simulation.environments.zipf import Zipf
 
 MOST_LEAVES = 4096
-"""With more pages H-TRAA is faster one by one: its allocator looks at O(log n) of them."""
+"""With more pages H-TRAA is faster one run at a time: its allocator looks at O(log n) of them."""
 
 
 def can_go_together(policy: Policy, pages: int) -> bool:
-    """Whether the policy is one of those that are written for many runs at once, and the pages suit it."""
+    """Returns whether the policy has a vectorised version that supports this number of pages."""
     given = dict(policy.parameters)
     if policy.objective != "changes":
         return False
@@ -46,7 +46,7 @@ def can_go_together(policy: Policy, pages: int) -> bool:
 def found_together(
     zipf: Zipf, policy: Policy, polls: int, seeds: Sequence[np.random.SeedSequence]
 ) -> NDArray[np.bool_]:
-    """Whether each poll found a change, bool[R, polls], in a web for each seed; these are the webs of `run_web`."""
+    """Returns whether each poll found a change, bool[R, polls], in one web per seed; the same webs as `run_web`."""
     drawn = [streams(seed)[:2] for seed in seeds]
     webs = [ZipfChanges(zipf, web) for web, _ in drawn]
     rates = np.array([web.rates() for web in webs]) / STEP_S
@@ -65,7 +65,7 @@ def found_together(
 def values_together(
     zipf: Zipf, policy: Policy, steps: int, seeds: Sequence[np.random.SeedSequence]
 ) -> NDArray[np.float64]:
-    """`Σ x_i d_i(x_i)` of the mix held in each step, float64[R, steps]: `drive_knapsack` for each seed."""
+    """Returns `Σ x_i d_i(x_i)` of the mix in each step, float64[R, steps]: `drive_knapsack` for each seed."""
     drawn = [streams(seed) for seed in seeds]
     p = np.empty((len(seeds), zipf.pages))
     for row, (world, _, _) in zip(p, drawn, strict=True):
@@ -87,9 +87,9 @@ def values_together(
 
 
 def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.random.Generator]) -> BatchedPolicy:
-    """The scheme for one poll per `STEP_S`; rates float64[R, n]: true changes per second.
+    """Creates the scheme for one poll per `STEP_S`; rates float64[R, n]: true changes per second.
 
-    ValueError for a policy that is not written for many runs at once (`can_go_together`).
+    ValueError for a policy without a vectorised version (`can_go_together`).
     """
     (runs, pages), given = rates.shape, dict(policy.parameters)
     if not can_go_together(policy, pages):
@@ -106,5 +106,5 @@ def _players(policy: Policy, rates: NDArray[np.float64], rngs: Sequence[np.rando
 
 
 def _periods(allocator: str, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What `proportional` or `optimal` makes of true rates float64[n] per s, s."""
+    """Returns the periods in s of `proportional` or `optimal` for true rates float64[n] per s."""
     return in_proportion(rates if allocator == "optimal" else -np.expm1(-rates * STEP_S), 1.0 / STEP_S)

@@ -1,4 +1,4 @@
-"""Worlds by one face: a policy goes in, its score by stretches of polls comes out, as a share of the best there is."""
+"""Common interface of the simulated environments: run a policy, return its score per interval of polls."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from pollerd.simulation.environments.web import Policy, run_web, streams
 from pollerd.simulation.environments.zipf import Zipf
 
 Objective = Literal["changes", "freshness", "interest"]
-"""What is scored, whatever the policy itself is after: the share of polls that find a change; the share of page-time
-that copies are current; the value of new items when found."""
+"""What is scored, independent of the policy's own objective: the share of polls that find a change; the share of
+page-time that copies are current; the value of new items when found."""
 HALF_LIVES_S = (1e-3, 1e11)
-"""Half-lives of news lie in here: a millisecond to 3,000 years."""
+"""Range of half-lives of news: a millisecond to 3,000 years."""
 SHORTEST_STEP_S = 1e-3
-"""A history is not divided any finer: dates in doubles resolve a quarter of a microsecond."""
+"""Smallest step of a history: dates in doubles resolve a quarter of a microsecond."""
 
 
 class World(Protocol):
-    """Where a policy is tried out."""
+    """An environment in which policies are scored."""
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
-        """The policy's score in each stretch of polls that ends at `edges`, as a share of the best: float64[k]."""
+        """Returns the policy's score per interval of polls that ends at `edges`, relative to the optimum, float64."""
         ...
 
 
@@ -41,10 +41,10 @@ class World(Protocol):
 class Web:
     """The web of a Zipf ranking, true changes and real gaps, one poll a step, equal weights and costs.
 
-    The best is that of known rates, in closed form; where ranks switch, under `interest`, that of each phase for as
-    long as it lasts. half_lives: s, the shortest and the longest of the pages' news, for `interest`: drawn evenly on a
-    logarithmic scale, whatever the page's rank. Raises InvalidValueError for half-lives that are not
-    shortest <= longest within `HALF_LIVES_S`, and for `interest` with noise.
+    The optimum is that for known rates, in closed form; with rank switches, under `interest`, that of each phase for
+    its duration. half_lives: s, the shortest and the longest of the pages' news, for `interest`: drawn log-uniformly,
+    independent of the page's rank. Raises InvalidValueError for half-lives that are not shortest <= longest within
+    `HALF_LIVES_S`, and for `interest` with noise.
     """
 
     zipf: Zipf
@@ -62,7 +62,7 @@ class Web:
             raise InvalidValueError("noise", "0 with interest", self.noise)
 
     def shares(self, policy: Policy, edges: Sequence[int], seed: np.random.SeedSequence) -> NDArray[np.float64]:
-        """A stretch may go beyond 1: it begins with what the one before it left lying."""
+        """Returns the shares; an interval may exceed 1, because it includes changes left over from the one before."""
         if self.objective == "interest":
             return self._interest(policy, edges, seed)
         record = run_web(self.zipf, policy, edges[-1], seed, noise=self.noise)
@@ -83,10 +83,10 @@ class Web:
 
 @dataclass(frozen=True)
 class KnapsackWorld:
-    """The knapsack of a Zipf ranking: feedback from `d_i(x_i)` at the mix itself, expected value, best mix.
+    """The knapsack of a Zipf ranking: feedback from `d_i(x_i)` at the mix, expected value, best mix.
 
-    Raises InvalidValueError for a ranking that switches, as the knapsack's materials stay what they are, and for a
-    strange noise (`check_noise`).
+    Raises InvalidValueError for a ranking that switches, because the knapsack is static, and for invalid noise
+    (`check_noise`).
     """
 
     zipf: Zipf
@@ -103,7 +103,7 @@ class KnapsackWorld:
         return np.asarray(np.diff(values[ends]) / np.diff(ends) / self.zipf.optimum)
 
     def values(self, policy: Policy, polls: int, seed: np.random.SeedSequence) -> NDArray[np.float64]:
-        """Expected value of the mix held in each step, float64[polls]; that of `uniform` is the even one."""
+        """Returns the expected value of the mix in each step, float64[polls]; that of `uniform` is the even one."""
         if policy.objective != "changes":
             raise InvalidValueError("objective", "changes in the knapsack", policy.objective)
         world, own, draws = streams(seed)
@@ -118,11 +118,11 @@ class KnapsackWorld:
 
 @dataclass(frozen=True)
 class HistoryWorld:
-    """Real changes, lived through once by so many polls at even steps, all pages known at its begin.
+    """Recorded changes, replayed once by `polls` polls at even steps, all pages known at its begin.
 
-    The best is what `optimal` reaches that is told every page's average rate: better can be had, by following rates
-    that move; where it finds nothing in a stretch, the share is nan. polls: how many the history's span is divided
-    into. Raises InvalidValueError for `interest`, and for steps below `SHORTEST_STEP_S`.
+    The reference is the score of `optimal` with every page's mean rate: policies that follow drifting rates can exceed
+    it; if it finds nothing in an interval, the share is nan. polls: number of steps in the history's span. Raises
+    InvalidValueError for `interest`, and for steps below `SHORTEST_STEP_S`.
     """
 
     history: History
@@ -152,7 +152,7 @@ class HistoryWorld:
 
 
 def best_freshness(rates: NDArray[np.float64], step: float) -> float:
-    """Share of page-time that copies are current at the best split of one poll a step; rates float64[n] per s."""
+    """Returns the share of page-time that copies are current at the optimal split of one poll a step; rates in 1/s."""
     ones = np.ones(len(rates))
     amplitude, rate = amplitude_and_rate("freshness", rates, ones, np.full(len(rates), np.nan))
     _, periods = solve_price(1.0 / step, amplitude, rate, ones)
@@ -163,9 +163,9 @@ def best_freshness(rates: NDArray[np.float64], step: float) -> float:
 def _best_interest(
     phases: Sequence[RatePhase], edges: Sequence[int], half_life: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Value per step at the best split of one poll a step for the rates of the time, in each stretch: float64[k].
+    """Returns the value per step at the optimal split of one poll a step for the current rates, by interval, float64.
 
-    half_life float64[n] s. Gaps that a switch of ranks cuts short count for nothing: the split changes at once.
+    half_life float64[n] s. Gaps cut short by a rank switch are ignored: the split changes at once.
     """
     ends = np.concatenate([[0.0], np.asarray(edges, np.float64)])
     ones, total = np.ones(len(half_life)), np.zeros(len(edges))

@@ -1,4 +1,4 @@
-"""Pages ranked by how often they change, `p_k = α / k^β` ([A] 4.3.1), and what disturbs the ranking."""
+"""Pages ranked by change probability, `p_k = α / k^β` ([A] 4.3.1), with perturbations of the ranking."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Zipf:
     """A ranking of pages.
 
     pages n, 2 to 2^20. alpha: change probability per step of the page of rank 1, above 0, below 1. beta >= 0: skew.
-    order: page k has rank k, or ranks are dealt at random. swaps: so many times a random page changes places with the
-    page of the next rank ([A]'s perturbations), after the order is laid. switch_every: in the running world, every so
-    many polls a page drawn in proportion to its p changes places with the next in rank ([A] 4.3.4); 0: never.
+    order: page k has rank k, or ranks are random. swaps: number of swaps of a random page with the page of the next
+    rank ([A]'s perturbations), after the order is set. switch_every: in the running web, after this number of polls a
+    page drawn in proportion to its p swaps with the next in rank ([A] 4.3.4); 0: never.
     """
 
     pages: int = 512
@@ -52,18 +52,17 @@ class Zipf:
 
     @property
     def optimum(self) -> float:
-        """Share of polls that find a change at the best split, one poll a step: `1 - Π(1 - p)`.
+        """Share of polls that find a change at the optimal split, one poll a step: `1 - Π(1 - p)`.
 
-        Neither order nor switching moves it.
+        Does not depend on order or switching.
         """
         return float(-np.expm1(np.log1p(-self.by_rank).sum()))
 
     def page_of_rank(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Which page has rank 1, 2, …: int64[n].
+        """Returns the page of rank 1, 2, …: int64[n].
 
         A perturbation swaps "the updating probabilities of a randomly selected material and the material succeeding it
-        in the ranking" ([A] 4.3.1): pages stand in a row, and a random one changes places with its neighbour. The last
-        page has none.
+        in the ranking" ([A] 4.3.1): a random page swaps with its successor. The last page has none.
         """
         pages = rng.permutation(self.pages) if self.order == "shuffled" else np.arange(self.pages)
         if self.swaps:

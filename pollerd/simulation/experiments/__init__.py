@@ -1,4 +1,4 @@
-"""The papers' tables and figures, and ours: run, compared with what was printed, drawn (`pollerd reproduce`)."""
+"""Tables and figures of the papers, and our own: run, compared with printed numbers, drawn (`pollerd reproduce`)."""
 
 from pollerd.simulation.experiments.experiment import Cell, Claim, Experiment, PublishedValue, RunOutcome, Size, cell
 

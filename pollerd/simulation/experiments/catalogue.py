@@ -20,7 +20,7 @@ _FOLDERS: tuple[str, ...] = (
 
 
 def experiments() -> dict[str, Experiment]:
-    """All of them by name, in the order of papers."""
+    """Returns all experiments by name, in the order of papers."""
     found: dict[str, Experiment] = {}
     for folder in _FOLDERS:
         for experiment in import_module(f"pollerd.simulation.experiments.{folder}").EXPERIMENTS:
@@ -31,7 +31,7 @@ def experiments() -> dict[str, Experiment]:
 
 
 def experiment(name: str) -> Experiment:
-    """The one of that name; raises InvalidValueError where there is none."""
+    """Returns the experiment with that name; raises InvalidValueError if there is none."""
     known = experiments()
     if name not in known:
         raise InvalidValueError("experiment", "one of those of `pollerd reproduce --list`", name)

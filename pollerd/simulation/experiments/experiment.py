@@ -1,21 +1,20 @@
-"""What an experiment is: a sweep of cells, a run of one cell, and the printed numbers that it answers to.
+"""Interface of experiments: a sweep of cells, a run of one cell, and the printed numbers to compare with.
 
 To add one: make a folder beside this file whose `__init__.py` exports `EXPERIMENTS`, a tuple of `Experiment`s, and name
-it in catalogue.py. An experiment holds only small values that pickle: it travels to the processes that run it.
+it in catalogue.py. An experiment holds only small values that pickle: it is sent to worker processes.
 
 - `cells(size)` lists the sweep. A cell is one place (row, column) of the table, or one group of columns of a row.
-- `run(cell, seed, size)` does one run of one cell and answers with an `RunOutcome`: scores by column, curves by name.
-- The runner repeats it `runs_of(cell, size)` times. The same numbers come out on any number of cores, after any
-  interruption and whatever earlier calls did, because a run's random numbers depend on nothing but the experiment, the
-  cell's `stream` and the number of the run; or, where runs that are done together share a generator, on the numbers of
-  its batch, which is done whole, however few of its runs are asked for.
-  Cells that share a `stream` (policies to be compared) get the same random numbers, run by run.
-- `printed()` gives the paper's numbers by (row, column); the report puts ours beside them with a verdict, and
-  `reasons()` says why a number differs. `claims(results)` answers what a paper states in words.
-- `figures()` and `draw(...)` make the pictures.
+- `run(cell, seed, size)` does one run of one cell and returns a `RunOutcome`: scores by column, curves by name.
+- The runner repeats it `runs_of(cell, size)` times. Results do not depend on the number of cores, on interruptions or
+  on earlier calls, because a run's random numbers depend only on the experiment, the cell's `stream` and the number of
+  the run; or, if runs done together share a generator, on the numbers of its batch, which is always done whole. Cells
+  with the same `stream` (policies to be compared) get the same random numbers, run by run.
+- `printed()` returns the paper's numbers by (row, column); the report shows ours beside them with a verdict, and
+  `reasons()` explains differences. `claims(results)` checks statements of a paper.
+- `figures()` and `draw(...)` make the figures.
 
-What one run means by the column that it answers for is the experiment's business; over the runs the report takes the
-mean, or, where `statistic` says so, the variance.
+The experiment defines the score of one run for a column; the report takes the mean over the runs, or, if `statistic`
+says so, the variance.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ SIZES: tuple[Size, ...] = ("quick", "full")
 class Cell:
     """One place of the sweep: hashable, picklable.
 
-    row: the table's row, mostly a policy. column: the table's column, or what its columns begin with.
+    row: the table's row, mostly a policy. column: the table's column, or the prefix of its columns.
     parameters: what `run` needs, as (name, value) pairs of plain values; `cell["name"]` looks one up.
-    stream: whose random numbers it gets; "": its own.
+    stream: name of a random stream shared between cells; "": its own.
     """
 
     row: str
@@ -54,25 +53,25 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Stands for the cell in files: same row, column and parameters, same key."""
+        """Identifies the cell in files: same row, column, parameters and stream, same key."""
         return f"{self.row} | {self.column} | {self.parameters!r} | {self.stream}"
 
     def column_of(self, score: str) -> str:
-        """The table's column of one of its scores: the cell's column, then the score's name, where there are such."""
+        """Returns the table's column of a score: the cell's column, then the score's name, either may be empty."""
         return " ".join(part for part in (self.column, score) if part)
 
 
 def cell(row: str, column: str = "", *, stream: str = "", **parameters: Any) -> Cell:
-    """A cell with its parameters by name."""
+    """Returns a cell with its parameters by name."""
     return Cell(row, column, tuple(sorted(parameters.items())), stream)
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What one run of one cell came to.
+    """Result of one run of one cell.
 
-    scores: column (after the cell's own; "" for none) -> value; nan where the run has none.
-    curves: name -> values along an axis that the experiment knows; equally long in all runs of a cell.
+    scores: column (after the cell's own; "" for none) -> value; nan if the run has none.
+    curves: name -> values along an axis defined by the experiment; equally long in all runs of a cell.
     """
 
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -81,10 +80,10 @@ class RunOutcome:
 
 @dataclass(frozen=True)
 class PublishedValue:
-    """A number of the paper, in its digits.
+    """A number of the paper, with its digits.
 
-    value: as printed, "812.4"; half a unit of its last digit is its precision. note: beside it in the report.
-    error: standard error of the printed number, where the paper tells or it follows from what it tells; 0 if unknown.
+    value: as printed, "812.4"; half a unit of its last digit is its precision. note: shown beside it in the report.
+    error: standard error of the printed number, if the paper gives it or it can be derived; 0 if unknown.
     """
 
     row: str
@@ -95,7 +94,7 @@ class PublishedValue:
 
     @property
     def number(self) -> float:
-        """The value."""
+        """The value as a float."""
         return float(self.value)
 
     @property
@@ -108,7 +107,7 @@ class PublishedValue:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is said in words, whether it came out, the numbers that show it; reason: why not, where that is known."""
+    """A statement of a paper, whether it holds, the numbers that show it; reason: why it does not hold, if known."""
 
     text: str
     holds: bool
@@ -119,10 +118,10 @@ class Claim:
 class Experiment(ABC):
     """One table or figure.
 
-    name: as on the command line, "htraa-fig-7". title: a line. source: paper and place. runs: how many by size.
-    version: to be raised when `run` comes to mean something else; stored runs of another version are not used.
-    batch: so many runs are given to `run_together` at once. independent: what a run comes to does not hang on the runs
-    of its batch, so that a batch need not be done whole. remarks: what we decided where the paper is silent.
+    name: as on the command line, "htraa-fig-7". title: a line. source: paper and place. runs: number of runs by size.
+    version: to be raised when the meaning of `run` changes; stored runs of another version are not used. batch: number
+    of runs given to `run_together` at once. independent: the outcome of a run does not depend on the other runs of its
+    batch, so that a batch need not be done whole. remarks: our decisions where the paper gives no details.
     """
 
     name: str
@@ -135,39 +134,39 @@ class Experiment(ABC):
     remarks: str = ""
 
     def runs_of(self, cell: Cell, size: Size) -> int:
-        """How often a cell is run: as often as all, where an experiment says nothing else."""
+        """Returns the number of runs of a cell; by default the same for all."""
         return self.runs[size]
 
     @abstractmethod
     def cells(self, size: Size) -> Sequence[Cell]:
-        """The sweep, in the order of the table's rows and columns; no two with the same `key`."""
+        """Returns the sweep, in the order of the table's rows and columns; no two cells with the same `key`."""
 
     def run(self, cell: Cell, seed: np.random.SeedSequence, size: Size) -> RunOutcome:
-        """One run. All its randomness comes from `seed`."""
+        """Does one run. All its randomness comes from `seed`."""
         raise NotImplementedError(f"{type(self).__name__} has neither run nor run_together")
 
     def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
-        """Up to `batch` runs at once, an outcome for each seed; to be overridden where they go faster together."""
+        """Does up to `batch` runs at once, an outcome for each seed; override it if that is faster."""
         return [self.run(cell, seed, size) for seed in seeds]
 
     def printed(self) -> Sequence[PublishedValue]:
-        """The paper's numbers."""
+        """Returns the paper's numbers."""
         return ()
 
     def reasons(self) -> Mapping[tuple[str, str], str]:
-        """(row, column) -> why our number differs from the printed one. Shown only where it does differ."""
+        """Returns (row, column) -> why our number differs from the printed one. Shown only if it does differ."""
         return {}
 
     def statistic(self, row: str, column: str) -> Statistic:
-        """What is taken over the runs."""
+        """Returns the statistic taken over the runs."""
         return "mean"
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        """What the paper states in words."""
+        """Returns the paper's statements, checked against the results."""
         return ()
 
     def figures(self) -> Sequence[str]:
-        """Names of the figures, as in file names."""
+        """Returns the names of the figures, as in file names."""
         return ()
 
     def draw(self, figure: str, results: Results, axes: Any) -> None:

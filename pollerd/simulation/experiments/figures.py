@@ -1,4 +1,4 @@
-"""An experiment's figures as PNG and SVG. matplotlib is loaded here alone, and only when there is something to draw."""
+"""Figures of an experiment as PNG and SVG. Imports matplotlib, only when there is something to draw."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DOTS_AN_INCH = 150
 
 
 def require_matplotlib() -> None:
-    """Raises ConfigError, which says how to get it, where matplotlib is not installed."""
+    """Raises ConfigError, with installation instructions, if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
         raise ConfigError(
             "figures need matplotlib: run `make reproduce`, or `pip install 'pollerd[experiments]'`, or leave the "
@@ -27,7 +27,7 @@ def require_matplotlib() -> None:
 def write_figures(experiment: Experiment, results: Results, folder: Path) -> list[str]:
     """Draws all figures of the experiment into the folder; returns their names.
 
-    Raises InvalidValueError where they cannot be written.
+    Raises InvalidValueError if they cannot be written.
     """
     names = list(experiment.figures())
     if names:
@@ -45,9 +45,9 @@ def _write_one(experiment: Experiment, results: Results, folder: Path, name: str
     from matplotlib.figure import Figure
 
     pairs = mpl.colormaps["tab20"].colors  # type: ignore[attr-defined]
-    # the strong colours first: many figures have more than ten curves
+    # strong colours first: many figures have more than ten curves
     twenty = mpl.cycler(color=[*pairs[::2], *pairs[1::2]])  # type: ignore[attr-defined]
-    # Without a date and with named ids the same numbers give the same file.
+    # Without a date and with fixed ids the same numbers give the same file.
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "axes.prop_cycle": twenty}):
         figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
         axes: Any = figure.subplots()

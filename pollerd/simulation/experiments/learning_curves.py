@@ -1,4 +1,4 @@
-"""The kind of experiment that most of [A]'s figures are: schemes in one web, detections as they learn."""
+"""Base class of most of [A]'s figures: schemes in one web, detections as they learn."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.simulation import edges_up_to, stretch_names
 
 WINDOWS = 100
-"""Points of a curve: detections per poll in equal stretches."""
+"""Points of a curve: detections per poll in equal intervals."""
 SMOOTHED = 5
-"""Windows that are averaged where it is asked when a curve has reached something."""
+"""Windows averaged to decide when a curve has reached a level."""
 EQUAL_RATES = 0.02
 TOGETHER = 30
-"""Runs that are done side by side, where the scheme can."""
+"""Number of runs simulated together, if the scheme supports it."""
 DETECTIONS = "detections per poll"
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """A curve of the figure: a policy, and what its web has other than the experiment's (`Zipf` fields).
+    """A curve of the figure: a policy, and `Zipf` fields of its web that differ from the experiment's.
 
-    at_mix: it plays in the knapsack, where feedback and score are `d_i(x_i)` of the amounts that it holds, not in the
-    web, where pages change and gaps are real.
+    at_mix: it runs in the knapsack, where feedback and score are `d_i(x_i)` at its amounts, not in the web, where pages
+    change and gaps are real.
     """
 
     name: str
@@ -45,14 +45,14 @@ class Scheme:
 def scheme(
     name: str, allocator: str, *, told_rates: bool = False, web: Mapping[str, Any] | None = None, **parameters: Any
 ) -> Scheme:
-    """A scheme with the parameters of its allocator by name."""
+    """Returns a scheme with the parameters of its allocator by name."""
     policy = Policy(allocator, told_rates=told_rates, parameters=tuple(sorted(parameters.items())))
     return Scheme(name, policy, tuple(sorted((web or {}).items())))
 
 
 @dataclass(frozen=True)
 class Learning:
-    """What a figure of learning curves needs. polls, runs by size."""
+    """Parameters of a figure of learning curves; polls and runs by size."""
 
     zipf: Zipf
     schemes: tuple[Scheme, ...]
@@ -61,10 +61,10 @@ class Learning:
 
 
 class LearningCurves(Experiment):
-    """Schemes in one web. `learning` says which, and for how long.
+    """Schemes in one web, as given by `learning`.
 
-    Scores: share of the clairvoyant optimum in each stretch of polls. Curve: detections per poll in `WINDOWS` equal
-    stretches. A run's web is the same for all schemes, as long as they leave it as it is.
+    Scores: share of the clairvoyant optimum in each interval of polls. Curve: detections per poll in `WINDOWS` equal
+    intervals. All schemes that do not change the web have the same web in a run.
     """
 
     version = 2
@@ -102,7 +102,7 @@ class LearningCurves(Experiment):
     def _alone(
         self, of: Scheme, web: Zipf, polls: int, seed: np.random.SeedSequence
     ) -> NDArray[np.float64] | NDArray[np.bool_]:
-        """What each poll found, or what the mix held was worth, [polls]."""
+        """Returns what each poll found, or the value of the mix in each step, [polls]."""
         return (
             KnapsackWorld(web).values(of.policy, polls, seed)
             if of.at_mix
@@ -117,43 +117,43 @@ class LearningCurves(Experiment):
         return RunOutcome(dict(zip(stretch_names(edges), shares.tolist(), strict=True)), {DETECTIONS: curve.tolist()})
 
     def last(self, size: Size) -> str:
-        """The name of the last stretch."""
+        """Returns the name of the last interval."""
         return stretch_names(edges_up_to(self._polls(size)))[-1]
 
     @abstractmethod
     def claims(self, results: Results) -> Sequence[Claim]:
-        """What the paper says in words."""
+        """Returns the paper's statements, checked against the results."""
 
     # --- for claims ----------------------------------------------------------------------------------------------
 
     def compared(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
-        """That scheme `one` is above `other` in the last stretch; `reason`: why not, if it does not come out."""
+        """Claims that scheme `one` is above `other` in the last interval; `reason`: why not, if it does not hold."""
         column = self.last(results.size)
         a, b = results.estimates[one, column], results.estimates[other, column]
         shown = f"polls {column}: {one} {a.value:.4f} ± {a.error:.4f}, {other} {b.value:.4f} ± {b.error:.4f}"
         return Claim(text, a.value > b.value, shown, reason)
 
     def alike(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
-        """That the schemes lie within `EQUAL_RATES` of the optimum of each other in the last stretch."""
+        """Claims that the schemes are within `EQUAL_RATES` of the optimum of each other in the last interval."""
         a, b = (results.value(name, self.last(results.size)) for name in (one, other))
         return replace(self.compared(text, results, one, other, reason), holds=abs(a - b) <= EQUAL_RATES)
 
     def overall(self, text: str, results: Results, one: str, other: str, reason: str = "") -> Claim:
-        """That scheme `one` found more than `other` over all polls."""
+        """Claims that scheme `one` found more than `other` over all polls."""
         a, b = (float(results.curves[name, "", DETECTIONS].mean.mean()) for name in (one, other))
         return Claim(text, a > b, f"changes found per poll, over all polls: {one} {a:.3f}, {other} {b:.3f}", reason)
 
     def quicker(self, text: str, results: Results, one: str, other: str, level: float = 0.8) -> Claim:
-        """That scheme `one` reaches a share `level` of the optimum after fewer polls than `other`."""
+        """Claims that scheme `one` reaches a share `level` of the optimum after fewer polls than `other`."""
         a, b = self.polls_to(results, one, level), self.polls_to(results, other, level)
         said = [f"{name} {'never' if polls == np.inf else f'{polls:,.0f}'}" for name, polls in ((one, a), (other, b))]
         return Claim(text, a < b, f"polls until {level:.0%} of the optimum: " + ", ".join(said))
 
     def polls_to(self, results: Results, name: str, level: float) -> float:
-        """Polls after which the mean curve of a scheme stays above a share `level` of the optimum; inf: never.
+        """Returns the polls after which a scheme's mean curve stays above a share `level` of the optimum; inf: never.
 
-        The curve is smoothed over `SMOOTHED` windows; a poll or two after another of pages that were not polled for
-        long find much, and say nothing of what was learned.
+        The curve is smoothed over `SMOOTHED` windows; a few consecutive polls of pages not polled for long find many
+        changes, which says nothing about learning.
         """
         best = self._web(self._schemes[name]).optimum
         curve = smoothed(results.curves[name, "", DETECTIONS].mean)
@@ -162,7 +162,7 @@ class LearningCurves(Experiment):
         return float(last + SMOOTHED) * self._polls(results.size) / WINDOWS if last < len(curve) else np.inf
 
     def between(self, results: Results, name: str, begin: float, end: float) -> float:
-        """Share of the optimum that a scheme found, by its mean curve, from poll `begin` to poll `end`."""
+        """Returns the share of the optimum that a scheme found, by its mean curve, from poll `begin` to poll `end`."""
         ends = np.arange(1, WINDOWS + 1) * self._polls(results.size) / WINDOWS
         within = (ends > begin) & (ends <= end)
         best = self._web(self._schemes[name]).optimum
@@ -174,7 +174,7 @@ class LearningCurves(Experiment):
         return (self.name,)
 
     def draw(self, figure: str, results: Results, axes: Any) -> None:
-        """Means over `SMOOTHED` windows at their ends, and a band of a standard error."""
+        """Draws means over `SMOOTHED` windows at their ends, and a band of one standard error."""
         polls = np.arange(SMOOTHED, WINDOWS + 1) * self._polls(results.size) / WINDOWS
         for name in results.rows:
             curve = results.curves[name, "", DETECTIONS]
@@ -190,11 +190,11 @@ class LearningCurves(Experiment):
 
 
 def smoothed(curve: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Means over `SMOOTHED` windows in a row, float64[m - SMOOTHED + 1]."""
+    """Returns moving averages over `SMOOTHED` windows, float64[m - SMOOTHED + 1]."""
     return np.convolve(curve, np.full(SMOOTHED, 1 / SMOOTHED), "valid")
 
 
 def means(values: NDArray[np.float64] | NDArray[np.bool_], ends: Sequence[int]) -> NDArray[np.float64]:
-    """Mean of values float64[m] in each stretch that ends at `ends`."""
+    """Returns the mean of values float64[m] in each interval that ends at `ends`."""
     edges = np.concatenate([[0], np.asarray(ends)])
     return np.asarray(np.diff(np.concatenate([[0.0], np.cumsum(values)])[edges]) / np.diff(edges))

@@ -1,4 +1,4 @@
-"""What the file system refuses, said as every other thing that cannot be used."""
+"""File system errors as InvalidValueError."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pollerd.errors import InvalidValueError
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Raises InvalidValueError, which names the file (`path` where it is not known), in place of an OSError."""
+    """Raises InvalidValueError with the file name (`path` if unknown) instead of an OSError."""
     try:
         yield
     except OSError as error:

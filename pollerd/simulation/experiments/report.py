@@ -17,10 +17,10 @@ REPORT, TABLE, NUMBERS = "report.md", "table.csv", "printed.csv"
 
 
 def write(experiment: Experiment, results: Results, folder: Path, figures: Sequence[str]) -> Counter[str]:
-    """Writes report.md, table.csv and, where the paper prints numbers, printed.csv; returns how often each verdict.
+    """Writes report.md, table.csv and, if the paper prints numbers, printed.csv; returns the counts of verdicts.
 
-    What is said in words counts as "claim came out" or "claim did not". figures: names of the pictures that lie beside
-    the report, without their endings. Raises InvalidValueError where the folder cannot be written.
+    Claims count as "claim came out" or "claim did not". figures: names of the figures in the same folder, without
+    extensions. Raises InvalidValueError if the folder cannot be written.
     """
     comparisons, claims = compare(experiment, results), experiment.claims(results)
     with naming(folder):
@@ -103,13 +103,13 @@ def _with_error(estimate: Estimate | None) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; bars within cells are escaped."""
+    """Returns a Markdown table; bars within cells are escaped."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def number(value: float) -> str:
-    """Four digits or all before the point; empty for nan."""
+    """Formats with four digits, or all before the point; empty for nan."""
     if math.isnan(value):
         return ""
     return f"{value:.1f}" if abs(value) >= 1000 else f"{value:.4g}"

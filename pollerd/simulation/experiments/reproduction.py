@@ -1,4 +1,4 @@
-"""Experiments from the sweep to the report: run, drawn, written, and all verdicts on one page."""
+"""Runs experiments from the sweep to the report, and writes a summary of all verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUMMARY, ENTRY = "README.md", "entry.json"
 
 
 class ReportEntry(msgspec.Struct, frozen=True):
-    """What the page of all experiments says of one; it lies beside the experiment's report."""
+    """Row of an experiment in the summary; stored beside the experiment's report."""
 
     title: str
     source: str
@@ -39,9 +39,9 @@ def reproduce(
     report_progress: ReportProgress,
     most_runs: int | None = None,
 ) -> Counter[str]:
-    """Runs what is not done yet and writes the experiment's folder `out/name`; returns how often each verdict.
+    """Does the missing runs and writes the experiment's folder `out/name`; returns the counts of verdicts.
 
-    most_runs: no more runs of each cell than so many; None: as many as the size has.
+    most_runs: limit of the runs of each cell; None: as many as the size has.
     """
     folder = out / experiment.name
     results = conduct(experiment, size, folder, jobs, report_progress, most_runs=most_runs)
@@ -63,15 +63,15 @@ _OF_SEVERAL = {
 
 
 def in_words(verdicts: Mapping[str, int]) -> str:
-    """ "3 agree, 1 differs"; what there is to say where nothing is printed."""
+    """Formats verdicts, "3 agree, 1 differs"; or a text for experiments without printed numbers."""
     counts = (counted(count, verdict, _OF_SEVERAL.get(verdict, verdict)) for verdict, count in sorted(verdicts.items()))
     return ", ".join(counts) or "no printed numbers"
 
 
 def write_summary(out: Path) -> Path:
-    """Writes the page of all experiments whose reports are in the folder, whichever call made them; returns its path.
+    """Writes the summary of all experiments with a report in the folder, from any call; returns its path.
 
-    Raises InvalidValueError for an entry that is none, and where the page cannot be written.
+    Raises InvalidValueError for an invalid entry, and if the summary cannot be written.
     """
     place = {name: at for at, name in enumerate(experiments())}
     with naming(out):
@@ -85,7 +85,7 @@ def write_summary(out: Path) -> Path:
 
 def _row(out: Path, name: str) -> tuple[str, ...]:
     link, path = f"[{name}]({name}/{REPORT})", out / name / ENTRY
-    if not path.exists():  # its report was written before there were entries
+    if not path.exists():  # its report is older than entries
         return (link, "", "", "", "see its report")
     try:
         entry = msgspec.json.decode(path.read_bytes(), type=ReportEntry)

@@ -1,4 +1,4 @@
-"""Runs taken together: mean or variance, with its standard error, of every place of the table and of every curve."""
+"""Runs combined: mean or variance, with its standard error, of every place of the table and of every curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pollerd.simulation.experiments.experiment import Cell, Experiment, RunOutco
 
 @dataclass(frozen=True)
 class Estimate:
-    """A statistic over `runs` runs, with its standard error; nan for an error that one run cannot tell."""
+    """A statistic over `runs` runs, with its standard error; nan for an error with a single run."""
 
     value: float
     error: float
@@ -29,7 +29,7 @@ class Curve:
 
 
 class Results:
-    """What an experiment came to: `estimates` by (row, column), `curves` by (row, cell column, name)."""
+    """Results of an experiment: `estimates` by (row, column), `curves` by (row, cell column, name)."""
 
     def __init__(self, experiment: Experiment, size: Size, outcomes: Mapping[Cell, Sequence[RunOutcome]]) -> None:
         self.size: Size = size
@@ -46,23 +46,23 @@ class Results:
 
     @property
     def rows(self) -> list[str]:
-        """In the order of the sweep."""
+        """Rows in the order of the sweep."""
         return list(dict.fromkeys(row for row, _ in self.estimates))
 
     @property
     def columns(self) -> list[str]:
-        """In the order of the sweep."""
+        """Columns in the order of the sweep."""
         return list(dict.fromkeys(column for _, column in self.estimates))
 
     def value(self, row: str, column: str = "") -> float:
-        """The estimate at a place; raises KeyError where there is none."""
+        """Returns the estimate at a place; raises KeyError if there is none."""
         return self.estimates[row, column].value
 
 
 def estimate(values: NDArray[np.float64], statistic: Statistic) -> Estimate:
-    """Mean or variance of values float64[runs], nan left out.
+    """Returns the mean or variance of values float64[runs], nan left out.
 
-    The variance's standard error is `sqrt((m4 - m2²) / n)`, which holds without a law for the values.
+    The variance's standard error is `sqrt((m4 - m2²) / n)`, valid for any distribution of the values.
     """
     values = values[~np.isnan(values)]
     n = len(values)
@@ -81,7 +81,7 @@ def _names(tables: Iterable[Mapping[str, object]]) -> list[str]:
 
 
 def _curve(runs: NDArray[np.float64]) -> Curve:
-    """Of runs float64[runs, m]."""
+    """Returns the curve of runs float64[runs, m]."""
     n = len(runs)
     error = runs.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(runs.shape[1], np.nan)
     return Curve(runs.mean(axis=0), error)

@@ -1,4 +1,4 @@
-"""Finished runs, one JSON line each, so that work that was broken off goes on where it stopped."""
+"""Log of finished runs, one JSON line each, so that interrupted work can continue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pollerd.simulation.experiments.refusals import naming
 
 
 class _Line(msgspec.Struct):
-    """A finished run as it stands in the file."""
+    """A finished run as stored in the file."""
 
     version: int
     size: str
@@ -27,9 +27,8 @@ class _Line(msgspec.Struct):
 class RunLog:
     """A file of finished runs of one experiment; a context manager.
 
-    Runs of other versions and sizes stay in it and are not used. A last line that was torn by a kill is dropped; for
-    any other line that is no run InvalidValueError names the file and the line, and for what cannot be read or written
-    the place.
+    Runs of other versions and sizes stay in it and are not used. A last line torn by a kill is dropped; any other
+    invalid line raises InvalidValueError with the file and the line, and read and write errors raise it with the path.
     """
 
     def __init__(self, path: Path, version: int, size: str) -> None:
@@ -48,16 +47,16 @@ class RunLog:
             self._file.close()
 
     def get(self, key: str, run: int) -> RunOutcome | None:
-        """The outcome of a run of the cell with that key, if it was done."""
+        """Returns the outcome of a run of the cell with that key, if it was done."""
         return self._done.get((key, run))
 
     def add(self, key: str, run: int, outcome: RunOutcome) -> None:
-        """Notes a finished run; it is in the file when this returns."""
+        """Adds a finished run; it is in the file when this returns."""
         scores = {name: float(value) for name, value in outcome.scores.items()}
         curves = {name: [float(value) for value in curve] for name, curve in outcome.curves.items()}
         line = _Line(self._version, self._size, key, run, scores, curves)
         with naming(self._path):
-            # json, not msgspec: a score that a run does not have is NaN, which msgspec makes null
+            # json, not msgspec: a missing score is NaN, which msgspec turns into null
             self._file.write(json.dumps(msgspec.structs.asdict(line)) + "\n")
             self._file.flush()
         self._done[key, run] = outcome

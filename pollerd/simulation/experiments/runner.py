@@ -1,6 +1,6 @@
-"""Runs experiments on the cores there are.
+"""Runs experiments on all cores.
 
-A result does not depend on how many, on their order, on breaks, or on how many runs an earlier call did.
+Results do not depend on the number of cores, on the order, on interruptions, or on the runs of earlier calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pollerd.simulation.experiments.run_log import RunLog
 
 LEDGER = "runs.jsonl"
 ALONE_SECONDS = 2.0
-"""So long this process works alone: starting others takes about as much."""
+"""Seconds that this process works alone: starting others takes about as long."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Task:
 
 
 ReportProgress = Callable[[int, int], None]
-"""Called with the runs done and the runs in all."""
+"""Called with the number of runs done and in all."""
 
 
 def seed_of(experiment: str, cell: Cell, run: int) -> np.random.SeedSequence:
-    """The randomness of one run: by the experiment's name, the cell's stream (or the cell itself) and the run."""
+    """Returns the seed of one run: from the experiment's name, the cell's stream (or the cell itself) and the run."""
     words = f"{experiment}\0{cell.stream or cell.key}".encode()
     digest = np.frombuffer(hashlib.sha256(words).digest(), "<u4")
     return np.random.SeedSequence([*digest.tolist(), run])
@@ -68,11 +68,11 @@ def conduct(
     *,
     most_runs: int | None = None,
 ) -> Results:
-    """Does what is not done yet of an experiment, and takes all its runs together.
+    """Does the missing runs of an experiment, and combines all its runs.
 
-    folder: where its ledger is; it is made as needed. jobs: processes, 1: this one. Ctrl-C (KeyboardInterrupt) and an
-    exception in a run leave what is done in the ledger. most_runs: of each cell no more than so many count; a later
-    call with more of them does those that are missing. Batches of runs that are not independent are done whole.
+    folder: contains its ledger; created as needed. jobs: processes, 1: this one. Ctrl-C (KeyboardInterrupt) and an
+    exception in a run leave finished runs in the ledger. most_runs: limit of the runs of each cell that count; a later
+    call with a larger limit does the missing ones. Batches of runs that are not independent are done whole.
     """
     if jobs < 1:
         raise InvalidValueError("jobs", "at least 1", jobs)
@@ -98,14 +98,14 @@ def conduct(
 
 
 def _with_their_batches(experiment: Experiment, shown: int, number: int) -> range:
-    """The runs to be done where the first `shown` of a cell's `number` count."""
+    """Returns the runs to do if the first `shown` of a cell's `number` count."""
     if experiment.independent:
         return range(shown)
     return range(min(number, math.ceil(shown / experiment.batch) * experiment.batch))
 
 
 def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledger: RunLog) -> list[Task]:
-    """Batches of runs to be done: the first of all cells, then the second, so that a break leaves all with some."""
+    """Returns batches of missing runs: the first of all cells, then the second, to leave some of each on a break."""
     starts = range(0, max(map(len, runs.values()), default=0), experiment.batch)
     batches = [(cell, of_cell[start : start + experiment.batch]) for start in starts for cell, of_cell in runs.items()]
     return [
@@ -116,7 +116,7 @@ def _tasks(experiment: Experiment, runs: Mapping[Cell, range], size: Size, ledge
 
 
 def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[RunOutcome]]]:
-    """Tasks with their outcomes as they finish; what is left after `ALONE_SECONDS` is shared out."""
+    """Yields tasks with their outcomes as they finish; distributes the rest after `ALONE_SECONDS`."""
     ends = time.monotonic() + ALONE_SECONDS
     for at, task in enumerate(tasks):
         if jobs > 1 and len(tasks) - at > 1 and time.monotonic() >= ends:
@@ -126,8 +126,8 @@ def _performed(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[Ru
 
 
 def _shared_out(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[RunOutcome]]]:
-    """Tasks with their outcomes as processes finish them."""
-    # The cores are shared out by runs; a library that starts a thread for each core within a run would slow all down.
+    """Yields tasks with their outcomes as processes finish them."""
+    # Processes use all cores; a library with a thread per core within a run would slow down everything.
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     context = multiprocessing.get_context("spawn")
@@ -144,7 +144,7 @@ def _shared_out(tasks: Sequence[Task], jobs: int) -> Iterator[tuple[Task, list[R
 
 
 def _follow_the_parent() -> None:
-    """Ctrl-C is for the parent to answer; killed, it can no longer end its workers, which would wait for ever."""
+    """Ignores Ctrl-C, which the parent handles, and ends with the parent: a killed parent cannot end its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

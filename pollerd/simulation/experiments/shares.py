@@ -1,4 +1,4 @@
-"""Shares of the optimum by stretches of polls a page, drawn: what the experiments of ours have for figures."""
+"""Figures of our own experiments: shares of the optimum by intervals of polls a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pollerd.simulation.experiments.results import Results
 
 
 def draw_web(axes: Any, results: Results, web: str) -> None:
-    """Draws all rows `web: policy` on a matplotlib Axes, over the stretches that they have, with standard errors."""
+    """Draws all rows `web: policy` on a matplotlib Axes, over their intervals, with standard errors."""
     for row in results.rows:
         place, _, policy = row.rpartition(": ")
         if place == web:

@@ -1,4 +1,4 @@
-"""An experiment made on the command line: policies in one world, and what they reach by stretches of polls."""
+"""An experiment defined on the command line: policies in one world, and their scores per interval of polls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STRETCHES = (1000, 2000, 5000, 10_000, 20_000, 40_000, 100_000, 200_000, 400_000
 
 
 class Simulation(Experiment):
-    """Policies by name in a world that all of them meet alike, run by run."""
+    """Policies by name in one world, the same for all of them, run by run."""
 
     name, title, source = "simulation", "policies in a world", "made on the command line"
 
@@ -33,12 +33,12 @@ class Simulation(Experiment):
 
 
 def edges_up_to(polls: int) -> list[int]:
-    """The usual stretches up to so many polls, the last ending there."""
+    """Returns the usual interval ends up to this number of polls, which is the last."""
     return [*(edge for edge in STRETCHES if edge < polls), polls]
 
 
 def stretch_names(edges: Sequence[int]) -> list[str]:
-    """ "0-1k", "1k-2k", … as columns are named."""
+    """Returns the names of columns, "0-1k", "1k-2k", …"""
     ends = [_short(edge) for edge in (0, *edges)]
     return [f"{begin}-{end}" for begin, end in itertools.pairwise(ends)]
 

@@ -1,4 +1,4 @@
-"""Whether a number came out as printed."""
+"""Whether a number agrees with the printed one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGREES, DIFFERS, UNEXPLAINED, NOT_RUN = "agrees", "differs", "**differs, unexpla
 
 @dataclass(frozen=True)
 class PublishedComparison:
-    """A printed number and ours beside it. `verdict` is one of the four above; `reason` is for a difference."""
+    """A printed number and ours. `verdict` is one of the four above; `reason` explains a difference."""
 
     printed: PublishedValue
     ours: Estimate
@@ -23,7 +23,7 @@ class PublishedComparison:
 
 
 def compare(experiment: Experiment, results: Results) -> list[PublishedComparison]:
-    """All printed numbers, in their order."""
+    """Compares all printed numbers, in their order."""
     reasons = experiment.reasons()
     return [_compared(printed, results, reasons) for printed in experiment.printed()]
 
@@ -40,10 +40,10 @@ def _compared(printed: PublishedValue, results: Results, reasons: Mapping[tuple[
 
 
 def agree(printed: PublishedValue, ours: Estimate) -> bool:
-    """Whether they lie within two standard errors, both numbers' together, or within the printed precision.
+    """Returns whether they are within two combined standard errors, or within the printed precision.
 
-    Where runs are few, two becomes what leaves out as much of Student's law: a standard error of four runs is itself
-    so uncertain that it takes three of them.
+    With few runs, two is replaced by the quantile of Student's t distribution with the same tail: a standard error of
+    four runs is so uncertain that it takes three of them.
     """
     error = 0.0 if math.isnan(ours.error) else ours.error * _widening(ours.runs)
     allowed = max(2 * math.hypot(error, printed.error), printed.precision * (1 + 1e-9))
@@ -51,7 +51,7 @@ def agree(printed: PublishedValue, ours: Estimate) -> bool:
 
 
 def _widening(runs: int) -> float:
-    """Quantile of Student's law at so many runs over that of the normal law, both at two standard deviations.
+    """Returns the quantile of Student's t distribution for this number of runs over the normal one, at two deviations.
 
     Two terms of its series in 1 / degrees of freedom: a few percent too small at three degrees, exact at many.
     """

@@ -295,8 +295,7 @@ class Belief:
         return np.where(np.isinf(elapsed), np.inf, gap), evidence
 
     def predicted_rows(self, part: slice | NDArray[np.int64], gap: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Returns probabilities float32[k, K] of the rates of the slots in `part`, gap float64[k] s after their last
-        polls.
+        """Returns rate probabilities float32[k, K] of the slots in `part`, gap float64[k] s after their last polls.
 
         The belief drifts between polls, too: long after a quiet poll, a page is less certain to be quiet. Summed row by
         row: results are bit-identical whatever other rows are included.
@@ -389,8 +388,7 @@ class Belief:
         return np.asarray(self.joint(slots)[:, -1].sum(1))
 
     def joint(self, slots: NDArray[np.int64], prior: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """Returns probabilities float64[k, H, K] of hazards and rates, under priors [k, K] or [1, K]; None: own
-        ones."""
+        """Returns probabilities float64[k, H, K] of hazards and rates, under priors [k, K], [1, K] or own (None)."""
         prior = self.group_priors.rows(slots, self.prior) if prior is None else prior
         mass = self.likelihood[slots] * (self.odds[:, None] * prior[:, None])
         return np.asarray(mass / mass.sum((1, 2), keepdims=True))

@@ -72,8 +72,7 @@ class ActivityClock:
         return _reading(self.edges, self._total, at)
 
     def gap(self, elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
-        """Returns the activity clock's advance (s) over the last elapsed float64[k] s, finite, before now;
-        float64[k]."""
+        """Returns the activity clock's advance (s) over the last elapsed float64[k] s, finite, before now."""
         if not len(self.edges):
             return elapsed
         return np.asarray(np.maximum(self.reading(now) - self.reading(now - elapsed), 0.0))

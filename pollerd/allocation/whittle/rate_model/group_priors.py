@@ -78,8 +78,7 @@ class GroupPriors:
         return bool(self.share.any())
 
     def rows(self, part: slice | NDArray[np.int64], prior: NDArray[T]) -> NDArray[T]:
-        """Returns the priors of the k slots in `part`, [k, CELLS]; [1, CELLS] if all have the common `prior`
-        [CELLS]."""
+        """Returns the priors of the k slots in `part`, [k, CELLS]; [1, CELLS] if all have the common one."""
         if not self.active:
             return prior[None]
         rows = prior[None] * prior.dtype.type(1.0 - self.share.sum())

@@ -38,8 +38,7 @@ class Groups:
         self.priors = np.zeros((0, CELLS), np.float32)
 
     def rows(self, group: NDArray[np.int64], prior: NDArray[T]) -> NDArray[T]:
-        """Returns priors [k, CELLS] of pages in the groups int64[k]; for groups without one the common `prior`
-        [CELLS]."""
+        """Returns priors [k, CELLS] of pages in the groups int64[k]; the common `prior` [CELLS] by default."""
         rows = np.tile(prior, (len(group), 1))
         if len(self.known):
             at = np.minimum(np.searchsorted(self.known, group), len(self.known) - 1)
@@ -48,8 +47,7 @@ class Groups:
         return np.asarray(rows)
 
     def learn(self, group: NDArray[np.int64], posterior: NDArray[np.float64], prior: NDArray[np.float64]) -> None:
-        """Learns from pages in the groups int64[n], their posteriors float64[n, CELLS] under the common prior
-        [CELLS]."""
+        """Learns from pages in the groups int64[n], their posteriors float64[n, CELLS], common prior [CELLS]."""
         training_rows = np.flatnonzero(_in_large(group))
         training_rows = training_rows[np.argsort(group[training_rows], kind="stable")]
         known, first, pages = np.unique(group[training_rows], return_index=True, return_counts=True)

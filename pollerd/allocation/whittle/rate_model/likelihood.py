@@ -8,10 +8,10 @@
 | last change at age a | `λ e^{-λa}` with a no less than τ / 16 |
 | first poll, last change at age a | `λ e^{-λa}` |
 
-The count is a hurdle model: whether there are items has the usual likelihood, their number the heavy-tailed `P(at least
-k) = (1 + λτ) / (k + λτ)`. So k items favour a higher rate by a factor of at most k² / 2, which under a Poisson law is
-unbounded: a few quiet polls outweigh a burst of a hundred. The least age does the same for a page caught in the middle
-of a burst.
+The count is a hurdle model: whether there are items has the usual likelihood, their number the heavy-tailed
+`P(at least k) = (1 + λτ) / (k + λτ)`. So k items favour a higher rate by a factor of at most k² / 2, which under a
+Poisson law is unbounded: a few quiet polls outweigh a burst of a hundred. The least age does the same for a page caught
+in the middle of a burst.
 """
 
 from __future__ import annotations

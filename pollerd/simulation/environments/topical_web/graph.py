@@ -1,15 +1,15 @@
-"""A generated topical web: hosts, hubs and authorities, relevance that runs along links, pages that change and go.
+"""Generated topical web: hosts, hubs and authorities, relevance correlated along links, pages that change and go.
 
-It stands in for the graph of [C], which is not published. Its constants were fixed, with the generator, before a
-crawler first ran on it: a crawler may be improved against graphs of other seeds, these numbers may not.
+It replaces the graph of [C], which is not published. Its constants were fixed, with the generator, before a crawler
+first ran on it: a crawler may be improved on graphs of other seeds, these numbers may not be tuned.
 
-- A host has a topic of its own; its sections and pages stray from it. So relevance is alike along links.
+- A host has its own topic; its sections and pages deviate from it. So relevance is similar along links.
 - A host is a tree of pages below its root, with links across and back to the root.
-- A hub has little content and many links to other hosts; an authority has content and is what hubs link to. Links to
-  other hosts mostly stay near the topic of the page that they stand on.
-- A link has an anchor score, a noisy word on the relevance of its target, or none. A URL may look like that of a hub.
-- Page 0 is the start document. It links to 15 pages, as in [C]: those from which most is within two links, the depth to
-  which [C] collected its pages.
+- A hub has little content and many links to other hosts; an authority has content, and hubs link to it. Links to other
+  hosts mostly stay near the topic of their page.
+- A link has an anchor score, a noisy estimate of the relevance of its target, or none. A URL may look like a hub's.
+- Page 0 is the start document. It links to 15 pages, as in [C]: those that reach most pages within two links, the depth
+  to which [C] collected its pages.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from pollerd.errors import InvalidValueError
 LEAST_PAGES, MOST_PAGES = 200, 1_000_000
 STARTS = 15
 SEED = 736_944
-"""Graph number k of the experiment is that of `SeedSequence((SEED, k))`; robots are made on graphs of other seeds."""
+"""Graph number k of the experiment uses `SeedSequence((SEED, k))`; crawlers are developed on graphs of other seeds."""
 _CANDIDATES = 60
 HUB, AUTHORITY, ORDINARY = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Constants:
-    """What the generator is made of; none was ever fitted to a crawler.
+    """Parameters of the generator; none was ever fitted to a crawler.
 
-    Topics are on the scale of log odds: `topic_*` of hosts, sections and pages. `content` is the share of a page's
-    closeness to the topic that becomes relevance, by kind. `near` is how far an outward link strays, as a share of all
-    popular pages in the order of their topics. `gated` is the share of authorities, roots apart, that only hubs link
-    to.
+    Topics are log odds: `topic_*` of hosts, sections and pages. `content` is the share of a page's closeness to the
+    topic that becomes relevance, by kind. `near` is the spread of outward links, as a share of all popular pages in the
+    order of their topics. `gated` is the share of authorities, without roots, to which only hubs link.
     """
 
     pages_per_host: float = 40.0
@@ -63,20 +62,20 @@ class Constants:
 
 
 GATED = Constants(gated=0.9, content=(0.02, 1.0, 0.1))
-"""A harder web, where most that is relevant lies behind hubs that look worthless.
+"""A harder web, in which most relevant pages are behind hubs that look worthless.
 
-Added, with its constants, after frontier-greedy had been seen to reach .987 of the upper bound on a web of the first
-kind, and before any crawler ran on one of this.
+Added, with its constants, after frontier-greedy had reached .987 of the upper bound on a web of the first kind, and
+before any crawler ran on one of this kind.
 """
 
 
 @dataclass(frozen=True)
 class TopicalGraph:
-    """A web of n pages that can all be reached from page 0.
+    """A web of n pages, all reachable from page 0.
 
     relevance float64[n] in [0, 1), page 0's is 0; host, depth int64[n] (depth below the host's root); kind int8[n];
     hub_hint bool[n]. The links of page i are `target[first[i] : first[i + 1]]`, int64, with `anchor` float64 in [0, 1]
-    (0: it tells nothing). change_rate float64[n]: modifications per n requests; deletion_rate: the same for deletions.
+    (0: no information). change_rate float64[n]: modifications per n requests; deletion_rate: deletions per n requests.
     """
 
     relevance: NDArray[np.float64]
@@ -95,16 +94,16 @@ class TopicalGraph:
         return len(self.relevance)
 
     def links(self, page: int) -> NDArray[np.int64]:
-        """Targets of a page's links, int64[k], each once."""
+        """Returns the targets of a page's links, int64[k], each once."""
         return self.target[self.first[page] : self.first[page + 1]]
 
     def anchors(self, page: int) -> NDArray[np.float64]:
-        """Anchor scores of the same links, float64[k]."""
+        """Returns the anchor scores of the same links, float64[k]."""
         return self.anchor[self.first[page] : self.first[page + 1]]
 
 
 def generate(pages: int, seed: np.random.SeedSequence, constants: Constants | None = None) -> TopicalGraph:
-    """A web of so many pages (200 to 10^6), less those that page 0 does not reach; the same seed, the same web."""
+    """Generates a web of `pages` pages (200 to 10^6), minus those not reachable from page 0; deterministic by seed."""
     if not LEAST_PAGES <= pages <= MOST_PAGES:
         raise InvalidValueError("pages", f"from {LEAST_PAGES} to {MOST_PAGES}", pages)
     made, rng = constants or Constants(), np.random.default_rng(seed)
@@ -137,7 +136,7 @@ def generate(pages: int, seed: np.random.SeedSequence, constants: Constants | No
 
 
 def _hosts(pages: int, made: Constants, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Host of each page, and its place within the host: 0 is the root; host sizes have a heavy tail."""
+    """Returns the host of each page, and its place within the host: 0 is the root; host sizes are heavy-tailed."""
     number = max(int(pages / made.pages_per_host), 2)
     size = rng.pareto(made.host_size_tail, number) + 0.1
     bounds = np.unique(np.floor(np.cumsum(size) / size.sum() * pages).astype(np.int64))
@@ -147,13 +146,13 @@ def _hosts(pages: int, made: Constants, rng: np.random.Generator) -> tuple[NDArr
 
 
 def _depth(place: NDArray[np.int64], children: int) -> NDArray[np.int64]:
-    """Levels below the root of a tree whose pages have so many children each."""
+    """Returns the levels below the root of a tree with `children` children per page."""
     filled = np.cumsum(children ** np.arange(20, dtype=np.float64))
     return np.searchsorted(filled, place.astype(np.float64), side="right")
 
 
 def _section(place: NDArray[np.int64], children: int) -> NDArray[np.int64]:
-    """Which child of the root a page stands below, or is; -1 for the root."""
+    """Returns the child of the root that each page is or is below; -1 for the root."""
     section = place.copy()
     while (section > children).any():
         section = np.where(section > children, (section - 1) // children, section)
@@ -178,7 +177,7 @@ def _links(
     made: Constants,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sources and targets of all links, int64[m] each."""
+    """Returns sources and targets of all links, int64[m] each."""
     pages = np.arange(len(host))
     root = pages - place
     size = np.bincount(host)[host]
@@ -194,7 +193,7 @@ def _links(
     out = np.repeat(pages, number)
     sources = np.concatenate([parent, below, across, out])
     targets = np.concatenate([below, root[below], other, _outward(out, topic, kind, place, made, rng)])
-    # A generator of its own, so that gates do not move the rest of the web.
+    # A separate generator, so that gates do not affect the rest of the web.
     gate = (kind == AUTHORITY) & (place > 0) & (rng.spawn(1)[0].random(len(host)) < made.gated)
     open_ = ~gate[targets] | (kind[sources] == HUB)
     return sources[open_], targets[open_]
@@ -208,7 +207,7 @@ def _outward(
     made: Constants,
     rng: np.random.Generator,
 ) -> NDArray[np.int64]:
-    """Targets of links to other hosts: authorities and roots of a topic alike, now and then any root."""
+    """Returns the targets of links to other hosts: authorities and roots of similar topics, sometimes any root."""
     popular = np.flatnonzero((kind == AUTHORITY) | (place == 0))
     popular = popular[np.argsort(topic[popular], kind="stable")]
     rank = np.searchsorted(topic[popular], topic[out]) + rng.laplace(0.0, made.near * len(popular), len(out))
@@ -220,7 +219,7 @@ def _outward(
 def _reached(
     pages: int, source: NDArray[np.int64], target: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The pages to keep, and the links among them and from the start document, which becomes page 0 (page p: p + 1)."""
+    """Returns the pages to keep, and links between them and from the start document, page 0 (page p becomes p + 1)."""
     link = np.unique(source[source != target] * pages + target[source != target])
     source, target = link // pages, link % pages
     first = np.searchsorted(source, np.arange(pages + 1))
@@ -238,7 +237,7 @@ def _reached(
 
 
 def _starts(first: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.int64]:
-    """15 pages chosen one by one, each among those with most links, by how many pages more lie within two links."""
+    """Chooses 15 pages greedily, each from those with most links, by the number of further pages within two links."""
     degree = np.diff(first)
     seen = np.zeros(len(degree), np.bool_)
     starts: list[int] = []
@@ -255,7 +254,7 @@ def _starts(first: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.i
 def _reach(
     first: NDArray[np.int64], target: NDArray[np.int64], pages: NDArray[np.int64], levels: int
 ) -> NDArray[np.bool_]:
-    """Which pages are reached from `pages` within so many links, bool[n]; those pages are."""
+    """Returns which pages are reachable from `pages` within `levels` links, bool[n], including `pages`."""
     found, frontier = np.zeros(len(first) - 1, np.bool_), pages
     found[pages] = True
     for _ in range(levels):

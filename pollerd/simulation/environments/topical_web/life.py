@@ -1,4 +1,4 @@
-"""A topical web that changes: pages are modified and go while a crawler is at work. One request is one step."""
+"""A changing topical web: pages are modified and deleted while a crawler works. One request is one step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pollerd.simulation.environments.topical_web.graph import TopicalGraph
 
 
 class LivingWeb:
-    """A graph over so many steps, and the quality of a collection of its pages.
+    """A graph over `steps` steps, and the quality of a collection of its pages.
 
-    Modifications of page i come as a Poisson process of `change_rate[i] / n` per step, deletions of
-    `deletion_rate / n`. A modification multiplies the odds of the page's relevance by exp(N(0, drift)) and leaves its
-    links as they are; page 0 stays as it is. The same rng, the same history.
+    Modifications of page i are a Poisson process of `change_rate[i] / n` per step, deletions of `deletion_rate / n`. A
+    modification multiplies the odds of the page's relevance by exp(N(0, drift)) and does not change its links; page 0
+    never changes. The history is determined by rng.
     """
 
     def __init__(self, graph: TopicalGraph, steps: int, rng: np.random.Generator) -> None:
@@ -24,7 +24,7 @@ class LivingWeb:
         self.graph, self.steps = graph, steps
         self.relevance, self.alive = graph.relevance.copy(), np.ones(n, np.bool_)
         self.version = np.zeros(n, np.int64)
-        """How often each page was modified so far."""
+        """Number of modifications of each page so far."""
         self._events = self._history(rng)
         self._next = next(self._events, None)
         self._on_web = float(self.relevance.sum())
@@ -33,22 +33,22 @@ class LivingWeb:
         self._quality: list[float] = []
 
     def advance(self, step: int) -> None:
-        """Lets happen all that happens before the end of `step`."""
+        """Applies all events before the end of `step`."""
         while self._next is not None and self._next[0] <= step:
             _, page, drift = self._next
             self._happen(page, drift)
             self._next = next(self._events, None)
 
     def held(self, page: int) -> bool:
-        """True where the collection has a copy of the page."""
+        """Returns whether the collection has a copy of the page."""
         return bool(self._held[page] > 0)
 
     def changed(self, page: int) -> bool:
-        """True where the copy of a page that is held is not what the page is now, or the page is gone."""
+        """Returns whether the collection's copy differs from the page, or the page is gone."""
         return not self._current[page]
 
     def retrieve(self, page: int) -> None:
-        """The collection takes the page as it is now, or drops it where it is gone; and the step's quality is noted."""
+        """Stores the current page in the collection, or drops it if it is gone; records the step's quality."""
         self._drop(page)
         if self.alive[page]:
             self._held[page], self._current[page] = self.relevance[page], True
@@ -57,7 +57,7 @@ class LivingWeb:
         self.rest()
 
     def rest(self) -> None:
-        """Notes the quality of equation (2) at the end of a step: min(R, F)."""
+        """Records the quality of equation (2) at the end of a step: min(R, F)."""
         recall = self._current_sum / self._on_web if self._on_web > 0 else 1.0
         freshness = self._current_sum / self._held_sum if self._held_sum > 0 else 1.0
         self._quality.append(min(recall, freshness))
@@ -93,7 +93,7 @@ class LivingWeb:
         self._held[page], self._current[page] = 0.0, False
 
     def _history(self, rng: np.random.Generator) -> Iterator[tuple[float, int, float]]:
-        """(time, page, drift) in the order of time; drift nan: the page goes."""
+        """Returns (time, page, drift) in the order of time; drift nan: deletion."""
         n = len(self.graph)
         modified = np.repeat(np.arange(n), rng.poisson(self.graph.change_rate * self.steps / n))
         gone = 1 + np.flatnonzero(rng.random(n - 1) < -np.expm1(-self.graph.deletion_rate * self.steps / n))

@@ -1,4 +1,4 @@
-"""Schedules of requests through a topical web that stands still: in which order its pages are retrieved."""
+"""Schedules of requests through a static topical web: the order in which its pages are retrieved."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from pollerd.simulation.environments.topical_web.graph import TopicalGraph
 Schedule = NDArray[np.int64]
 """All pages of a graph in the order of their requests, int64[n]."""
 Priority = Callable[[int, int], float]
-"""(page on the frontier, page that discovered it) -> larger first."""
+"""(page on the frontier, page that discovered it) -> priority, larger first."""
 
 
 def score(graph: TopicalGraph, schedule: Schedule) -> float:
-    """Performance of a schedule, equation (3) of [C] with F = 1, over its duration: mean recall."""
+    """Returns the performance of a schedule, equation (3) of [C] with F = 1, over its duration: mean recall."""
     return performance(recall_by_request(graph.relevance, schedule))
 
 
 def unconstrained(graph: TopicalGraph) -> Schedule:
-    """The upper bound: by falling relevance, as if the start document linked to every page."""
+    """Returns the upper bound: by falling relevance, as if the start document linked to every page."""
     return np.argsort(-graph.relevance, kind="stable")
 
 
 def best_first(graph: TopicalGraph, priority: Priority) -> Schedule:
-    """The page of highest priority on the frontier, the one discovered first among equals."""
+    """Takes the page of highest priority on the frontier, the one discovered first on ties."""
     known = np.zeros(len(graph), np.bool_)
     known[0] = True
     heap, found, order = [(0.0, 0, 0)], 1, list[int]()
@@ -48,13 +48,13 @@ def best_first(graph: TopicalGraph, priority: Priority) -> Schedule:
 
 
 def frontier_greedy(graph: TopicalGraph) -> Schedule:
-    """[C]'s: by the relevance of the pages on the frontier, which are told to it before they are retrieved."""
+    """[C]'s frontier-greedy: by the relevance of the pages on the frontier, given before they are retrieved."""
     relevance = graph.relevance.tolist()
     return best_first(graph, lambda page, parent: relevance[page])
 
 
 def parent_greedy(graph: TopicalGraph) -> Schedule:
-    """By the relevance of the page that discovered them: frontier-greedy that is told nothing."""
+    """By the relevance of the page that discovered them: frontier-greedy without knowledge of the relevance."""
     relevance = graph.relevance.tolist()
     return best_first(graph, lambda page, parent: relevance[parent])
 
@@ -65,7 +65,7 @@ def breadth_first(graph: TopicalGraph) -> Schedule:
 
 
 def at_random(graph: TopicalGraph, schedules: int, rng: np.random.Generator) -> Iterator[Schedule]:
-    """Schedules that take any page of the frontier, with equal chances."""
+    """Yields schedules that take a uniformly random page of the frontier."""
     ends = graph.first.tolist()
     targets = graph.target.tolist()
     links = [targets[start:end] for start, end in pairwise(ends)]
@@ -91,7 +91,7 @@ def _at_random(links: Sequence[Sequence[int]], draws: Sequence[float]) -> list[i
 def learned(
     graph: TopicalGraph, settings: RequestSettings, traversals: int, rng: np.random.Generator
 ) -> Iterator[Schedule]:
-    """One schedule after the other by [C]'s robot, which learns from each."""
+    """Yields the schedules of [C]'s crawler, which learns from each."""
     controller = TabularController(len(graph), settings, rng)
     relevance = graph.relevance.tolist()
     for number in range(traversals):
@@ -110,7 +110,7 @@ def learned(
 def by_features(
     graph: TopicalGraph, learned_q: LearnedQ, settings: RequestSettings, rng: np.random.Generator
 ) -> Schedule:
-    """One traversal by the crawler that knows pages by features, with what `learned_q` knows; it learns on."""
+    """Returns one traversal by the feature-based crawler, starting from `learned_q`, which it updates."""
     controller = FeaturedController(len(graph), learned_q, settings, rng)
     controller.start(0)
     order = list[int]()
@@ -121,14 +121,14 @@ def by_features(
 
 
 def shown(graph: TopicalGraph, page: int, relevance: float) -> RetrievedPage:
-    """What a crawler sees of a page that it retrieves."""
+    """Returns what a crawler sees of a retrieved page."""
     links = graph.links(page)
     same_host = graph.host[links] == graph.host[page]
     return RetrievedPage(relevance, links, graph.anchors(page), graph.hub_hint[links], same_host, graph.depth[links])
 
 
 def _discovered(graph: TopicalGraph, page: int, known: NDArray[np.bool_]) -> list[int]:
-    """Targets of a page's links that were not known; now they are."""
+    """Returns the targets of a page's links that were not known, and marks them as known."""
     links = graph.links(page)
     new = links[~known[links]]
     known[new] = True

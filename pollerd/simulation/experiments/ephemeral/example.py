@@ -1,4 +1,4 @@
-"""The four sources of [E] table 1, which [D] uses too, and the policies that are tried on them."""
+"""The four sources of [E] table 1, which [D] uses too, and the policies compared on them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ POLICIES: dict[str, Callable[[Sources], Ranking]] = {
 
 
 def four_sources(cost: NDArray[np.float64] | None = None) -> Sources:
-    """[E] table 1 with T = 1; costs of ours, None: all 1."""
+    """Returns [E] table 1 with T = 1; costs are our addition, None: all 1."""
     one = np.ones(4)
     value, decay = np.array([1.0, 0.7, 0.2, 0.08]), np.array([0.7, 0.35, 0.7, 0.21])
     return Sources(250.0 * one, value, decay, one if cost is None else cost)

@@ -1,4 +1,4 @@
-"""Figures 1 to 4 of [E]: how content loses its value, and the states of the four sources under the index policy."""
+"""Figures 1 to 4 of [E]: decay of the value of content, and the states of the four sources under the index policy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pollerd.simulation.experiments.ephemeral.example import PAPER, four_sources
 from pollerd.simulation.experiments.results import Estimate, Results
 
 SHOWN = 40
-"""Epochs in the picture."""
+"""Number of epochs in the figure."""
 EPOCHS = 4200
 PATHS = 30
-"""Of the stochastic setting, side by side; the first is shown."""
+"""Number of paths of the stochastic setting, simulated together; the first is shown."""
 _DRAWN = (
     f"Means of {PATHS} paths, the first of which is shown. As in [E], the policy is told what truly waits at every "
     "source, polled or not, which is more than polls show."
@@ -27,7 +27,7 @@ _SOURCES = tuple(f"source {i}" for i in range(1, 5))
 
 
 class ContentValue(Experiment):
-    """Nothing is random here."""
+    """Value of an item over time; deterministic."""
 
     name = "ephemeral-fig-1"
     title = "the value of an item as it waits"
@@ -70,9 +70,9 @@ class ContentValue(Experiment):
 
 
 class States(Experiment):
-    """The index policy: the states of one path in the picture, the order of polls in the table.
+    """The index policy: the states of one path in the figure, the order of polls in the table.
 
-    Nothing is random but with `drawn`, which has `PATHS` runs.
+    Deterministic except with `drawn`, which has `PATHS` runs.
     """
 
     def __init__(self, name: str, title: str, *, polls: int, drawn: bool) -> None:
@@ -89,7 +89,7 @@ class States(Experiment):
         return [cell("whittle", polls=self._polls, drawn=self._drawn)]
 
     def run_together(self, cell: Cell, seeds: Sequence[np.random.SeedSequence], size: Size) -> list[RunOutcome]:
-        """The first has the path that is shown."""
+        """Runs all paths; the first has the path shown."""
         sources, gains = four_sources(), None
         if cell["drawn"]:
             gains = np.stack([drawn_gains(sources, EPOCHS + 1, np.random.default_rng(seed)) for seed in seeds], axis=1)

@@ -1,4 +1,4 @@
-"""[E] table 1 and what section 8 says of it: long-run averages of every policy beside the optimum."""
+"""[E] table 1 and the statements of section 8: long-run averages of every policy and the optimum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXACT, BOUND, ON_MEANS = "optimum, exact", "optimum, bound", "whittle on means"
 SETTLED, EPOCHS = 210, 2100
 """Epochs left out at the start, and counted after that: whole periods of 2 and of 7."""
 FIRST_EPOCHS = 61
-"""So many, from empty sources on, are averaged in a column of their own."""
+"""Number of epochs, from empty sources on, averaged in a column of their own."""
 OLDEST = 14
 _COSTS = (2.0, 1.0, 1.0, 0.5)
 
@@ -119,7 +119,7 @@ class EphemeralTable(Experiment):
 
 
 def _claim_of_section_7(results: Results, column: str) -> Claim:
-    """Who looks at what really waits should have no less than who goes by means."""
+    """Claims that a policy that sees the true states collects no less than one that uses means."""
     infinite, value, zero, means = (results.estimates[row, column] for row in (*_READINGS, ON_MEANS))
     holds = all(e.value >= means.value - 2 * np.hypot(e.error, means.error) for e in (infinite, value, zero))
     shown_by = f"+inf {infinite.value:.2f}, x/C {value.value:.2f}, 0 {zero.value:.2f}; on means {means.value:.2f}"
@@ -131,7 +131,7 @@ def _claim_of_section_7(results: Results, column: str) -> Claim:
 
 
 def _from_empty(sources: Sources, ranking: Ranking, limit: PollConstraint) -> float:
-    """Average over the first epochs when X(0) = 0."""
+    """Returns the average over the first epochs from X(0) = 0."""
     gains = np.tile(sources.gain, (FIRST_EPOCHS + 1, 1, 1))
     gains[0] = 0.0
     return float(drive_sources(sources, ranking, limit, FIRST_EPOCHS, gains).collected.mean())

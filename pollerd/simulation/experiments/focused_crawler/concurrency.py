@@ -1,4 +1,4 @@
-"""The fetcher controller: learned concurrency beside fixed and AIMD, while latency changes."""
+"""The fetcher controller: learned concurrency compared with fixed and AIMD, with changing latency."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTROLLERS: Mapping[str, Callable[[np.random.Generator], FetcherController]] = 
 
 
 class Concurrency(Experiment):
-    """Rows are controllers; columns what a phase of each latency costs, and whether slow servers are pressed."""
+    """Rows are controllers; columns the cost over phases of changing latency, and the load on slow servers."""
 
     name = "robot-fetchers"
     title = "how many requests at once: idle processor against long queue"
@@ -107,5 +107,5 @@ def _cost(counts: PhaseTotals) -> float:
 
 
 def _load_of_slow(counts: PhaseTotals) -> float:
-    """Requests per second to each tenth server."""
+    """Returns requests per second to each tenth server."""
     return float(np.mean(counts.starts[::10])) / counts.duration

@@ -133,7 +133,7 @@ def _robot(graph: TopicalGraph, settings: RequestSettings, upper: float, rng: np
 
 
 def _first_requests(graph: TopicalGraph, schedule: by.Schedule) -> dict[str, list[float]]:
-    """Relevance of the first documents that are retrieved, the start document left out."""
+    """Returns the relevance of the first retrieved documents, without the start document."""
     return {"first requests": graph.relevance[schedule[schedule != 0][:SHOWN]].tolist()}
 
 

@@ -1,4 +1,4 @@
-"""The crawler that knows pages by features, at the first sight of a web that it never saw."""
+"""The feature-based crawler in its first traversal of a web not seen in training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAINED_ON: Mapping[Size, int] = {"quick": 3, "full": 6}
 TRAINING_PAGES: Mapping[Size, int] = {"quick": 1_000, "full": 3_000}
 PAGES: Mapping[Size, int] = {"quick": 2_000, "full": 10_000}
 TRAINING_SEED = 51_877
-"""Webs that are trained on are those of `SeedSequence((TRAINING_SEED, k))`: no run is on one of them."""
+"""Training webs use `SeedSequence((TRAINING_SEED, k))`: no run uses one of them."""
 TARGET = 0.85
 TRAINED, UNTRAINED = "features, trained on other webs", "features, untrained"
 OTHER_KIND = "features, trained on the other kind"
@@ -79,13 +79,13 @@ class Unseen(Experiment):
 
 
 def _trained(kind: str, size: Size) -> LearnedQ:
-    """What was learned on other webs of a kind, in a copy that may learn on."""
+    """Returns a copy of `training`, which may learn further."""
     return deepcopy(training(kind, size))
 
 
 @lru_cache(maxsize=4)
 def training(kind: str, size: Size) -> LearnedQ:
-    """What is learned on other webs of a kind: worked out once and shared, so whoever learns on does so in a copy."""
+    """Returns the Q-function learned on other webs of a kind: cached, so it must be copied before learning on."""
     learned_q = LearnedQ()
     for number in range(TRAINED_ON[size]):
         seed = np.random.SeedSequence((TRAINING_SEED, number))

@@ -1,4 +1,4 @@
-"""Building and keeping fresh out of one budget: the whole model of [C], whose own experiment leaves change out."""
+"""Building a collection and keeping it fresh with one budget: the full model of [C], whose experiment is static."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FRONTIER_SHARES = {
 
 
 class Upkeep(Experiment):
-    """Rows are robots, columns the mean of min(R, F) over all requests, and over their last quarter."""
+    """Rows are crawlers, columns the mean of min(R, F) over all requests, and over their last quarter."""
 
     name = "robot-upkeep"
     title = "building a collection and keeping it fresh"
@@ -100,7 +100,7 @@ class Upkeep(Experiment):
 
 
 def keep_by_features(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
-    """The crawler that weighs frontier and collection by one index."""
+    """Runs the crawler that ranks frontier and collection by one index."""
     controller = FeaturedController(len(web.graph), learned_q, settings, rng, refresh=True)
     controller.start(0)
     for step in range(web.steps):
@@ -120,10 +120,10 @@ def keep_by_features(web: LivingWeb, learned_q: LearnedQ, settings: RequestSetti
 
 
 def keep_by_value(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings, rng: np.random.Generator) -> None:
-    """The frontier by features, held pages by the freshness index, both as relevance times the time that it is current.
+    """Values the frontier by features and held pages by the freshness index, both as relevance times time current.
 
-    A page of the frontier is worth Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with
-    `g(z) = 1 - (1 + z) exp(-z)`, λ being estimated from what requests of the page found, and from all pages.
+    A page of the frontier has the value Q(x, 1) over the mean rate of changes; a refresh `(r / λ) g(λ τ)` with
+    relevance r, gap τ and `g(z) = 1 - (1 + z) exp(-z)`, λ estimated from the requests of the page and of all pages.
     """
     n = len(web.graph)
     controller = FeaturedController(n, learned_q, settings, rng)
@@ -153,7 +153,7 @@ def keep_by_value(web: LivingWeb, learned_q: LearnedQ, settings: RequestSettings
 
 
 def keep_in_turn(web: LivingWeb, fringe_share: float) -> None:
-    """A set share of requests for the frontier, by parents' relevance, the rest in turn for what is held."""
+    """Spends a fixed share of requests on the frontier, by parents' relevance, the rest in turn on held pages."""
     known, frontier, held = np.zeros(len(web.graph), np.bool_), [(0.0, 0)], deque[int]()
     known[0] = True
     due = 0.0

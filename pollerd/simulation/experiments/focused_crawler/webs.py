@@ -1,4 +1,4 @@
-"""The webs that robots are tried on, and how large they are."""
+"""The webs on which crawlers are compared, and their sizes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WORDS = (
 
 
 def numbered_graph(kind: str, pages: int, number: int) -> TopicalGraph:
-    """Graph number `number` of the experiment."""
+    """Generates graph `number` of the experiment."""
     return generate(pages, np.random.SeedSequence((SEED, number)), KINDS[kind])
 
 
 def run_number(seed: np.random.SeedSequence) -> int:
-    """The number of the run that the framework's seed stands for: its last word."""
+    """Returns the number of the run from the framework's seed: its last word."""
     entropy = seed.entropy
     assert isinstance(entropy, Sequence)
     return int(entropy[-1])

@@ -1,6 +1,6 @@
 """[B]: Glimsdal, efficient Gaussian process based optimistic knapsack sampling; all tables of its section 8.
 
-gpoks-many-pages is ours: the same scheme as an allocator, on as many pages as a daemon has.
+gpoks-many-pages is our own: the same scheme as an allocator, on as many pages as a daemon has.
 """
 
 from pollerd.simulation.experiments.gpoks.eight_pages import EIGHT_PAGES

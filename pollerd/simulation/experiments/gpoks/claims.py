@@ -1,4 +1,4 @@
-"""What [B] says of its tables in words, asked of ours."""
+"""Statements of [B] about its tables, checked against our results."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOISE = ("σ=0.0 t=1000", "σ=0.2 t=1000", "σ=0.4 t=1000")
 
 @dataclass(frozen=True)
 class RankingClaim:
-    """Each of the rows `ahead` has more than each of the rows `of` in each of the columns; of variance, less.
+    """Claims that each of the rows `ahead` has more than each of the rows `of` in each column; of variance, less.
 
-    reason: why it does not come out, where it does not.
+    reason: why it does not hold, if it does not.
     """
 
     text: str
@@ -29,14 +29,14 @@ class RankingClaim:
     reason: str = ""
 
     def asked(self, results: Results) -> Claim:
-        """Of results that have all its rows and columns."""
+        """Checks the claim on results that have all its rows and columns."""
         pairs = {column: self._least_ahead(results, column) for column in self.columns}
         shown = "; ".join(f"{column}: {ahead:.1f} and {of:.1f}" for column, (ahead, of) in pairs.items())
         holds = all(ahead < of if column == VARIANCE else ahead > of for column, (ahead, of) in pairs.items())
         return Claim(self.text, holds, shown, self.reason)
 
     def _least_ahead(self, results: Results, column: str) -> tuple[float, float]:
-        """The worst of those ahead, and the best of the others."""
+        """Returns the worst of the rows ahead, and the best of the others."""
         ours, theirs = ([results.value(row, column) for row in rows] for rows in (self.ahead, self.of))
         return (max(ours), min(theirs)) if column == VARIANCE else (min(ours), max(theirs))
 
@@ -87,10 +87,10 @@ SAID: Mapping[str, tuple[RankingClaim, ...]] = {
     ),
     "gpoks-short-1": (RankingClaim("GPOKS finds more than LAKG at 0.90/0.10", ("GPOKS",), ("LA:LAKG",), _PAIRS[2:]),),
 }
-"""By table."""
+"""Claims by table."""
 
 
 def claims_of(table: str, results: Results) -> Sequence[Claim]:
-    """What the table is said to show, of as many of its rows as there are results of."""
+    """Returns the table's claims for which the results have all rows."""
     rows = set(results.rows)
     return [said.asked(results) for said in SAID.get(table, ()) if rows.issuperset((*said.ahead, *said.of))]

@@ -1,4 +1,4 @@
-"""GPOKS as an allocator, by real gaps, on eight pages as in [B] and on as many as a daemon has."""
+"""GPOKS as an allocator, with real gaps, on eight pages as in [B] and on as many as a daemon has."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pollerd.simulation.experiments.results import Results
 
 PAGES: Mapping[Size, tuple[int, ...]] = {"quick": (8, 64), "full": (8, 64, 1000)}
 ENDS: Mapping[Size, tuple[int, ...]] = {"quick": (5, 10), "full": (5, 10, 20, 40)}
-"""Polls a page at which stretches end."""
+"""Ends of intervals, in polls a page."""
 LAST: Mapping[int, int] = {1000: 20}
-"""The last of them by pages, where polls cost much."""
+"""The last of them by number of pages, where polls are expensive."""
 SHARE = 0.9
-"""What many pages are to have, at equal polls a page, of the share of the optimum that eight have."""
+"""Least ratio of the share of the optimum with many pages to that with eight, at equal polls a page."""
 
 
 class ManyPages(Experiment):
-    """Rows are webs, columns stretches of polls a page."""
+    """Rows are webs, columns intervals of polls a page."""
 
     name = "gpoks-many-pages"
     title = "GPOKS as an allocator on 8 to 1,000 pages, as a share of the clairvoyant optimum"
@@ -52,7 +52,7 @@ class ManyPages(Experiment):
         return RunOutcome(dict(zip(columns, shares.tolist(), strict=True)))
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        """No paper says so: it is what the allocator is meant for."""
+        """Checks our own target for the allocator; no paper claims it."""
         return [_keeps(results, pages) for pages in PAGES[results.size][1:]]
 
 

@@ -1,6 +1,6 @@
-"""[B]'s schemes in the stochastic knapsack: what mix each holds in each step, and what that mix is worth.
+"""[B]'s schemes in the stochastic knapsack: the mix in each step, and its value.
 
-The score of a step is the expectation `Σ x_i d_i(x_i)` at the mix held; the feedback that teaches is a draw.
+The score of a step is the expectation `Σ x_i d_i(x_i)` at the mix; the feedback for learning is a draw.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pollerd.simulation.environments.driving import STEP_S
 from pollerd.simulation.environments.knapsack import Knapsack, drive_knapsack, noisy
 
 POINTS = 101
-"""Of GPOKS's index set and of the bandits' amounts: steps of .01, which [B] takes for its bandits."""
+"""Points of GPOKS's index set and of the bandits' amounts: steps of .01, which [B] uses for its bandits."""
 AUTOMATA_STATES = 100
 
 
 def unit_value(functions: NDArray[np.float64], amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gain of each step from one amount to the next, float64[..., m - 1]: the unit value where it leads.
+    """Returns the gain of each step from one amount to the next, float64[..., m - 1]: the unit value at its end.
 
     The value of an amount is the integral of its unit value, `f'_i = p_i` ([B] 2.3), so a step ε gains `ε p_i(x)`.
     """
@@ -36,7 +36,7 @@ def unit_value(functions: NDArray[np.float64], amounts: NDArray[np.float64]) -> 
 
 
 def product(functions: NDArray[np.float64], amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The gain as the formula of DET-KS has it, `(M + ε) f(M + ε) - M f(M)` ([B] 6.1.1)."""
+    """Returns the gain by the formula of DET-KS, `(M + ε) f(M + ε) - M f(M)` ([B] 6.1.1)."""
     return np.diff(amounts * functions, axis=-1)
 
 
@@ -58,11 +58,11 @@ def gpoks(  # noqa: PLR0913 (the options of an experiment)
     points: int = POINTS,
     even_start: bool = False,
 ) -> NDArray[np.float64]:
-    """Scores float64[runs, steps] of so many runs of GPOKS, step by step together ([B] 6.2).
+    """Returns scores float64[runs, steps] of `runs` runs of GPOKS, simulated together ([B] 6.2).
 
-    variant as in gpoks/sampling.py; noise: standard deviation of (2.3); gain: one of `GAINS`; points: of the index
-    set; even_start: the first step holds the even split, and all materials tell. Else each step draws all functions
-    anew, solves, polls one material by chance in proportion to its amount, and learns at the point of that amount.
+    variant as in gpoks/sampling.py; noise: standard deviation of (2.3); gain: one of `GAINS`; points: of the index set;
+    even_start: the first step uses the even split, and all materials give feedback. Else each step draws all functions
+    again, solves, polls one material at random in proportion to its amount, and learns at the point of that amount.
     """
     n, index = len(knapsack.p), index_set(np.linspace(0.0, 1.0, points), Kernel())
     amounts = index.points[1:]
@@ -88,13 +88,13 @@ def gpoks(  # noqa: PLR0913 (the options of an experiment)
 
 
 def _drawn(mix: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A material for each mix float64[k, n], int64[k], with the chance that its amount says."""
+    """Draws a material for each mix float64[k, n], int64[k], with probabilities in proportion to the amounts."""
     ladder = np.cumsum(mix, axis=1)
     return np.asarray((rng.random(len(mix))[:, None] * ladder[:, -1:] >= ladder).sum(1))
 
 
 def splits(knapsack: Knapsack, player: type[Arms], steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Scores float64[steps] of a bandit whose arms are the splits between two materials ([B] 5.3.1)."""
+    """Returns scores float64[steps] of a bandit whose arms are the splits between two materials ([B] 5.3.1)."""
     first = MixtureSettings(POINTS).amounts
     mixes = np.column_stack([first, 1.0 - first])
     detection, value = knapsack.detection(mixes), knapsack.value(mixes)
@@ -108,9 +108,9 @@ def splits(knapsack: Knapsack, player: type[Arms], steps: int, rng: np.random.Ge
 
 
 def materials(knapsack: Knapsack, steps: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Scores float64[steps] of UCB-1 on the materials themselves ([B] 7.2.2).
+    """Returns scores float64[steps] of UCB-1 on the materials themselves ([B] 7.2.2).
 
-    It holds no mix, so no `d_i(x_i)` is to be had: a poll finds a change with `1 - q^τ`, τ steps after the last.
+    It has no mix, so there is no `d_i(x_i)`: a poll finds a change with `1 - q^τ`, τ steps after the last.
     """
     arms: Arms = Ucb1(len(knapsack.p))
     last, scores = np.zeros(len(knapsack.p)), np.empty(steps)
@@ -125,9 +125,9 @@ def materials(knapsack: Knapsack, steps: int, rng: np.random.Generator) -> NDArr
 def automata(
     knapsack: Knapsack, allocator: str, steps: int, rng: np.random.Generator, *, noise: float = 0.0
 ) -> NDArray[np.float64]:
-    """Scores float64[steps] of `lakg` or `htraa` with 100 states, the latter as in [B] 5.2.
+    """Returns scores float64[steps] of `lakg` or `htraa` with 100 states, the latter as in [B] 5.2.
 
-    That variant of H-TRAA learns from rewards alone, and the automata above the first whose draw fails are not told.
+    That variant of H-TRAA learns from rewards alone, and does not update automata above the first whose draw fails.
     """
     variant: dict[str, Any] = {"updating": "reward-inaction", "climb": "until-failure", "reorder": False}
     parameters = variant if allocator == "htraa" else {}

@@ -116,7 +116,7 @@ SECONDS = {
 
 
 def found_by(table: dict[str, dict[str, str]]) -> list[PublishedValue]:
-    """The places of a table of updates found: rows are schemes, columns `environment t=steps`."""
+    """Returns the numbers of a table of updates found: rows are schemes, columns `environment t=steps`."""
     return [
         PublishedValue(row, f"{environment} t={t}", value)
         for row, environments in table.items()
@@ -126,7 +126,7 @@ def found_by(table: dict[str, dict[str, str]]) -> list[PublishedValue]:
 
 
 def under_noise(table: dict[str, str]) -> list[PublishedValue]:
-    """The places of a table of updates found under noise: columns `σ=.. t=1000`."""
+    """Returns the numbers of a table of updates found under noise: columns `σ=.. t=1000`."""
     return [
         PublishedValue(row, noise_column(sigma) + " t=1000", value)
         for row, values in table.items()
@@ -135,10 +135,10 @@ def under_noise(table: dict[str, str]) -> list[PublishedValue]:
 
 
 def noise_column(sigma: float) -> str:
-    """How a column of a noise table begins."""
+    """Returns the prefix of a column of a noise table."""
     return f"σ={sigma:.1f}"
 
 
 def variances(table: dict[str, str]) -> list[PublishedValue]:
-    """The places of a table of variances: one column, `variance`."""
+    """Returns the numbers of a table of variances: one column, `variance`."""
     return [PublishedValue(row, "variance", value) for row, value in table.items()]

@@ -1,4 +1,4 @@
-"""Why a number of [B] does not come out. What was not found stays without a reason, so that the report shows it."""
+"""Reasons why numbers of [B] are not reproduced. Unexplained differences have none, so that the report shows them."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ _SKETCH = (
 )
 
 _TRIED_EVENLY = ("gpoks-8.2", "gpoks-8.5", "gpoks-8.8", "gpoks-short-1")
-"""Tables whose numbers gpoks-8.2-even-start tries with another first step."""
+"""Tables whose numbers gpoks-8.2-even-start repeats with another first step."""
 
 
 def why(table: str, numbers: Sequence[PublishedValue]) -> Reasons:
-    """(row, column) -> the reason, for the numbers of a table that have one."""
+    """Returns (row, column) -> the reason, for the numbers of a table that have one."""
     found = (((number.row, number.column), _reason(table, number)) for number in numbers)
     return tuple((place, reason) for place, reason in found if reason)
 

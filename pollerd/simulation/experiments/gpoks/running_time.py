@@ -1,4 +1,4 @@
-"""[B]'s table 8.1: a run's time with regression on counts and sums, and with regression on every observation."""
+"""[B]'s table 8.1: running time with regression on counts and sums, and with regression on every observation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MACHINE = "another machine, another language; what compares is how the time gro
 
 
 class Material:
-    """One material's observations and the belief that follows, by either regression."""
+    """One material's observations and posterior, by either regression."""
 
     def __init__(self, index: IndexSet, kernel: Kernel, fast: bool) -> None:
         self._index, self._kernel, self._fast = index, kernel, fast
@@ -40,7 +40,7 @@ class Material:
         self.belief = believe(index, self._counts, self._sums)
 
     def learn(self, point: int, found: bool) -> None:
-        """A poll at that point of the index set found a change, or none."""
+        """Learns from a poll at that point of the index set."""
         if self._fast:
             self._counts[0, point] += 1
             self._sums[0, point] += found
@@ -53,14 +53,14 @@ class Material:
 
 
 def _root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A root float64[m, r] of a covariance, without its eigenvalues of rounding."""
+    """Returns a root float64[m, r] of a covariance, without eigenvalues that are rounding errors."""
     values, vectors = np.linalg.eigh(covariance)
     kept = values > 1e-12 * values[-1]
     return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
 
 
 def seconds(fast: bool, steps: int, rng: np.random.Generator) -> float:
-    """How long a run of GPOKS takes, s of processor time."""
+    """Returns the processor time of a run of GPOKS in s."""
     began = time.process_time()
     kernel, knapsack = Kernel(), Knapsack(np.array(PAIRS[MIDDLE]))
     index = index_set(np.linspace(0.0, 1.0, POINTS), kernel)
@@ -75,7 +75,7 @@ def seconds(fast: bool, steps: int, rng: np.random.Generator) -> float:
 
 
 _MANY_RUNS_UP_TO = 1000
-"""Steps of a run that takes seconds."""
+"""Largest number of steps of a run that takes seconds."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class RunningTime(Experiment):
     )
 
     def runs_of(self, cell: Cell, size: Size) -> int:
-        """A tenth of them where a run takes a minute."""
+        """Returns a tenth of the runs if a run takes a minute."""
         return self.runs[size] if cell["steps"] <= _MANY_RUNS_UP_TO else max(self.runs[size] // 10, 1)
 
     def cells(self, size: Size) -> Sequence[Cell]:

@@ -1,4 +1,4 @@
-"""The rows of [B]'s tables by the name that they have there, and runs of them."""
+"""Schemes by the names of [B]'s rows, and runs of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VARIANT = {
     "GPOKS:IPS-OTS": "ips-ots",
 }
 BY_REJECTION = ("GPOKS", "GPOKS:OTS", "GPOKS:MONO")
-"""Rows whose functions have to meet conditions and are drawn until they do."""
+"""Rows whose functions must meet conditions and are drawn by rejection."""
 SPLITS: dict[str, type[Arms]] = {"MAB:UCB-1": Ucb1, "MAB:TS": Thompson, "MAB:GP-UCB": GpUcb}
 MATERIALS = "MAB:UCB-1-RAW"
 AUTOMATA = {"LA:LAKG": "lakg", "LA:H-TRAA": "htraa"}
@@ -43,7 +43,7 @@ def scores(  # noqa: PLR0913 (the options of an experiment)
     points: int = POINTS,
     even_start: bool = False,
 ) -> NDArray[np.float64]:
-    """Scores float64[runs, steps] of a scheme, a run for each seed; gain to even_start as in play.py."""
+    """Returns scores float64[runs, steps] of a scheme, a run for each seed; gain to even_start as in play.py."""
     if row in FIXED:
         n = len(knapsack.p)
         reached = knapsack.optimum if row == "OPTIMAL" else float(knapsack.value(np.full(n, 1.0 / n)))
@@ -62,7 +62,7 @@ def scores(  # noqa: PLR0913 (the options of an experiment)
 
 
 def _one(row: str, knapsack: Knapsack, steps: int, rng: np.random.Generator, noise: float) -> NDArray[np.float64]:
-    """Scores float64[steps] of one run of a contender."""
+    """Returns scores float64[steps] of one run of a competitor."""
     if row in AUTOMATA:
         return automata(knapsack, AUTOMATA[row], steps, rng, noise=noise)
     if row == MATERIALS:

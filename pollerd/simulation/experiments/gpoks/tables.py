@@ -1,4 +1,4 @@
-"""A table of [B]: schemes in rows, environments in columns, updates found by so many steps, or their variance."""
+"""A table of [B]: schemes in rows, environments in columns, updates found by a number of steps, or their variance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pollerd.simulation.experiments.results import Results
 
 STEPS = TIMES[-1]
 BATCH = 100
-"""Runs that GPOKS does together."""
+"""Number of runs that GPOKS simulates together."""
 THESIS = "[B] Glimsdal, thesis on GPOKS"
 REMARKS = (
     "Score: the expectation Σ x_i d_i(x_i) at the mix held, summed over the steps. The feedback is for learning alone: "
@@ -47,7 +47,7 @@ class MaterialSet:
 
 
 def zipf(column: str, alpha: float, beta: float, pages: int) -> MaterialSet:
-    """Pages with `p_k = α / k^β` ([B] (7.2))."""
+    """Returns pages with `p_k = α / k^β` ([B] (7.2))."""
     return MaterialSet(column, tuple((alpha / np.arange(1, pages + 1) ** beta).tolist()))
 
 
@@ -56,7 +56,7 @@ class Table(Experiment):
     """One of [B]'s tables.
 
     why: reasons for numbers that differ, by (row, column). varies: the column is the variance over runs at the end.
-    gain, points, even_start: GPOKS's reading of DET-KS, its index set and its first step, see play.py.
+    gain, points, even_start: variants of DET-KS, of the index set and of the first step of GPOKS, see play.py.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Table(Experiment):
     batch: int = BATCH
 
     def runs_of(self, cell: Cell, size: Size) -> int:
-        """As many as [B] has, a tenth of them where functions are drawn by rejection."""
+        """Returns [B]'s number of runs, a tenth of it if functions are drawn by rejection."""
         return self.runs[size] // 10 if size == "full" and cell.row in BY_REJECTION else self.runs[size]
 
     def cells(self, size: Size) -> Sequence[Cell]:

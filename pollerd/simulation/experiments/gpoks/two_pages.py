@@ -36,14 +36,14 @@ _SOLVED = ("GPOKS", "GPOKS:GPR", "GPOKS:UCB", "GPOKS:IPS", "GPOKS:IPS-OTS")
 
 
 def _otherwise(name: str, title: str, **parameters: Any) -> Table:
-    """Table 8.5 under another reading, for the rows that hang on it."""
+    """Returns table 8.5 with other parameters, for the rows that depend on them."""
     numbers = tuple(number for number in _VARIATIONS.numbers if number.row in _SOLVED)
     why_other = why(name, list(numbers))
     return replace(_VARIATIONS, name=name, title=title, rows=_SOLVED, numbers=numbers, why=why_other, **parameters)
 
 
 def _even_start() -> Table:
-    """All of GPOKS's variants at t=10 and t=100 after a first step that [B] does not print."""
+    """Returns all of GPOKS's variants at t=10 and t=100 after a first step that [B] does not print."""
     found = [*p.found_by(p.REJECTION), *_VARIATIONS.numbers]
     numbers = {
         (number.row, number.column): number

@@ -1,4 +1,4 @@
-"""[A] figures 11 and 12: LAKG and H-TRAA with more and more pages."""
+"""[A] figures 11 and 12: LAKG and H-TRAA with increasing numbers of pages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pollerd.simulation.experiments.results import Results
 
 PAGES = (512, 1024, 2048, 4096, 8192, 16_384, 32_768)
 QUICK = 4
-"""So many of them in the quick size."""
+"""Number of them in the quick size."""
 BESIDE_PAGES = PAGES[QUICK - 1]
-"""At so many pages figure 12 has LAKG, too."""
+"""Number of pages at which figure 12 shows LAKG, too."""
 LEVEL = 0.6
 COARSE = (
     "of 200,000 polls no fewer than 10,000 can come out, five windows of 2,000: by those of the quick size H-TRAA "

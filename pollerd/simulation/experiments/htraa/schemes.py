@@ -1,4 +1,4 @@
-"""The schemes of [A] 4.3, and what we set where the paper is silent."""
+"""The schemes of [A] 4.3, and our settings where the paper gives none."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ PHASES = (1000, 5000, 10_000)
 
 
 def estimator(phase: int) -> Scheme:
-    """The estimator with a phase of so many polls."""
+    """Returns the estimator with a phase of this many polls."""
     return scheme(f"Estimator {phase:,}", "estimator", phase=phase)
 
 
 def at_mix(of: Scheme) -> Scheme:
-    """The scheme in the knapsack: feedback and score are `d_i(x_i)` of the amounts that it holds."""
+    """Returns the scheme in the knapsack: feedback and score are `d_i(x_i)` at its amounts."""
     return replace(of, name=f"{of.name}, at the mix", at_mix=True)
 
 
 def swapped(of: Scheme, swaps: int) -> Scheme:
-    """The scheme on pages whose ranking was disturbed by so many neighbour swaps, a power of ten."""
+    """Returns the scheme on pages whose ranking is perturbed by neighbour swaps; their number is a power of ten."""
     return replace(of, name=f"{of.name}, 10^{len(str(swaps)) - 1} swaps", web=(("swaps", swaps),))

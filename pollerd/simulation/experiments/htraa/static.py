@@ -1,4 +1,4 @@
-"""[A] figures 6, 7 and 8: environments that stay as they are, and perturbed rankings."""
+"""[A] figures 6, 7 and 8: static environments, and perturbed rankings."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Perturbed(Static):
 
 
 class Flat(Static):
-    """Figure 7, where more pages are worth their polls."""
+    """Figure 7, with more pages worth their polls."""
 
     def claims(self, results: Results) -> Sequence[Claim]:
         steep = replace(self.learning.zipf, beta=STEEP_BETA)
@@ -74,7 +74,7 @@ class Flat(Static):
 
 
 class Steep(Static):
-    """Figure 8, where the proportional split is not the best."""
+    """Figure 8, in which the proportional split is not optimal."""
 
     def claims(self, results: Results) -> Sequence[Claim]:
         return (

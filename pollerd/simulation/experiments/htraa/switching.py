@@ -1,4 +1,4 @@
-"""[A] figures 9 and 10: neighbours in rank change places every r polls."""
+"""[A] figures 9 and 10: neighbours in rank switch every r polls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST = of.estimator(of.PHASES[-1])
 
 
 class Switching(LearningCurves):
-    """Schemes where a page drawn in proportion to its p swaps with the next in rank every `every` polls."""
+    """Schemes with a page drawn in proportion to its p swapping with the next in rank every `every` polls."""
 
     def __init__(self, number: int, every: int, polls: Mapping[Size, int]) -> None:
         schemes = (of.UNIFORM, of.estimator(of.PHASES[1]), LONGEST, of.LAKG, of.HTRAA)
@@ -35,14 +35,14 @@ class Switching(LearningCurves):
 
     @abstractmethod
     def said_of_this_pace(self, results: Results) -> Claim:
-        """What the paper says of switches that come so often."""
+        """Returns the paper's claim about this frequency of switches."""
 
 
 class Slow(Switching):
     """Figure 9: time to recover."""
 
     def said_of_this_pace(self, results: Results) -> Claim:
-        """The last twentieth before the first switch, the first after it, the last before the next one."""
+        """Compares the last twentieth before the first switch, the first after it, the last before the next one."""
         switch = self.learning.zipf.switch_every
         end, part = min(2 * switch, self._polls(results.size)), switch / 20
         begins = {"before the first switch": switch - part, "after it": switch, "before the next": end - part}

@@ -1,4 +1,4 @@
-"""The numbers that [A] has in its text: section 2's example, and the changes per step of section 4.3.1."""
+"""Numbers in the text of [A]: section 2's example, and the changes per step of section 4.3.1."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pollerd.simulation.experiments.htraa.schemes import PAPER
 
 SUM, BEST, FOUND = "Σp", "best share of polls that find a change", "chance that a poll finds a change"
 EXAMPLE = {2: "0.75", 3: "0.875"}
-"""A page that stays as it is with probability .5 in each step, polled every so many steps."""
+"""Detection probability of a page that stays unchanged with probability .5 in each step, by steps between polls."""
 PRINTED = {(0.3, 1.5): "0.76", (0.3, 1.0): "2.0", (0.9, 1.5): "2.3"}
 
 
 class UpdatesAStep(Experiment):
-    """The example; the average number of updates per step, and beside it the clairvoyant optimum of one poll a step."""
+    """The example; the mean number of updates per step, and the clairvoyant optimum of one poll a step."""
 
     name = "htraa-updates"
     title = "the numbers in the text: detection of a change, updates per step of 512 pages"

@@ -1,4 +1,4 @@
-"""[A] figure 5: what H-TRAA learns from, rewards, penalties or both."""
+"""[A] figure 5: H-TRAA learning from rewards, penalties or both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOO_EARLY = "after 20,000 polls, where the quick size ends, Inaction-Penalty has
 
 
 class Updating(LearningCurves):
-    """Three ways of updating."""
+    """Three updating schemes."""
 
     name = "htraa-fig-5"
     title = "updating schemes of H-TRAA, α = 0.9, β = 1.5, 512 pages"

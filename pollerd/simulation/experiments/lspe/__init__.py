@@ -1,4 +1,4 @@
-"""[D]: the learner of thresholds, on the four sources of [E]."""
+"""[D]: learning thresholds on the four sources of [E]."""
 
 from pollerd.simulation.experiments.lspe.four_sources import FourSources
 

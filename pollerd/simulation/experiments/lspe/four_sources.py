@@ -1,4 +1,4 @@
-"""[D] section V: the learner on [E]'s four sources, as printed and with the reward that is collected."""
+"""[D] section V: the learner on [E]'s four sources, with the printed and with the collected reward."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pollerd.simulation.experiments.results import Results
 
 EPOCHS: Mapping[Size, int] = {"quick": 600, "full": 10_000}
 STRETCH = 200
-"""Epochs that make one point of a curve."""
+"""Epochs per point of a curve."""
 AS_PRINTED = "lspe, printed reward, drawn polls"
 COLLECTED = "lspe, collected reward, drawn polls"
 ONE_POLL = "lspe, collected reward, one poll"
@@ -29,14 +29,14 @@ LEARNERS: dict[str, dict[str, Any]] = {
     for polls in ("drawn", "one")
 }
 STARTS = {"": 0.0, " from half of u*": 0.5, " from u*": 1.0}
-"""Thresholds at the start, which the paper does not give."""
+"""Initial thresholds, which the paper does not give."""
 SHARED = "lspe, collected reward, one poll drawn"
 SHERMAN_MORRISON = ONE_POLL + ", Sherman-Morrison"
 KNOWN = ("whittle", "greedy", "source 1 alone", "source 2 alone")
 
 
 class FourSources(Experiment):
-    """Rows are learners, and policies that know the sources; columns what they collect and how often they poll."""
+    """Rows are learners, and policies with known sources; columns the collected interest and the number of polls."""
 
     name = "lspe-four-sources"
     title = "learning thresholds on four sources"
@@ -136,7 +136,7 @@ def _learned(
     epochs: int,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """A run of the learner: interest collected, float64[epochs], and who was polled, bool[epochs, n]."""
+    """Runs the learner: returns interest collected, float64[epochs], and polls, bool[epochs, n]."""
     n, learner, low = len(sources), Learner(len(sources), settings), 1.0 - sources.retained
     collected, polled, draws = np.empty(epochs), np.zeros((epochs, n), np.bool_), rng.random((epochs, n))
     state = sources.gain

@@ -1,4 +1,4 @@
-"""Ours: every allocator under the objectives that the papers on polling do not have."""
+"""Our own: every allocator under the objectives that the papers on polling do not have."""
 
 from pollerd.simulation.experiments.ours_objectives.objectives import Objectives, Setting
 

@@ -1,4 +1,4 @@
-"""Every allocator at the sizes it is made for, scored by freshness or interest as a share of the clairvoyant's best."""
+"""Every allocator at the sizes it is made for, scored by freshness or interest relative to the clairvoyant optimum."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.shares import draw_web
 
 STRETCHES = (1, 4, 10, 20, 40)
-"""Ends of the stretches, in polls a page."""
+"""Ends of the intervals, in polls a page."""
 PAGES: Mapping[Size, tuple[int, ...]] = {"quick": (2, 30), "full": (2, 30, 512)}
 SWITCH_EVERY = {2: 20, 30: 300, 512: 1000}
 """Polls between two switches, by pages: 2 to 10 polls a page."""
 LAST: Mapping[Size, int] = {"quick": 10, "full": 40}
-"""The last stretch's end, in polls a page."""
+"""End of the last interval, in polls a page."""
 OWN = ("whittle", "lspe", "optimal", "uniform")
-"""Allocators that go by the objective that is scored; the others are defined for changes, and go by these."""
+"""Allocators that support the scored objective; the others are defined for changes only, and use that."""
 OTHERS = ("htraa", "lakg", "gpoks", "estimator", "proportional", "ucb1-raw", "ucb1", "thompson", "gp-ucb")
 MADE_FOR = {"lspe": 30, "gpoks": 1000, "ucb1-raw": 2, "ucb1": 2, "thompson": 2, "gp-ucb": 2}
-"""Pages that an allocator is made for at most; any number else."""
+"""Largest number of pages that an allocator is made for; any number else."""
 GIVEN_RATES = "optimal, told the rates"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A web: α and β of the ranking, which is shuffled; whether neighbours in rank switch; half-lives of news in s."""
+    """A web: α and β of the shuffled ranking; whether neighbours in rank switch; half-lives of news in s."""
 
     alpha: float
     beta: float
@@ -42,7 +42,7 @@ class Setting:
 
 
 class Objectives(Experiment):
-    """Rows are allocators by size and web, columns stretches of polls a page."""
+    """Rows are allocators by size and web, columns intervals of polls a page."""
 
     source = "ours, as theory.md section 2 for changes"
     version = 2
@@ -88,12 +88,12 @@ class Objectives(Experiment):
         return [f"{self.name}-{number}" for number in range(1, len(self._settings) + 1)]
 
     def draw(self, figure: str, results: Results, axes: Any) -> None:
-        """A web with the most pages that there are results of."""
+        """Draws a web with the most pages that have results."""
         web = list(self._settings)[self.figures().index(figure)]
         pages = max(number for number in PAGES[results.size] if f"{number} pages, {web}: {GIVEN_RATES}" in results.rows)
         draw_web(axes, results, f"{pages} pages, {web}")
 
 
 def _rows() -> dict[str, str]:
-    """Allocator by row."""
+    """Returns the allocator of each row."""
     return {GIVEN_RATES: "optimal", **{name: name for name in OWN}, **{f"{name} (changes)": name for name in OTHERS}}

@@ -1,4 +1,4 @@
-"""Ours: every allocator at the sizes it is made for, in [A]'s environments, shuffled, sorted, static, switching."""
+"""Our own: every allocator at the sizes it is made for, in [A]'s environments, shuffled, sorted, static, switching."""
 
 from pollerd.simulation.experiments.ours_web.contest import OURS_WEB
 

@@ -1,4 +1,4 @@
-"""Who takes part, by the number of pages that it is made for, and where."""
+"""The competitors, by the number of pages that they are made for, and the environments."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ POLLS_A_PAGE: Mapping[int, Mapping[Size, int]] = {
     8: {"quick": 40, "full": 200},
     2: {"quick": 200, "full": 500},
 }
-"""By number of pages."""
+"""Polls a page, by number of pages."""
 SWITCH_EVERY = {512: 1000, 30: 1000, 8: 400, 2: 100}
-"""Polls between two switches of ranks where there are any, by number of pages: [A]'s r, oftener on few pages."""
+"""Polls between two rank switches, if any, by number of pages: [A]'s r, more frequent on few pages."""
 ZIPFS = dict.fromkeys((512, 30, 2), ((0.3, 1.5), (0.3, 1.0), (0.9, 1.5))) | {8: ((0.3, 1.0), (0.6, 1.0), (0.9, 1.5))}
 """α and β by number of pages: [A]'s, and [B]'s for eight."""
 PAIRS = ((0.55, 0.45), (0.75, 0.25), (0.90, 0.10))
@@ -45,7 +45,7 @@ PAIRS = ((0.55, 0.45), (0.75, 0.25), (0.90, 0.10))
 
 @dataclass(frozen=True)
 class WebEnvironment:
-    """A web. web: α/β or p/p, as papers name it; quick: whether the quick size has it, too."""
+    """A web. web: α/β or p/p, as in the papers; quick: whether the quick size includes it."""
 
     name: str
     web: str
@@ -53,20 +53,20 @@ class WebEnvironment:
     quick: bool
 
     def polls_a_page(self, size: Size) -> int:
-        """How long it is polled; 0 where the size leaves it out."""
+        """Returns the number of polls a page; 0 if the size leaves it out."""
         return POLLS_A_PAGE[self.zipf.pages][size] if self.quick or size == "full" else 0
 
     @property
     def figure(self) -> str:
-        """The name of its figure, "ours-web-512-0.9-1.5-static"."""
+        """Name of its figure, "ours-web-512-0.9-1.5-static"."""
         how = "switching" if self.zipf.switch_every else "static"
         return f"ours-web-{self.zipf.pages}-{self.web.replace('/', '-')}-{how}"
 
     @property
     def learners(self) -> dict[str, Policy]:
-        """Who is not told the rates and is made for so many pages.
+        """Policies without the true rates that are made for this number of pages.
 
-        gpoks takes some milliseconds a poll of many pages: of the webs of 512 it has the shuffled ones.
+        gpoks takes some milliseconds a poll with many pages: of the webs of 512 it has only the shuffled ones.
         """
         zipf = self.zipf
         found = dict(ANY_SIZE)
@@ -78,19 +78,19 @@ class WebEnvironment:
 
     @property
     def competitors(self) -> dict[str, Policy]:
-        """All, those who know the rates first."""
+        """All policies, those with the true rates first."""
         return {**KNOWING, **self.learners}
 
 
 def _environment(zipf: Zipf, web: str, place: str) -> WebEnvironment:
-    """told: `web` as it stands in the name."""
+    """Creates an environment; place: `web` as written in its name."""
     how = f"switching every {zipf.switch_every:,} polls" if zipf.switch_every else "static"
     quick = zipf.alpha == 0.9 and zipf.order == "shuffled" and not (zipf.switch_every and zipf.pages == 512)
     return WebEnvironment(f"{zipf.pages} {zipf.order} pages, {place}, {how}", web, zipf, quick)
 
 
 def _environments() -> Iterator[WebEnvironment]:
-    """512 pages in all of [A]'s environments, shuffled and sorted; 30, 8 and 2 pages shuffled; [B]'s pairs."""
+    """Yields 512 pages in all of [A]'s environments, shuffled and sorted; 30, 8 and 2 pages shuffled; [B]'s pairs."""
     orders: dict[int, tuple[Order, ...]] = {512: ("shuffled", "sorted")}
     for pages in POLLS_A_PAGE:
         for every in (0, SWITCH_EVERY[pages]):

@@ -17,14 +17,14 @@ from pollerd.simulation.experiments.results import Results
 from pollerd.simulation.experiments.shares import draw_web
 
 ENDS = (1, 2, 4, 10, 20, 40, 80, 200, 500)
-"""Stretches end at so many polls a page."""
+"""Ends of the intervals, in polls a page."""
 _BY_NAME = {environment.name: environment for environment in ENVIRONMENTS}
 _DRAWN = {environment.figure: environment for environment in ENVIRONMENTS if environment.quick}
-"""The webs of both sizes by the name of their figure."""
+"""Webs of both sizes by the name of their figure."""
 
 
 class OursWeb(Experiment):
-    """Share of the clairvoyant optimum `1 - Π(1 - p)` in stretches of polls a page."""
+    """Share of the clairvoyant optimum `1 - Π(1 - p)` in intervals of polls a page."""
 
     name = "ours-web"
     title = "every allocator at the sizes it is made for, as a share of the clairvoyant optimum"
@@ -67,7 +67,7 @@ class OursWeb(Experiment):
         return [RunOutcome(dict(zip(_columns(ends), share.tolist(), strict=True))) for share in shares]
 
     def claims(self, results: Results) -> Sequence[Claim]:
-        """No paper says so: whether `whittle` is ahead of every other learner, which it is meant to be."""
+        """Checks our own target, which no paper claims: that `whittle` is ahead of every other learner."""
         return [
             _ahead(environment, results)
             for environment in ENVIRONMENTS
@@ -86,7 +86,7 @@ def _columns(ends: Sequence[int]) -> list[str]:
 
 
 def _ahead(environment: WebEnvironment, results: Results) -> Claim:
-    """Whether no other learner is ahead of `whittle` by more than two standard errors in any stretch."""
+    """Claims that no other learner is ahead of `whittle` by more than two standard errors in any interval."""
     own = f"{environment.name}: {WHITTLE}"
     behind = []
     for column in [column for column in results.columns if (own, column) in results.estimates]:
@@ -102,7 +102,7 @@ def _ahead(environment: WebEnvironment, results: Results) -> Claim:
 
 
 def _error_at_least(environment: WebEnvironment, column: str, runs: int) -> float:
-    """Standard error of a share if each poll were a coin: two runs that agree by chance know no better."""
+    """Returns the standard error of a share if polls were fair coins: two runs may agree by chance."""
     begin, end = map(int, column.split("-"))
     polls = (end - begin) * environment.zipf.pages * runs
     return float(0.5 / np.sqrt(polls)) / environment.zipf.optimum
