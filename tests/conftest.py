@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pollerd.storage.db import migrate
 from tests.support import postgres
+from tests.support.blocking import guard
 
 SLOW_SECONDS = 3.0
 _LIST = Path(__file__).parent / "slow.txt"
@@ -47,6 +49,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         slow = sorted(file for file, seconds in _SECONDS.items() if seconds > SLOW_SECONDS)
         head = f"# Files whose tests take more than {SLOW_SECONDS:g} s together; written by `pytest --note-slow`.\n"
         _LIST.write_text(head + "".join(f"{file}\n" for file in slow))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loop_is_not_blocked() -> Iterator[None]:
+    """A call of pollerd's that blocks the event loop raises, in every test."""
+    rules = guard()
+    rules.activate()
+    yield
+    rules.deactivate()
 
 
 @pytest.fixture(scope="session")
