@@ -1,4 +1,4 @@
-"""What all tests share: which files are slow, and which were the slowest of a run.
+"""What all tests share: which files are slow, which were the slowest of a run, and a migrated database to copy.
 
 `tests/slow.txt` names the files that `make test` leaves out and `make test-all` runs. `pytest --note-slow`, over all
 tests on a quiet machine, writes it again.
@@ -6,10 +6,16 @@ tests on a quiet machine, writes it again.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from pollerd.storage.db import migrate
+from tests.support import postgres
+from tests.support.blocking import guard
 
 SLOW_SECONDS = 3.0
 _LIST = Path(__file__).parent / "slow.txt"
@@ -37,11 +43,30 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Notes the slow files where that is asked for."""
+    """Drops the databases that tests shared; notes the slow files where that is asked for."""
+    postgres.end_session()
     if session.config.option.note_slow and not hasattr(session.config, "workerinput"):
         slow = sorted(file for file, seconds in _SECONDS.items() if seconds > SLOW_SECONDS)
         head = f"# Files whose tests take more than {SLOW_SECONDS:g} s together; written by `pytest --note-slow`.\n"
         _LIST.write_text(head + "".join(f"{file}\n" for file in slow))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loop_is_not_blocked() -> Iterator[None]:
+    """A call of pollerd's that blocks the event loop raises, in every test."""
+    rules = guard()
+    rules.activate()
+    yield
+    rules.deactivate()
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with its schema and nothing in it, made once, to be copied: migrations have tests of their own."""
+    file = tmp_path_factory.mktemp("empty") / "poll.db"
+    asyncio.run(migrate.upgrade(f"sqlite+aiosqlite:///{file}"))
+    # Its lock file lies beside it and is not copied.
+    return file
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

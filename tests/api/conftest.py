@@ -90,18 +90,6 @@ class Api:
 NewApi = Callable[..., Awaitable[Api]]
 
 
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its schema and nothing in it, made once: migrations have tests of their own."""
-
-    async def make(file: Path) -> None:
-        await (await Store.open(f"sqlite+aiosqlite:///{file}")).close()
-
-    file = tmp_path_factory.mktemp("empty") / "poll.db"
-    asyncio.run(make(file))
-    return file
-
-
 @pytest.fixture
 async def store(tmp_path: Path, empty_database: Path) -> AsyncIterator[Store]:
     file = shutil.copy(empty_database, tmp_path / "poll.db")

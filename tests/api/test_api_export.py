@@ -10,13 +10,13 @@ import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.postgres import empty, postgres_database
 
 from pollerd.api import Format, check_spec, parse_list
 from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
+from tests.support.postgres import postgres_database
 
 from .conftest import Api
 
@@ -37,8 +37,8 @@ SITES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def postgres_of_module() -> Iterator[str]:
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
     with postgres_database() as url:
         yield url
 
@@ -49,8 +49,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path, empty_database: 
     if request.param == "sqlite":
         url = f"sqlite+aiosqlite:///{shutil.copy(empty_database, tmp_path / 'poll.db')}"
     else:
-        url = request.getfixturevalue("postgres_of_module")
-        empty(url)
+        url = request.getfixturevalue("postgres_url")
     opened = await Store.open(url)
     yield opened
     await opened.close()

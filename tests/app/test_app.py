@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import socket
 import time
 from collections.abc import Awaitable, Callable
@@ -25,8 +26,8 @@ Serving = Callable[..., Awaitable[None]]
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> str:
-    return f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+def database(tmp_path: Path, empty_database: Path) -> str:
+    return f"sqlite+aiosqlite:///{shutil.copy(empty_database, tmp_path / 'poll.db')}"
 
 
 @pytest.fixture
@@ -191,6 +192,7 @@ async def test_a_database_that_cannot_be_opened_is_the_cause_and_leaves_nothing_
     if given == "another program's":
         file.write_bytes(b"no database " * 1000)
     elif given == "a folder":
+        file.unlink()
         file.mkdir()
     elif given == "nowhere":
         database = f"sqlite+aiosqlite:///{tmp_path / 'gone' / 'poll.db'}"

@@ -39,8 +39,8 @@ def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
 
 @pytest.fixture
 def closed() -> Iterator[str]:
-    """The URL of a PostgreSQL database that takes no connections, until `opened`."""
-    with postgres_database() as url:
+    """The URL of a PostgreSQL database that has no tables yet and takes no connections, until `opened`."""
+    with postgres_database(migrated=False) as url:
         execute(f'ALTER DATABASE "{make_url(url).database}" ALLOW_CONNECTIONS false')
         yield url
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -82,8 +83,8 @@ async def origin() -> AsyncIterator[Origin]:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> str:
-    return f"sqlite+aiosqlite:///{tmp_path / 'poll.db'}"
+def database(tmp_path: Path, empty_database: Path) -> str:
+    return f"sqlite+aiosqlite:///{shutil.copy(empty_database, tmp_path / 'poll.db')}"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

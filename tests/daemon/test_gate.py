@@ -16,6 +16,7 @@ from pollerd.errors import InvalidValueError
 from tests.daemon.conftest import Start
 from tests.daemon.windows import assert_windows, most_in_window, window_lengths
 from tests.support.origin import Origin, Page, until
+from tests.support.virtual_time import in_virtual_time
 
 HOSTS = 100
 FORGIVEN_STALL_SECONDS = 0.015
@@ -80,16 +81,19 @@ async def assert_kept_and_used(budget: float, seconds: float, stalls: Stalls) ->
     assert len(starts) >= math.floor(0.95 * budget * spent)
 
 
+@in_virtual_time
 async def test_windows_hold_and_the_budget_is_used() -> None:
     async with busy_loop() as stalls:
         await asyncio.gather(*(assert_kept_and_used(budget, 6.5, stalls) for budget in (0.5, 3.7, 50.0, 999.0)))
 
 
+@in_virtual_time
 async def test_windows_hold_and_the_budget_is_used_at_ten_thousand_a_second() -> None:
     async with busy_loop() as stalls:
         await assert_kept_and_used(10_000.0, 2.5, stalls)
 
 
+@in_virtual_time
 async def test_starts_are_evenly_paced() -> None:
     starts = await starts_of(BudgetGate(20.0), 1.5)
     gaps = [b - a for a, b in itertools.pairwise(starts)]
@@ -112,12 +116,14 @@ async def assert_kept_over_a_change(before: float, after: float, stalls: Stalls)
     assert len(late) >= math.floor(0.95 * after * spent)
 
 
+@in_virtual_time
 async def test_a_change_of_budget_in_mid_flight() -> None:
     async with busy_loop() as stalls:
         changes = [(200.0, 20.0), (20.0, 200.0), (1.0, 50.0)]
         await asyncio.gather(*(assert_kept_over_a_change(old, new, stalls) for old, new in changes))
 
 
+@in_virtual_time
 async def test_lifting_the_budget_ends_a_long_wait() -> None:
     gate = BudgetGate(0.01)
     await gate.acquire()
@@ -128,6 +134,7 @@ async def test_lifting_the_budget_ends_a_long_wait() -> None:
     await asyncio.wait_for(waiting, 2.0)
 
 
+@in_virtual_time
 async def test_a_poll_may_cost_more_or_less_than_one() -> None:
     gate = BudgetGate(10.0)
     starts = await starts_of(gate, 2.6, cost=4.0)
@@ -139,6 +146,7 @@ async def test_a_poll_may_cost_more_or_less_than_one() -> None:
 
 
 @pytest.mark.parametrize("ago", [0.0, 0.4])
+@in_virtual_time
 async def test_the_window_holds_across_a_restart(ago: float) -> None:
     budget = 2.0
     began = time.monotonic()
@@ -148,6 +156,7 @@ async def test_the_window_holds_across_a_restart(ago: float) -> None:
     assert_windows([last - 1 / budget, last, *starts], budget)
 
 
+@in_virtual_time
 async def test_a_restart_long_after_is_no_hindrance() -> None:
     began = time.monotonic()
     gate = BudgetGate(0.01, last_start=began - 1000.0)

@@ -14,6 +14,7 @@ import uvloop
 from pollerd.daemon.polling.budget_gate import BudgetGate
 from pollerd.daemon.polling.write_pacer import WRITTEN_SHARE, WritePacer
 from tests.daemon.windows import assert_windows
+from tests.support.virtual_time import in_virtual_time
 
 Blocking = Callable[[], Awaitable[None]]
 
@@ -72,6 +73,7 @@ async def polls(pacer: WritePacer, log: Log, seconds: float, connecting: Callabl
 
 
 @pytest.mark.parametrize(("budget", "cost"), [(5.0, 1.0), (30.0, 1.0), (200.0, 1.0), (50.0, 2.5), (3.0, 0.1)])
+@in_virtual_time
 async def test_what_connecting_takes_bunches_nothing(budget: float, cost: float) -> None:
     rng, log = np.random.default_rng(), Log()
     pacer = WritePacer(budget)
@@ -83,6 +85,7 @@ async def test_what_connecting_takes_bunches_nothing(budget: float, cost: float)
     assert started >= 0.85 * budget / cost * (time.monotonic() - began - 0.5) - 1
 
 
+@in_virtual_time
 async def test_many_connected_at_once_are_written_one_by_one_and_the_gate_waits_for_them() -> None:
     pacer, log = WritePacer(40.0), Log()
     written = [asyncio.ensure_future(done(pacer.send(1.0, log.write))) for _ in range(60)]
@@ -93,6 +96,7 @@ async def test_many_connected_at_once_are_written_one_by_one_and_the_gate_waits_
 
 
 @pytest.mark.parametrize("seed", range(3))
+@in_virtual_time
 async def test_a_late_turn_is_not_caught_up_on_beyond_the_bound(seed: int) -> None:
     pacer, log = WritePacer(100.0), Log()
     async with lag(seed, 0.4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,8 +52,8 @@ def events(said: CapturingLogger, name: str) -> list[dict[str, Any]]:
 async def test_every_format(start: Start, tmp_path: Path, said: CapturingLogger, suffix: str) -> None:
     file = tmp_path / f"sites.{suffix}"
     file.write_text(LISTS[suffix])
-    check_list(file)
-    assert list_at_once(file).getvalue() == file.read_bytes()
+    await asyncio.to_thread(check_list, file)
+    assert (await asyncio.to_thread(list_at_once, file)).getvalue() == file.read_bytes()
     async with start() as running:
         await read_list(file, running.control, sync=False)
         found = await sites_of(running.store)

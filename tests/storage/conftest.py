@@ -1,34 +1,51 @@
-"""Every test that asks for `store` or `url` runs on both databases."""
+"""Every test that asks for `store` or `url` runs on both databases: empty ones with pollerd's tables."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.postgres import empty, postgres_database
 
 from pollerd.storage import StorageSettings, Store
+from tests.support.postgres import postgres_database
+
+from .samples import file_of
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def new_sqlite_url(tmp_path: Path) -> str:
     """A file that does not exist yet, in a folder whose name needs quoting."""
     folder = tmp_path / "a b%20?#c"
     folder.mkdir()
     return f"sqlite+aiosqlite:///{str(folder / 'poll.db').replace('%', '%25').replace('?', '%3F')}"
 
 
-@pytest.fixture(scope="session")
-def postgres_of_session() -> Iterator[str]:
+@pytest.fixture
+def sqlite_url(new_sqlite_url: str, empty_database: Path) -> str:
+    shutil.copy(empty_database, file_of(new_sqlite_url))
+    return new_sqlite_url
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
     with postgres_database() as url:
         yield url
 
 
 @pytest.fixture
-def postgres_url(postgres_of_session: str) -> str:
-    empty(postgres_of_session)
-    return postgres_of_session
+def new_postgres_url() -> Iterator[str]:
+    """A database without tables."""
+    with postgres_database(migrated=False) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def new_url(request: pytest.FixtureRequest) -> str:
+    """A database that was never migrated."""
+    value: str = request.getfixturevalue(f"new_{request.param}_url")
+    return value
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

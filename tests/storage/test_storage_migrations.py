@@ -22,6 +22,12 @@ from pollerd.storage.db.schema import metadata
 from storage.samples import add, poll_all, query
 
 
+@pytest.fixture
+def url(new_url: str) -> str:
+    """In place of the suite's: a database that was never migrated."""
+    return new_url
+
+
 async def test_the_tree_is_linear() -> None:
     scripts = ScriptDirectory.from_config(steps.config())
     assert scripts.get_heads() == [migrate.head()]

@@ -1,0 +1,36 @@
+"""Makes a call of pollerd's that blocks the event loop's thread an error.
+
+Sleeping, connecting, looking up names, reading and writing files, waiting for processes, SQLite. Looks at the
+file system (stat, listdir) are left out: they are short, and the daemon must know whether its file was replaced.
+"""
+
+from __future__ import annotations
+
+from blockbuster import BlockBuster, BlockBusterFunction
+
+import pollerd
+
+_KINDS = ("time.", "io.", "socket.", "ssl.", "sqlite3.", "builtins.", "subprocess.")
+_MORE = ("socket.getaddrinfo", "subprocess.Popen.wait", "subprocess.Popen.communicate")
+"""What blockbuster has no rules for."""
+
+ALLOWED = (
+    ("pollerd/app/config.py", "_from_file"),  # a small file, at the start and when it is read again
+    ("pollerd/storage/encoding/encryption.py", "_read"),  # a key of one line, at the start
+    ("pollerd/storage/db/migrate.py", "bring_up"),  # loads Alembic, where the first start needs it
+    ("pollerd/storage/db/steps.py", "up"),  # and the migrations, on PostgreSQL
+    ("pollerd/storage/db/steps.py", "<module>"),
+    ("pollerd/app/serve.py", "look_on"),  # calls what a test gave it
+)
+"""Ends of paths, and functions there below which blocking is right."""
+
+
+def guard() -> BlockBuster:
+    """The rules for what pollerd calls, itself or through a library. What a test calls may block."""
+    rules = BlockBuster(scanned_modules=pollerd)
+    more = {name: BlockBusterFunction(None, name, scanned_modules=pollerd) for name in _MORE}
+    rules.functions = {name: rule for name, rule in (rules.functions | more).items() if name.startswith(_KINDS)}
+    for rule in rules.functions.values():
+        for file, function in ALLOWED:
+            rule.can_block_in(file, function)
+    return rules
