@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 from pollerd.api import ApiSettings, create_api
 from pollerd.api.auth.middleware import MAX_BODY_BYTES
 from pollerd.api.http.answer_headers import AnswerHeaders
-
-from .conftest import Api, NewApi, Reply, served
+from tests.api.conftest import Api, NewApi, Reply, served
 
 TOKEN = {"headers": {"Authorization": "Bearer full-token"}}
 

@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from pollerd.api.changes import events
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import Batch, ChangeFilter, ChangesRead
-
-from .conftest import Api
-from .test_api_history import URL, record
+from tests.api.conftest import Api
+from tests.api.test_api_history import URL, record
 
 PATIENCE = 60
 

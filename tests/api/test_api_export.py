@@ -10,15 +10,14 @@ import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.postgres import empty, postgres_database
 
 from pollerd.api import Format, check_spec, parse_list
 from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
-
-from .conftest import Api
+from tests.api.conftest import Api
+from tests.support.postgres import empty, postgres_database
 
 SITES = [
     {"url": "https://plain.org/"},

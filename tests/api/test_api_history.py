@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, Redirect, SiteState
 from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
-
-from .conftest import Api
+from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 START = 1_800_000_000.0

@@ -8,8 +8,7 @@ from datetime import datetime
 import pytest
 
 from pollerd.api import ApiSettings
-
-from .conftest import Api, NewApi
+from tests.api.conftest import Api, NewApi
 
 HOST = "example.org:443"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .conftest import Api
+from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from pollerd.cli.collection import app
 from pollerd.storage import Store
+from tests.api.conftest import Api
 from tests.support.collections import LEADS, SEEDS, fill
-
-from .conftest import Api
 
 Run = Callable[..., Awaitable[Result]]
 

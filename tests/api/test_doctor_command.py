@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 from pollerd.cli.commands import app
 from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration
 from pollerd.scheduling.waiting import PollLimit
+from tests.api.conftest import Api
 from tests.support.origin import until
-
-from .conftest import Api
 
 
 async def examined(*words: str) -> Result:

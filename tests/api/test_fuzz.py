@@ -32,10 +32,9 @@ from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
+from tests.api.conftest import served
 from tests.support.collections import fill
 from tests.support.openapi import DOCUMENT
-
-from .conftest import served
 
 TOKEN = "fuzz-token"
 SITES = 10

@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 from pollerd.api import ApiSettings
 from pollerd.cli.sites.commands import app
-
-from .conftest import Api, NewApi
+from tests.api.conftest import Api, NewApi
 
 URL = "https://example.org/news"
 Run = Callable[..., Awaitable[Result]]

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 from pollerd.app.url_list import read_list
 from pollerd.cli.sites.diff import diff
-
-from .conftest import Api
+from tests.api.conftest import Api
 
 A, B, C, D = (f"https://{name}.invalid/" for name in "abcd")
 DIFF = "/sites/diff?format=jsonl&sync=true"

@@ -13,9 +13,8 @@ from pollerd.api import ApiSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
 from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
+from tests.api.conftest import Api, NewApi
 from tests.support.origin import until
-
-from .conftest import Api, NewApi
 
 OLD = ApiSettings.listening("127.0.0.1:0", token="old-token", read_token="reader")
 NEW = ApiSettings.listening("127.0.0.1:0", token="new-token", read_token="reader")

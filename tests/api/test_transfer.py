@@ -27,10 +27,9 @@ from pollerd.cli.transfer import export, import_
 from pollerd.model import SiteSpec
 from pollerd.storage import StorageSettings, Store, new_key
 from pollerd.telemetry import Instruments
+from tests.api.conftest import Api, NewApi, Reply, served
 from tests.support.collections import fill
 from tests.support.postgres import postgres_database
-
-from .conftest import Api, NewApi, Reply, served
 
 A, B, C, D = (f"https://{name}.invalid/" for name in "abcd")
 PASSPHRASE = "correct horse ürst"

@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from pollerd.fetching import Fetcher, FetchSettings
-
-from .sites import Handler, Site, served
+from tests.fetching.sites import Handler, Site, served
 
 Serve = Callable[..., Awaitable[Site]]
 

@@ -20,9 +20,8 @@ from aiohttp.connector import Connection
 
 from pollerd.fetching import Fetcher, FetchSettings, Request
 from pollerd.model import OutcomeKind, Validators
-
-from .conftest import Certificate, NewFetcher, Serve
-from .sites import Handler, Seen, by_path, message, says
+from tests.fetching.conftest import Certificate, NewFetcher, Serve
+from tests.fetching.sites import Handler, Seen, by_path, message, says
 
 PAGE = message("200 OK", body=b"page")
 Loop = Callable[[], asyncio.AbstractEventLoop]

@@ -11,9 +11,8 @@ from pollerd.errors import InvalidValueError
 from pollerd.fetching import Fetcher, FetchSettings, Guard, Request
 from pollerd.fetching.network.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
-
-from .conftest import Certificate, NewFetcher, Serve
-from .sites import Seen, message, says
+from tests.fetching.conftest import Certificate, NewFetcher, Serve
+from tests.fetching.sites import Seen, message, says
 
 
 def _closed_port() -> int:

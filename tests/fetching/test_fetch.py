@@ -9,9 +9,8 @@ import pytest
 
 from pollerd.fetching import Fetcher, Request
 from pollerd.model import OutcomeKind, Validators
-
-from .conftest import NewFetcher, Serve
-from .sites import Seen, message, says, says_and_closes
+from tests.fetching.conftest import NewFetcher, Serve
+from tests.fetching.sites import Seen, message, says, says_and_closes
 
 IN_2041 = "Wed, 06 Nov 2041 08:49:37 GMT"
 

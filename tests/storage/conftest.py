@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from support.postgres import empty, postgres_database
 
 from pollerd.storage import StorageSettings, Store
+from tests.support.postgres import empty, postgres_database
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Engine, make_url
 from pollerd.errors import ConfigError
 from pollerd.model import PageState, SiteSpec
 from pollerd.storage import Batch, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Store, StoredPage, Trial
-from storage.samples import record
+from tests.storage.samples import record
 
 SEED = "http://a/"
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import OutcomeKind, Redirect, SiteState, Validators
 from pollerd.storage import AllocationRow, Batch, HostUpdate, Order, StorageSettings, Store, StoredRobots
-from storage.samples import add, hosts_of, learned_of, poll_all, query, record
+from tests.storage.samples import add, hosts_of, learned_of, poll_all, query, record
 
 
 async def test_a_poll_comes_back_as_it_was(store: Store) -> None:

@@ -16,8 +16,8 @@ from pollerd.storage import Order, PruneResult, StorageSettings, Store
 from pollerd.storage.db import steps
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.polls import content_retention
-from storage.samples import add, poll_all, query
-from storage.test_storage_delta_encoding import change, edition
+from tests.storage.samples import add, poll_all, query
+from tests.storage.test_storage_delta_encoding import change, edition
 
 NOISE = random.Random(7).randbytes(200_000)
 

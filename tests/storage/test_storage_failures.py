@@ -13,11 +13,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 from sqlalchemy.engine import make_url
-from support.postgres import execute
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Batch, StorageSettings, Store
-from storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
+from tests.storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
+from tests.support.postgres import execute
 
 
 async def some_batch(store: Store) -> Batch:

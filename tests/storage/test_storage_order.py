@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event
 
 from pollerd.errors import InvalidValueError
 from pollerd.storage import ListPage, Order, Store
-from storage.samples import add, poll_all, query
+from tests.storage.samples import add, poll_all, query
 
 Read = Callable[..., Any]
 

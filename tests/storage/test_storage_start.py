@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pollerd.errors import SchemaError
 from pollerd.model import STATES, SiteState
 from pollerd.storage import Batch, RunInfo, StorageSettings, Store
-from storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
+from tests.storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
 
 
 async def test_an_empty_database(store: Store) -> None:
