@@ -73,14 +73,15 @@ def test_new_features_count_as_zero_so_far(inverse: str) -> None:
     whole, grown, cleared = Evaluation(5, settings), Evaluation(3, settings), Evaluation(5, settings)
     other = walk.copy()
     other[: late - 1, 3:] = 7.0
-    for n, pair in enumerate(itertools.pairwise(range(60))):
+    for n in range(59):
         if n == late - 1:
             grown.grow(5)
             cleared.forget(np.array([False, False, False, True, True]))
-        whole.learn(*walk[list(pair)], 1.0 + n % 3)
+        reward = 1.0 + n % 3
+        whole.learn(walk[n], walk[n + 1], reward)
         few = slice(0, len(grown.weights))
-        grown.learn(*walk[list(pair), few], 1.0 + n % 3)
-        cleared.learn(*other[list(pair)], 1.0 + n % 3)
+        grown.learn(walk[n, few], walk[n + 1, few], reward)
+        cleared.learn(other[n], other[n + 1], reward)
     for name, kept in whole.state().items():
         np.testing.assert_allclose(grown.state()[name], kept, rtol=1e-6, atol=1e-9)
     rest = np.ix_(range(3), range(3))
@@ -189,10 +190,10 @@ def shared_chain(learner: Learner) -> tuple[NDArray[np.float64], float]:
     average = float(law @ reward)
     values = np.linalg.lstsq(np.eye(len(states)) - matrix, reward - average)[0]
     out = np.zeros((2, 3))
-    for here, then, chance, polled, got in moves:
+    for here, following, chance, polled, got in moves:
         now = observation(states[here])
         slope = SHARED.sharpness * now.ceiling / now.scale * (chance - polled)
-        out += law[here] * chance[polled][0] * (got + values[then]) * slope[:, None] * now.psi
+        out += law[here] * chance[polled][0] * (got + values[following]) * slope[:, None] * now.psi
     return out, average
 
 
@@ -212,7 +213,8 @@ def test_the_shared_law_has_a_score_of_the_same_form() -> None:
 def test_learning_by_the_shared_law_raises_the_average() -> None:
     """Over 25 seeds it rose by .075 with a deviation of .0005."""
     for seed in range(2):
-        rng, learner, ages = np.random.default_rng(seed), Learner(2, SHARED), (1, 1)
+        rng, learner = np.random.default_rng(seed), Learner(2, SHARED)
+        ages: tuple[int, ...] = (1, 1)
         learner.coefficients[:, 0] = (0.9, 0.4)
         begin = shared_chain(learner)[1]
         for _ in range(1500):
@@ -236,7 +238,8 @@ def test_thresholds_stay_in_their_interval() -> None:
 def test_learning_from_collected_rewards_raises_the_average(inverse: str) -> None:
     settings = LspeSettings(law="independent", steepness=1.3, shift=0.2, inverse=inverse)  # type: ignore[arg-type]
     for seed in range(3):
-        rng, learner, ages = np.random.default_rng(seed), Learner(2, settings), (1, 1)
+        rng, learner = np.random.default_rng(seed), Learner(2, settings)
+        ages: tuple[int, ...] = (1, 1)
         learner.coefficients[:, 0] = 0.85
         begin = chain(learner, printed=False)[2]
         for _ in range(1500):

@@ -82,6 +82,7 @@ async def test_every_reader_gets_a_change_once_it_is_committed(api: Api) -> None
         for reader in (one, other):
             event = (await reader.changes(1))[0]
             assert event.data == (await api("GET", f"/changes/{event.id}")).json
+            assert event.data is not None
             assert event.data["summary"] == "change 2"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -19,7 +20,7 @@ from pollerd.storage import Store
 from tests.api.conftest import Api
 from tests.support.postgres import empty, postgres_database
 
-SITES = [
+SITES: list[dict[str, Any]] = [
     {"url": "https://plain.org/"},
     {
         "url": "https://all.org/?a=1,2&b=%22quoted%22#x",

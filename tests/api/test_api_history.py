@@ -59,7 +59,8 @@ async def test_polls_come_newest_first(api: Api) -> None:
 async def test_changes_come_in_the_order_found_and_end(api: Api) -> None:
     site_id = await api.add(URL)
     await poll(api.store, site_id, 6)
-    seen, cursor, pages = [], "", 0
+    cursor: str | None = ""
+    seen, pages = [], 0
     while cursor is not None:
         page = (await api("GET", "/changes?order=oldest&limit=2" + (f"&cursor={cursor}" if cursor else ""))).json
         seen += page["items"]

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
-from click.testing import Result
 from msgspec.structs import replace
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.errors import DatabaseUnavailableError

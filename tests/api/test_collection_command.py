@@ -9,8 +9,7 @@ from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.cli.collection import app
 from pollerd.storage import Store

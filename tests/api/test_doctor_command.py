@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration

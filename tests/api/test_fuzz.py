@@ -148,9 +148,9 @@ def beyond_schema(response: schemathesis.Response) -> bool:
 
 @schema.parametrize()
 @settings(max_examples=15, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-def test_no_call_breaks_its_word(case: schemathesis.Case, root: str, session: requests.Session) -> None:
+def test_no_call_breaks_its_word(case: schemathesis.Case[Any], root: str, session: requests.Session) -> None:
     response = case.call(base_url=root, session=session, timeout=PATIENCE_SECONDS)
-    excluded = list(EXCLUDED.get(case.path, []))
+    excluded: list[schemathesis.CheckFunction] = list(EXCLUDED.get(case.path, []))
     if beyond_schema(response):
         excluded.append(positive_data_acceptance)
     case.validate_response(response, excluded_checks=excluded)

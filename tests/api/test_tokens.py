@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 import pytest
@@ -30,7 +31,7 @@ async def guarded(new_api: NewApi) -> Api:
     return await new_api(OLD)
 
 
-def events(api: Api, token: str | None):
+def events(api: Api, token: str | None) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     return api.session.get(f"{api.root}/api/v1/events", headers={} if token is None else bearer(token))
 
 

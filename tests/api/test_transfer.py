@@ -16,9 +16,8 @@ import aiohttp
 import numpy as np
 import pytest
 import typer
-from click.testing import Result
 from prometheus_client import CollectorRegistry
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.api import ApiSettings, create_api
 from pollerd.api.transfer.vault import Vault
@@ -139,7 +138,7 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         view = (await two("GET", "/allocation")).json
         assert (view["allocator"], view["objective"], view["budget"], view["sites"]) == ("whittle", "freshness", 7.5, 4)
         # What was deleted stays so: a list leaves it out.
-        result = await two.control.sites.add([SiteSpec(D)], respect_deleted=True)  # type: ignore[call-arg]
+        result = await two.control.sites.add([SiteSpec(D)], respect_deleted=True)
         assert (len(result.added), result.deleted) == (0, [0])
 
 

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
+from pollerd.daemon import Control, Daemon, DaemonSettings, ExplanationView, SteadyClock
 from pollerd.fetching import FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.scheduling import SchedulingSettings
@@ -61,6 +61,12 @@ class Running:
                 return found
             await asyncio.sleep(0.03)
         raise AssertionError(f"site {site_id}: {len(await self.polls(site_id))} polls, wanted {times}")
+
+    def explain(self, site_id: int) -> ExplanationView:
+        """Why the site is polled as it is; the daemon knows it."""
+        explanation = self.control.explainer.explain(site_id)
+        assert explanation is not None
+        return explanation
 
     def metric(self, name: str, **labels: str) -> float:
         self.daemon.control.gauges.refresh()

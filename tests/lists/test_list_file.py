@@ -100,6 +100,7 @@ async def test_sync_makes_the_file_the_whole_truth(
         assert found[B].spec == SiteSpec(B, 3.0)
         table = running.daemon.parts.scheduler.sites
         slot = table.slot_of(found[A].id)
+        assert slot is not None
         assert (table.weight[slot], table.max_interval[slot], bool(table.paused[slot])) == (3.0, 3600.0, False)
         assert table.slot_of(gone) is None
         read = events(said, "list_read")[-1]

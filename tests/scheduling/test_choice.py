@@ -26,6 +26,11 @@ class ByElapsed:
         order = np.argsort(-np.where(eligible, elapsed, -1.0), kind="stable")
         return order[: min(k, int(eligible.sum()))]
 
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        return self.select(now - last_seen, now, eligible, k)
+
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return elapsed
 

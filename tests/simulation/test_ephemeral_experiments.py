@@ -107,7 +107,7 @@ def test_looking_at_means_is_what_the_mean_dynamics_do() -> None:
 def test_bad_limits_are_named() -> None:
     for given in ((0.0,), (1.5,), (1, "polls")):
         with pytest.raises(InvalidValueError):
-            PollConstraint(*given)  # type: ignore[arg-type]
+            PollConstraint(*given)
     with pytest.raises(InvalidValueError, match="number of sites"):
         exact(four_sources(), PollConstraint(2.0, "cost"), ages=5)
 

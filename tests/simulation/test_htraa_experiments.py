@@ -94,7 +94,9 @@ def test_the_quick_size_leaves_out_the_largest_trees() -> None:
         assert [each.row for each in quick] == [each.row for each in full][: len(quick)]
         assert len(quick) < len(full)
         assert full[-1].row.endswith("32,768 pages")
-    few = small(figures[1], pages=8)
+    largest = figures[1]
+    assert isinstance(largest, Scalability)
+    few = small(largest, pages=8)
     assert isinstance(few, HtraaScalability)
     told = {cell: few.run_together(cell, [np.random.SeedSequence(1)], "quick") for cell in few.cells("quick")}
     claims = few.claims(Results(few, "quick", told))

@@ -55,7 +55,9 @@ async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch
     pieces = [rows async for rows, _ in store.sites.schedule()]
     assert [len(rows) for rows in pieces] == [3, 3, 2]
     rows = await schedule_of(store)
-    assert (rows.site_id.tolist(), rows.weight.dtype, rows.paused.dtype) == (sites, np.float64, np.bool_)
+    assert rows.site_id.tolist() == sites
+    assert rows.weight.dtype == np.float64
+    assert rows.paused.dtype == np.bool_
     assert [len(hosts) async for hosts in store.sites.hosts()] == [3, 1]
     ids, states = await learned_of(store, "whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s] for s in sites])
