@@ -124,7 +124,9 @@ def main() -> None:
     print(f"{'requests':28}" + "".join(f"{point:>22}" for point in points))
     for name, recalls in found.items():
         each = np.array(recalls)
-        ahead, error = each.mean(0) - base.mean(0), (each - base).std(0, ddof=1) / len(base) ** 0.5
+        ahead, error = each.mean(0) - base.mean(0), np.full(len(points), np.nan)
+        if len(base) > 1:
+            error = (each - base).std(0, ddof=1) / len(base) ** 0.5
         cells = (f"{a:8.3f} {b:+.3f} ± {c:.3f}" for a, b, c in zip(each.mean(0), ahead, error, strict=True))
         print(f"{name:28}" + "".join(cells))
 
