@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -41,9 +42,9 @@ def exact_values() -> tuple[NDArray[np.float64], float]:
 
 
 @pytest.mark.parametrize("inverse", ["sherman-morrison", "tikhonov"])
-def test_values_solve_the_poisson_equation(inverse: str) -> None:
+def test_values_solve_the_poisson_equation(inverse: Literal["sherman-morrison", "tikhonov"]) -> None:
     values, average = exact_values()
-    learned = Evaluation(3, LspeSettings(inverse=inverse))  # type: ignore[arg-type]
+    learned = Evaluation(3, LspeSettings(inverse=inverse))
     own = np.eye(3)
     for now, then in itertools.pairwise([*CIRCUIT * 1000, CIRCUIT[0]]):
         learned.learn(own[now], own[then], float(REWARD[now]), float(LASTED[now]))
@@ -66,8 +67,8 @@ def test_sherman_morrison_is_the_inverse_of_the_running_mean() -> None:
 
 
 @pytest.mark.parametrize("inverse", ["sherman-morrison", "tikhonov"])
-def test_new_features_count_as_zero_so_far(inverse: str) -> None:
-    settings = LspeSettings(inverse=inverse)  # type: ignore[arg-type]
+def test_new_features_count_as_zero_so_far(inverse: Literal["sherman-morrison", "tikhonov"]) -> None:
+    settings = LspeSettings(inverse=inverse)
     walk, late = random_walk(5, 60), 30
     walk[:late, 3:] = 0.0
     whole, grown, cleared = Evaluation(5, settings), Evaluation(3, settings), Evaluation(5, settings)
@@ -235,8 +236,8 @@ def test_thresholds_stay_in_their_interval() -> None:
 
 
 @pytest.mark.parametrize("inverse", ["sherman-morrison", "tikhonov"])
-def test_learning_from_collected_rewards_raises_the_average(inverse: str) -> None:
-    settings = LspeSettings(law="independent", steepness=1.3, shift=0.2, inverse=inverse)  # type: ignore[arg-type]
+def test_learning_from_collected_rewards_raises_the_average(inverse: Literal["sherman-morrison", "tikhonov"]) -> None:
+    settings = LspeSettings(law="independent", steepness=1.3, shift=0.2, inverse=inverse)
     for seed in range(3):
         rng, learner = np.random.default_rng(seed), Learner(2, settings)
         ages: tuple[int, ...] = (1, 1)
@@ -284,7 +285,7 @@ def test_rates_follow_counts_where_there_are_any() -> None:
 
 
 @pytest.mark.parametrize("inverse", ["sherman-morrison", "tikhonov"])
-def test_every_site_is_polled_now_and_then(inverse: str) -> None:
+def test_every_site_is_polled_now_and_then(inverse: Literal["sherman-morrison", "tikhonov"]) -> None:
     assert set(live(lspe(6, inverse=inverse), 6, 1000, 4)) == set(range(6))
 
 

@@ -8,6 +8,7 @@ import gc
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,8 +39,8 @@ class Running:
     def control(self) -> Control:
         return self.daemon.control
 
-    async def add(self, *urls: str, **fields: float) -> list[int]:
-        specs = [SiteSpec(url=normalise_url(url), **fields) for url in urls]  # type: ignore[arg-type]
+    async def add(self, *urls: str, **fields: Any) -> list[int]:
+        specs = [SiteSpec(url=normalise_url(url), **fields) for url in urls]
         return [site_id for site_id, _, _ in (await self.control.sites.add(specs)).added]
 
     async def site(self, site_id: int) -> Site:
@@ -115,10 +116,10 @@ def start(database: str, tmp_path: Path) -> Start:
         storage: StorageSettings | None = None,
         topic: TopicSettings | None = None,
         seeds: Sequence[str] = (),
-        **settings: object,
+        **settings: Any,
     ) -> AsyncIterator[Running]:
         soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
-        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", **soon, **settings})  # type: ignore[arg-type]
+        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", **soon, **settings})
         store = await Store.open(url, settings=storage)
         registry = CollectorRegistry()
         fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)

@@ -71,8 +71,8 @@ def test_cells_may_have_runs_of_their_own(tmp_path: Path) -> None:
 def test_a_seed_is_of_experiment_stream_and_run() -> None:
     six, eight, coin = Dice().cells("quick")
 
-    def draw(name: str, of: object, run: int) -> float:
-        return float(np.random.default_rng(seed_of(name, of, run)).random())  # type: ignore[arg-type]
+    def draw(name: str, of: Cell, run: int) -> float:
+        return float(np.random.default_rng(seed_of(name, of, run)).random())
 
     assert draw("dice", six, 3) == draw("dice", eight, 3) == draw("dice", six, 3)
     others = {draw("dice", six, 3), draw("dice", six, 4), draw("dice", coin, 3), draw("other", six, 3)}

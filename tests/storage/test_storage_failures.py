@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -193,7 +194,7 @@ async def test_in_memory(settings: StorageSettings) -> None:
         {"statement_timeout_seconds": 0.0},
     ],
 )
-def test_settings_name_what_is_wrong(values: dict[str, float]) -> None:
+def test_settings_name_what_is_wrong(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        StorageSettings(**values)  # type: ignore[arg-type]
+        StorageSettings(**values)
     assert [caught.value.field] == list(values)

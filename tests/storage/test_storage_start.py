@@ -34,7 +34,7 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     await store.sites.update(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
-    assert sorted(await store.sites.contexts(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
+    assert sorted(await store.sites.contexts(rows.site_id[1:].tolist())) == sites[1:]
     assert [STATES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
     assert rows.paused.tolist() == [False, False, True]
     np.testing.assert_array_equal(rows.last_poll_at, [50.0, 60.0, np.nan])
