@@ -82,7 +82,7 @@ def recall_of(web: TopicalWeb) -> NDArray[np.float64]:
     for place, page in enumerate(asked):
         if page >= 0 and not seen[page]:
             seen[page], gain[place] = True, web.graph.relevance[page]
-    return np.cumsum(gain) / web.graph.relevance.sum()
+    return np.asarray(np.cumsum(gain) / web.graph.relevance.sum())
 
 
 def recall_of_firsts(web: TopicalWeb) -> NDArray[np.float64]:

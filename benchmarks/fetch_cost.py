@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from multiprocessing.connection import Connection
+from typing import cast
 
 import aiohttp
 import uvloop
@@ -60,7 +61,7 @@ class Origin(asyncio.Protocol):
         self._buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -59,24 +59,24 @@ def first_sight(web: Scored, requests: int, rng: np.random.Generator) -> NDArray
     graph, settings = web.graph, RequestSettings(exploration=EXPLORATION)
     frontier_value, states = FrontierValue(settings), LinkFeatures(len(graph), patience=float(len(graph)))
     states.start(0)
-    fringe, since, price = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.int64), 0.0
-    fringe[0] = True
+    frontier, since, price = np.zeros(len(graph), np.bool_), np.zeros(len(graph), np.int64), 0.0
+    frontier[0] = True
     then: dict[int, NDArray[np.float64]] = {}
     order = list[int]()
-    while len(order) < requests and fringe.any():
-        waiting = np.flatnonzero(fringe)
-        known = states.fringe(waiting)
-        worth = frontier_value.worth(known)
-        at = int(rng.integers(len(waiting)) if rng.random() < settings.exploration else worth.argmax())
+    while len(order) < requests and frontier.any():
+        waiting = np.flatnonzero(frontier)
+        known = states.frontier(waiting)
+        values = frontier_value.value(known)
+        at = int(rng.integers(len(waiting)) if rng.random() < settings.exploration else values.argmax())
         page, step = int(waiting[at]), len(order)
         if page in then:
             frontier_value.learn_waiting(then.pop(page), known[at], step - int(since[page]))
         found = states.take_in(page, _shown(web, page), step, changed=True)
-        successors = states.fringe(found)
+        successors = states.frontier(found)
         frontier_value.learn(known[at], float(web.page[page]), successors, price)
         then |= dict(zip(found.tolist(), successors, strict=True))
-        fringe[page], fringe[found], since[found] = False, True, step + 1
-        price = float(worth[at])
+        frontier[page], frontier[found], since[found] = False, True, step + 1
+        price = float(values[at])
         order.append(page)
     return np.array(order, np.int64)
 
@@ -124,7 +124,9 @@ def main() -> None:
     print(f"{'requests':28}" + "".join(f"{point:>22}" for point in points))
     for name, recalls in found.items():
         each = np.array(recalls)
-        ahead, error = each.mean(0) - base.mean(0), (each - base).std(0, ddof=1) / len(base) ** 0.5
+        ahead, error = each.mean(0) - base.mean(0), np.full(len(points), np.nan)
+        if len(base) > 1:
+            error = (each - base).std(0, ddof=1) / len(base) ** 0.5
         cells = (f"{a:8.3f} {b:+.3f} ± {c:.3f}" for a, b, c in zip(each.mean(0), ahead, error, strict=True))
         print(f"{name:28}" + "".join(cells))
 

@@ -65,11 +65,11 @@ class KnownWeb:
     def _count(self, pages: int) -> None:
         by = self.relevance[self.source]
         self.parents = np.bincount(self.target, minlength=pages)
-        self.parents_sum = np.bincount(self.target, by, pages)
+        self.parents_sum = np.bincount(self.target, by, pages).astype(np.float64)
         self.parents_best = np.zeros(pages)
         np.maximum.at(self.parents_best, self.target, by)
         self.anchors = np.bincount(self.target, self.anchor > 0, pages)
-        self.anchor_sum = np.bincount(self.target, self.anchor, pages)
+        self.anchor_sum = np.bincount(self.target, self.anchor, pages).astype(np.float64)
         child = np.arange(1, pages)
         self.child_count = np.bincount(self.parent[child], minlength=pages)
         self.children_retrieved = np.bincount(self.parent[child], self.asked[child], pages)

@@ -25,6 +25,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,7 +235,9 @@ def fading_row(allocator: str, job: tuple[float, int]) -> list[Score]:
     return [Score(f"fading half-life {half_life / FADING_PAGES:.3g} cycles #{seed} polls all", ours / best, 1.0)]
 
 
-def jobs(rows: str, allocator: str, path: Path | None, runs: int) -> tuple[Callable[..., list[Score]], list[tuple]]:
+def jobs(
+    rows: str, allocator: str, path: Path | None, runs: int
+) -> tuple[Callable[..., list[Score]], list[tuple[Any, ...]]]:
     """Returns the function for `rows`, and the arguments of each run."""
     if rows == "fading":
         return partial(fading_row, allocator), [(life, seed) for life in FADING_HALF_LIVES for seed in range(runs)]
@@ -265,11 +268,9 @@ def summary(rows: Iterable[Score]) -> Iterator[str]:
     for row in rows:
         told, blind = row.found / row.best, row.found / row.uniform
         yield f"| {row.name} | {row.found:.3f} | {row.best:.3f} | {row.uniform:.3f} | {told:.3f} | {blind:.3f} |"
-    told, blind = (
-        np.array([row.found / other(row) for row in rows]) for other in (lambda r: r.best, lambda r: r.uniform)
-    )
-    means = [float(np.exp(np.log(x).mean())) for x in (told, blind)]
-    yield f"| geometric mean, worst to round robin | | | | {means[0]:.4f} | {means[1]:.4f}, {blind.min():.3f} |"
+    to_told, to_blind = np.array([(row.found / row.best, row.found / row.uniform) for row in rows]).T
+    means = [float(np.exp(np.log(x).mean())) for x in (to_told, to_blind)]
+    yield f"| geometric mean, worst to round robin | | | | {means[0]:.4f} | {means[1]:.4f}, {to_blind.min():.3f} |"
 
 
 def comparison(rows: list[Score], before: list[Score]) -> str:

@@ -19,6 +19,7 @@ import ssl
 import statistics
 import subprocess
 import tempfile
+from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -140,11 +141,11 @@ async def compare(port: int, mode: str, polls: int, rounds: int, workers: int, t
     trusting = ssl.create_default_context()
     trusting.load_verify_locations(cafile=trusted)
     connector = aiohttp.TCPConnector(limit=0, ssl=trusting, force_close=not mode.endswith("-kept"))
-    usual = {"allow_private": True, "ca_file": str(trusted)}
+    usual = FetchSettings(allow_private=True, ca_file=str(trusted))
     async with (
         aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session,
-        Fetcher(FetchSettings(**usual, tls_session_bytes=0)) as without,
-        Fetcher(FetchSettings(**usual)) as resuming,
+        Fetcher(replace(usual, tls_session_bytes=0)) as without,
+        Fetcher(usual) as resuming,
     ):
         costs: list[tuple[float, float, float]] = []
         for round_ in range(rounds + 1):

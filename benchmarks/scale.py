@@ -80,7 +80,7 @@ class Process:
     def resident_mb(self) -> float:
         """Returns the resident memory of the daemon and its helpers."""
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        return sum(resident_kb(pid) for pid in (self._process.pid, *children)) / 1024
+        return sum(resident_kb(pid) for pid in [str(self._process.pid), *children]) / 1024
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self._process.pid}/fd"))

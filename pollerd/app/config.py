@@ -58,7 +58,7 @@ class Options(BaseModel):
     allocator: str = DaemonSettings.allocator
     objective: Literal["changes", "freshness", "interest"] = "changes"
     shadow: Names = ()
-    database: str = Field("sqlite+aiosqlite:///pollerd.db", repr=False)
+    database: str = Field(default="sqlite+aiosqlite:///pollerd.db", repr=False)
     listen: str = "127.0.0.1:8080"
     host_interval: Seconds = SchedulingSettings.host_interval_seconds
     min_interval: Seconds = SchedulingSettings.min_interval_seconds
@@ -70,11 +70,11 @@ class Options(BaseModel):
     allow_private: bool = False
     sync: bool = False
     no_wait: bool = False
-    token: str | None = Field(None, repr=False)
-    read_token: str | None = Field(None, repr=False)
+    token: str | None = Field(default=None, repr=False)
+    read_token: str | None = Field(default=None, repr=False)
     metrics_version: bool = False
-    secret_key: str | None = Field(None, repr=False)
-    proxy: str | None = Field(None, repr=False)
+    secret_key: str | None = Field(default=None, repr=False)
+    proxy: str | None = Field(default=None, repr=False)
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     total_timeout: Seconds = FetchSettings.total_timeout_seconds

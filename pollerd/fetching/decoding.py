@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 from zlib_ng import zlib_ng
 
 ACCEPT_ENCODING = "gzip, deflate, br"

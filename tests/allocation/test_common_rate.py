@@ -8,6 +8,7 @@ import pytest
 from pollerd.allocation import EvidenceBatch, create
 from pollerd.allocation.whittle.rate_model import grid
 from pollerd.allocation.whittle.rate_model.common_rate import LOG_PRIOR_ODDS, MOST_BEHIND, CommonRate
+from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.simulation.environments.web import Policy
 from pollerd.simulation.environments.worlds import Web
 from pollerd.simulation.environments.zipf import Zipf
@@ -20,6 +21,7 @@ LATTICE = grid.Lattice(float(np.log(2e-6)), 0.6)
 def learned(rates: np.ndarray, rng: np.random.Generator, cycles: int) -> CommonRate:
     """One poll a second, by the allocator's own choice; rates float64[SITES] in 1/s."""
     allocator = create("whittle", budget=1.0, rng=rng)
+    assert isinstance(allocator, Whittle)
     allocator.add(np.arange(SITES), np.ones(SITES), np.ones(SITES))
     last = np.zeros(SITES)
     for poll in range(cycles * SITES):

@@ -18,7 +18,7 @@ LAST = 120
 
 
 def one(arrivals: float, value: float, decay: float, cost: float = 1.0, epoch: float = 1.0) -> Sources:
-    return Sources(*(np.array([number]) for number in (arrivals, value, decay, cost)), epoch=epoch)
+    return Sources(np.array([arrivals]), np.array([value]), np.array([decay]), np.array([cost]), epoch)
 
 
 def waiting_wins(state: float, source: Sources, price: float) -> bool:
@@ -46,7 +46,7 @@ def waiting_wins(state: float, source: Sources, price: float) -> bool:
 
 
 def brute_force_index(state: float, source: Sources) -> float:
-    low, high = 0.0, 3.0 * max(state, source.ceiling[0]) / source.cost[0]
+    low, high = 0.0, 3.0 * max(state, float(source.ceiling[0])) / float(source.cost[0])
     for _ in range(34):
         price = (low + high) / 2
         low, high = (low, price) if waiting_wins(state, source, price) else (price, high)

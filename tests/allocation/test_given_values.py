@@ -12,7 +12,7 @@ from pollerd.allocation.registry import parameters
 from pollerd.errors import InvalidValueError
 
 NOW = 1.75e9
-NO_NUMBERS = ("x", None, [], [1.0], {}, True, 1j, np.nan, np.inf, -1.0)
+NO_NUMBERS: tuple[Any, ...] = ("x", None, [], [1.0], {}, True, 1j, np.nan, np.inf, -1.0)
 MAY_BE_NONE = ("rates", "phase")
 """None stands for what they are without."""
 WHOLE = {"resolution": 500, "points": 5, "phase": 20, "em_steps": 3}
@@ -110,7 +110,7 @@ def test_slots_are_whole_numbers(name: str, slots: Any) -> None:
     with pytest.raises(InvalidValueError, match="slots: must be"):
         allocator.add(given, np.ones(1), np.ones(1))
     assert allocator.rates().shape == (0,)
-    allocator.add(np.array([7.0]), np.ones(1), np.ones(1))  # type: ignore[arg-type]
+    allocator.add(np.array([7.0]), np.ones(1), np.ones(1))
     assert allocator.rates().shape == (8,)
     with pytest.raises(InvalidValueError, match="slots: must be"):
         allocator.remove(given if slots != 7 else np.array([7.5]))
@@ -118,10 +118,11 @@ def test_slots_are_whole_numbers(name: str, slots: Any) -> None:
 
 def test_weights_and_costs_are_numbers(name: str) -> None:
     allocator, one = made(name), np.ones(1)
-    for given in ("x", ["x"], [None], [[1.0], [1.0, 2.0]], {}):
+    no_numbers: tuple[Any, ...] = ("x", ["x"], [None], [[1.0], [1.0, 2.0]], {})
+    for given in no_numbers:
         for weight, cost, field in ((given, one, "weight"), (one, given, "cost")):
             with pytest.raises(InvalidValueError, match=f"{field}: must be"):
-                allocator.add(np.array([0]), weight, cost)  # type: ignore[arg-type]
+                allocator.add(np.array([0]), weight, cost)
 
 
 def test_polls_are_checked(name: str) -> None:
@@ -133,7 +134,7 @@ def test_polls_are_checked(name: str) -> None:
     with pytest.raises(InvalidValueError, match="evidence: must be 2 rows"):
         allocator.observe(two, np.ones(2), EvidenceBatch(np.array([True])), NOW)
     with pytest.raises(InvalidValueError, match="slots: must be"):
-        allocator.observe(np.array([0.5, 1.0]), np.ones(2), changed, NOW)  # type: ignore[arg-type]
+        allocator.observe(np.array([0.5, 1.0]), np.ones(2), changed, NOW)
 
 
 def test_a_slot_without_weight_and_rate_has_an_urgency() -> None:

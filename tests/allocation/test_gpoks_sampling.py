@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -62,7 +64,7 @@ def test_flights_have_the_law_of_rejection(variant: str, polls: int, length: flo
     of = belief(polls, length=length)
     by_rejection = rejected(of, *CONSTRAINED[variant], np.random.default_rng(2))
     by_flight = in_flight(many(of, DRAWS), *CONSTRAINED[variant], np.random.default_rng(3))
-    marks = (
+    marks: tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], ...] = (
         lambda f: f[:, 0],
         lambda f: f[:, 16],
         lambda f: f[:, 32],

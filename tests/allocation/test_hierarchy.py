@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from pollerd.allocation.automata.tournament import Tournament
 from pollerd.allocation.automata.traa import TraaSettings
 
 
-def settled(seed: int, n: int, **parameters: float) -> tuple[Hierarchy, np.ndarray]:
+def settled(seed: int, n: int, **parameters: Any) -> tuple[Hierarchy, np.ndarray]:
     """A tree of n sites that came by amounts of four orders of magnitude, and these."""
     tree, chance = Hierarchy(TraaSettings(**parameters)), np.random.default_rng(seed)
     tree.add(n, None)

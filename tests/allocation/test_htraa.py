@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -74,12 +75,12 @@ def test_states_are_rounded_without_bias() -> None:
         ({"step": -1.0}, "step"),
     ],
 )
-def test_bad_parameters_are_named(parameters: dict[str, object], field: str) -> None:
+def test_bad_parameters_are_named(parameters: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidValueError, match=field):
         create("htraa", budget=1.0, rng=np.random.default_rng(0), **parameters)
 
 
-def made(n: int, seed: int = 1, **parameters: object) -> Htraa:
+def made(n: int, seed: int = 1, **parameters: Any) -> Htraa:
     allocator = create("htraa", budget=0.1, rng=np.random.default_rng(seed), **parameters)
     assert isinstance(allocator, Htraa)
     allocator.add(np.arange(n), np.ones(n), np.ones(n))
@@ -129,7 +130,7 @@ def test_two_pages_converge_to_the_optimum(updating: str, any_seed: int) -> None
 
 @pytest.fixture
 def any_seed() -> int:
-    return int(np.random.SeedSequence().entropy) % 2**32  # type: ignore[arg-type, operator]
+    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 def test_the_schedule_polls_at_the_amounts(any_seed: int) -> None:

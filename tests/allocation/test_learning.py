@@ -20,6 +20,7 @@ from pollerd.allocation.whittle.rate_model.drift import SLOW_HAZARDS, START_ODDS
 from pollerd.allocation.whittle.rate_model.likelihood import likelihood
 from pollerd.allocation.whittle.rate_model.prior import learn, next_update, start_prior
 from pollerd.allocation.whittle.settings import LearningSettings
+from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 
 RATES = np.geomspace(1e-8, 1e1, 40)
@@ -31,7 +32,7 @@ def one(changed: bool, age: float = np.nan, count: int = -1) -> EvidenceBatch:
 
 
 def scaled(values: np.ndarray) -> np.ndarray:
-    return values / values.max()
+    return np.asarray(values / values.max())
 
 
 @pytest.mark.parametrize("tau", [1e-3, 1.0, 600.0, 1e7])
@@ -152,6 +153,7 @@ def test_integrated_index_matches_direct_summation(
     rng = np.random.default_rng(1)
     for _ in range(20):
         allocator.observe(np.arange(n), rng.uniform(10, 1e4, n), EvidenceBatch(rng.random(n) < 0.4), 0.0)
+    assert isinstance(allocator, Whittle)
     belief = allocator.belief
     belief.refinement.offset[:n] = rng.uniform(-0.5, 0.5, n)
     belief.common_rate.weight = weight
@@ -165,7 +167,7 @@ def test_integrated_index_matches_direct_summation(
     def mean(value: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Of both hypotheses: refined rates page by page, and the lattice's for all alike."""
         page_by_page, all_alike = rows * value(refined), belief.common_rate.cells * value(belief.rates)
-        return weight * page_by_page.sum(1) + (1 - weight) * all_alike.sum(1)
+        return np.asarray(weight * page_by_page.sum(1) + (1 - weight) * all_alike.sum(1))
 
     if objective == "changes":
         direct = g(10 * np.expm1(mean(lambda rates: np.log1p(rates * gap[:, None] / 10))))
@@ -310,6 +312,7 @@ def test_hazards_follow_the_world() -> None:
                 truth = rng.permutation(truth)
             gap = np.full(n, float(n))
             allocator.observe(np.arange(n), gap, EvidenceBatch(rng.random(n) < -np.expm1(-truth * gap)), 0.0)
+        assert isinstance(allocator, Whittle)
         ends.append(allocator.belief)
     still, restless = ends
     assert still.odds[0] > 0.7

@@ -78,7 +78,9 @@ def test_what_is_not_known_is_never_polled_and_an_ample_budget_has_no_price() ->
     one, nan = np.ones(2), np.full(2, np.nan)
     rates = np.array([[1e-3], [np.nan]])
     mixture = Mixture.believed((rates, np.ones((2, 1))), one, one, nan, np.full(2, 30.0), "changes")
-    assert mixture.split(1.0) == (0.0, pytest.approx([30.0, np.inf]))
+    price, every = mixture.split(1.0)
+    assert price == 0.0
+    assert every == pytest.approx([30.0, np.inf])
     unknown = Mixture.believed((nan[:, None], np.ones((2, 1))), one, one, nan, np.zeros(2), "changes")
     price, every = unknown.split(1.0)
     assert (price, unknown.value(every)) == (0.0, 0.0)

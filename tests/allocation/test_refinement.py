@@ -15,6 +15,7 @@ from pollerd.allocation.whittle.rate_model.belief_rows import ROW
 from pollerd.allocation.whittle.rate_model.common_rate import CommonRate
 from pollerd.allocation.whittle.rate_model.likelihood import changes_of, likelihood, score
 from pollerd.allocation.whittle.rate_model.refinement import RateRefinement
+from pollerd.allocation.whittle.whittle import Whittle
 from pollerd.errors import InvalidValueError
 
 N = 60
@@ -107,6 +108,7 @@ def test_polls_are_predicted_by_the_told_rates(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_slot_used_anew_starts_on_the_lattice() -> None:
     allocator = polled(spread_rates(2), POLLS, 20)
+    assert isinstance(allocator, Whittle)
     assert not allocator.belief.group_priors.active, "else each starts from its neighbours' rates"
     new = np.array([3, N])
     allocator.remove(new[:1])

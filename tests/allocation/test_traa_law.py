@@ -14,7 +14,7 @@ P = np.array([0.4, 0.15])
 
 def detection(which: int, amount: NDArray[np.float64]) -> NDArray[np.float64]:
     """`d(x) = 1 - q^(1/x)`."""
-    return 1 - (1 - P[which]) ** (1 / amount)
+    return 1 - (1 - float(P[which])) ** (1 / amount)
 
 
 def printed_matrix(resolution: int) -> NDArray[np.float64]:

@@ -10,13 +10,12 @@ from fastapi import FastAPI
 from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 from starlette.responses import HTMLResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from pollerd.api import ApiSettings, create_api
 from pollerd.api.auth.middleware import MAX_BODY_BYTES
 from pollerd.api.http.answer_headers import AnswerHeaders
-
-from .conftest import Api, NewApi, Reply, served
+from tests.api.conftest import Api, NewApi, Reply, served
 
 TOKEN = {"headers": {"Authorization": "Bearer full-token"}}
 
@@ -110,7 +109,9 @@ async def said(api: Api, *pieces: bytes) -> bytes:
 async def test_what_is_no_http_is_refused_like_all_else(api: Api, request_: bytes) -> None:
     head, _, body = (await said(api, request_)).partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
-    headers = CIMultiDict(line.split(": ", 1) for line in lines)
+    assert all(": " in line for line in lines)
+    pairs = (line.partition(": ") for line in lines)
+    headers = CIMultiDict((name, value) for name, _, value in pairs)
     assert status == "HTTP/1.1 400 Bad Request"
     assert_inert(Reply(400, headers, body))
     assert (headers["Content-Type"], headers["Connection"]) == ("application/problem+json", "close")
@@ -118,7 +119,9 @@ async def test_what_is_no_http_is_refused_like_all_else(api: Api, request_: byte
     assert "Date" in headers
 
 
-async def test_garbage_behind_an_answer_that_has_begun_ends_the_connection(api: Api, caplog) -> None:
+async def test_garbage_behind_an_answer_that_has_begun_ends_the_connection(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
     stream = b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     reader, writer = await asyncio.open_connection(*api.root.removeprefix("http://").split(":"))
     writer.write(stream)
@@ -143,12 +146,12 @@ async def test_a_page_brings_a_policy_of_its_own() -> None:
         headers = {"Content-Security-Policy": "default-src 'self'"}
         await HTMLResponse("<p>hello", headers=headers)(scope, receive, send)
 
-    sent = []
+    sent = list[Message]()
 
-    async def send(message) -> None:
+    async def send(message: Message) -> None:
         sent.append(message)
 
-    async def receive():
+    async def receive() -> Message:
         return {"type": "http.request"}
 
     await AnswerHeaders(page)({"type": "http", "method": "GET", "headers": []}, receive, send)

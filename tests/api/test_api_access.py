@@ -12,8 +12,7 @@ from pollerd.api import ApiSettings, Scope, hash_of
 from pollerd.api.auth.foreign_pages import foreign_page
 from pollerd.api.auth.middleware import MAX_BODY_BYTES
 from pollerd.errors import InvalidValueError
-
-from .conftest import Api, NewApi
+from tests.api.conftest import Api, NewApi
 
 FULL, READ = "full-token", "read-token"
 

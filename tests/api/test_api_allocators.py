@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .conftest import Api
+from tests.api.conftest import Api
 
 
 async def test_unequal_sites_are_refused_while_htraa_allocates(api: Api) -> None:

@@ -13,9 +13,8 @@ import pytest
 from pollerd.api import ApiSettings
 from pollerd.api.collection import graphml
 from pollerd.storage import Store
+from tests.api.conftest import Api, NewApi
 from tests.support.collections import LEADS, SEEDS, fill
-
-from .conftest import Api, NewApi
 
 GRAPHML = f"{{{graphml.NAMESPACE}}}"
 

@@ -16,8 +16,7 @@ from pollerd.api import ApiSettings, ControlPort, create_api
 from pollerd.api.schemas.allocation import Allocation
 from pollerd.api.schemas.explanation import Explanation
 from pollerd.daemon import AllocationView, Control, ExplanationView
-
-from .conftest import Api, served
+from tests.api.conftest import Api, served
 
 
 def test_the_control_object_fits_the_port(api_control: Control) -> None:

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from pollerd.api.changes import diff_routes
 from pollerd.model import Baseline, Media
 from pollerd.storage import Batch, StorageSettings
-
-from .conftest import Api
-from .test_api_history import START, URL, record
+from tests.api.conftest import Api
+from tests.api.test_api_history import START, URL, record
 
 JSON = {"Accept": "application/json"}
 

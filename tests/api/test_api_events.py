@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from pollerd.api.changes import events
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.storage import Batch, ChangeFilter, ChangesRead
-
-from .conftest import Api
-from .test_api_history import URL, record
+from tests.api.conftest import Api
+from tests.api.test_api_history import URL, record
 
 PATIENCE = 60
 
@@ -83,6 +82,7 @@ async def test_every_reader_gets_a_change_once_it_is_committed(api: Api) -> None
         for reader in (one, other):
             event = (await reader.changes(1))[0]
             assert event.data == (await api("GET", f"/changes/{event.id}")).json
+            assert event.data is not None
             assert event.data["summary"] == "change 2"
 
 

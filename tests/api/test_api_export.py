@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -16,11 +17,10 @@ from pollerd.api.sites.exports import HEADS, TAILS, WRITERS
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
+from tests.api.conftest import Api
 from tests.support.postgres import postgres_database
 
-from .conftest import Api
-
-SITES = [
+SITES: list[dict[str, Any]] = [
     {"url": "https://plain.org/"},
     {
         "url": "https://all.org/?a=1,2&b=%22quoted%22#x",

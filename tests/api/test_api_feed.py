@@ -9,9 +9,8 @@ import feedparser
 from msgspec.structs import replace
 
 from pollerd.storage import Batch
-
-from .conftest import Api, Reply
-from .test_api_history import URL, record
+from tests.api.conftest import Api, Reply
+from tests.api.test_api_history import URL, record
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, Redirect, SiteState
 from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
-
-from .conftest import Api
+from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 START = 1_800_000_000.0
@@ -60,7 +59,8 @@ async def test_polls_come_newest_first(api: Api) -> None:
 async def test_changes_come_in_the_order_found_and_end(api: Api) -> None:
     site_id = await api.add(URL)
     await poll(api.store, site_id, 6)
-    seen, cursor, pages = [], "", 0
+    cursor: str | None = ""
+    seen, pages = [], 0
     while cursor is not None:
         page = (await api("GET", "/changes?order=oldest&limit=2" + (f"&cursor={cursor}" if cursor else ""))).json
         seen += page["items"]

@@ -8,8 +8,7 @@ from datetime import datetime
 import pytest
 
 from pollerd.api import ApiSettings
-
-from .conftest import Api, NewApi
+from tests.api.conftest import Api, NewApi
 
 HOST = "example.org:443"
 
@@ -50,7 +49,8 @@ async def test_pages_and_filters(api: Api) -> None:
         await api.add(f"http://h{n}.org/")
     await api("PATCH", "/hosts/h1.org:80", {"paused": True})
     await api("PATCH", "/hosts/h3.org:80", {"paused": True})
-    names, cursor = [], ""
+    cursor: str | None = ""
+    names = []
     while cursor is not None:
         page = (await api("GET", "/hosts?limit=2" + (f"&cursor={cursor}" if cursor else ""))).json
         names += [host["name"] for host in page["items"]]

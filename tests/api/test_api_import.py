@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from .conftest import Api
+from tests.api.conftest import Api
 
 TEXT = {"Content-Type": "text/plain"}
 

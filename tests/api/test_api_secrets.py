@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pollerd.model import Access, Credentials
-
-from .conftest import Api
+from tests.api.conftest import Api
 
 URL = "https://example.org/members"
 BASIC = {"username": "someone", "password": "s3cret-pw"}

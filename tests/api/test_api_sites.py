@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .conftest import Api
+from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (
@@ -171,7 +171,8 @@ async def test_a_parameter_that_is_given_twice_is_refused(api: Api) -> None:
 
 async def test_pages_hold_every_site_once(api: Api) -> None:
     ids = [await api.add(f"https://example.org/{n}") for n in range(7)]
-    seen, cursor, pages = [], "", 0
+    cursor: str | None = ""
+    seen, pages = [], 0
     while cursor is not None:
         page = (await api("GET", "/sites?limit=3" + (f"&cursor={cursor}" if cursor else ""))).json
         seen += [site["id"] for site in page["items"]]

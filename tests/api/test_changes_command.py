@@ -10,19 +10,17 @@ import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
-from click.testing import Result
 from msgspec.structs import replace
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.model import Baseline, Media
 from pollerd.storage import Batch
+from tests.api.conftest import Api
+from tests.api.test_api_history import URL, poll, record
 from tests.support.process import command, environment
 from tests.support.terminal import on_terminal
-
-from .conftest import Api
-from .test_api_history import URL, poll, record
 
 Run = Callable[..., Awaitable[Result]]
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202ered"

@@ -9,14 +9,12 @@ from pathlib import Path
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.cli.collection import app
 from pollerd.storage import Store
+from tests.api.conftest import Api
 from tests.support.collections import LEADS, SEEDS, fill
-
-from .conftest import Api
 
 Run = Callable[..., Awaitable[Result]]
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.cli.commands import app
 from pollerd.cli.doctor import FINE, NOTE, WRONG, Metrics, calibration
 from pollerd.scheduling.waiting import PollLimit
+from tests.api.conftest import Api
 from tests.support.origin import until
-
-from .conftest import Api
 
 
 async def examined(*words: str) -> Result:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import Api
+from tests.api.conftest import Api
 
 S = "hunter2"
 FORMS = {"text": "text/plain", "csv": "text/csv", "jsonl": "application/x-ndjson", "opml": "text/x-opml"}

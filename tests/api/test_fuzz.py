@@ -32,10 +32,9 @@ from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.model import SiteSpec
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
+from tests.api.conftest import served
 from tests.support.collections import fill
 from tests.support.openapi import DOCUMENT
-
-from .conftest import served
 
 TOKEN = "fuzz-token"
 SITES = 10
@@ -149,9 +148,9 @@ def beyond_schema(response: schemathesis.Response) -> bool:
 
 @schema.parametrize()
 @settings(max_examples=15, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-def test_no_call_breaks_its_word(case: schemathesis.Case, root: str, session: requests.Session) -> None:
+def test_no_call_breaks_its_word(case: schemathesis.Case[Any], root: str, session: requests.Session) -> None:
     response = case.call(base_url=root, session=session, timeout=PATIENCE_SECONDS)
-    excluded = list(EXCLUDED.get(case.path, []))
+    excluded: list[schemathesis.CheckFunction] = list(EXCLUDED.get(case.path, []))
     if beyond_schema(response):
         excluded.append(positive_data_acceptance)
     case.validate_response(response, excluded_checks=excluded)

@@ -16,11 +16,10 @@ from typing import Any
 import pytest
 
 from pollerd.api import ApiSettings, create_api
+from tests.api.conftest import served
 from tests.daemon.conftest import Start, database, origin, start
 from tests.support.openapi import DOCUMENT
 from tests.support.origin import Origin, Page
-
-from .conftest import served
 
 __all__ = ["database", "origin", "start"]
 TOKEN = "client-token"

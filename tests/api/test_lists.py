@@ -11,7 +11,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 
 
-def parsed(data: bytes, content_type: str) -> dict[int, SiteSpec | str]:
+def parsed(data: bytes, content_type: str) -> dict[int, SiteSpec | str | None]:
     """Line -> the spec, or the field that was refused."""
     return {
         line: found.field if isinstance(found, InvalidValueError) else found

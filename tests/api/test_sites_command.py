@@ -10,13 +10,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.api import ApiSettings
 from pollerd.cli.sites.commands import app
-
-from .conftest import Api, NewApi
+from tests.api.conftest import Api, NewApi
 
 URL = "https://example.org/news"
 Run = Callable[..., Awaitable[Result]]

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.app.url_list import read_list
 from pollerd.cli.sites.diff import diff
-
-from .conftest import Api
+from tests.api.conftest import Api
 
 A, B, C, D = (f"https://{name}.invalid/" for name in "abcd")
 DIFF = "/sites/diff?format=jsonl&sync=true"
@@ -132,7 +130,7 @@ async def test_the_command_says_what_sync_then_does(app: Any, api: Api, tmp_path
     assert told.stdout.endswith("1 added, 1 changed, 1 removed, 0 rejected\n")
     assert "hush" not in told.output
     assert "another\n" not in told.output
-    await read_list(file, api.control, sync=True)  # type: ignore[arg-type]
+    await read_list(file, api.control, sync=True)
     after = await run(app, api, str(file), "--sync", "--json")
     assert after.exit_code == 0, after.output
     assert json.loads(after.stdout)["existing"] == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 import pytest
@@ -13,9 +14,8 @@ from pollerd.api import ApiSettings
 from pollerd.errors import InvalidValueError
 from pollerd.model import Baseline, Media, OutcomeKind, Poll, SiteSpec, SiteState
 from pollerd.storage import Batch, ChangeDraft, PollRecord, SiteContext, Store
+from tests.api.conftest import Api, NewApi
 from tests.support.origin import until
-
-from .conftest import Api, NewApi
 
 OLD = ApiSettings.listening("127.0.0.1:0", token="old-token", read_token="reader")
 NEW = ApiSettings.listening("127.0.0.1:0", token="new-token", read_token="reader")
@@ -31,7 +31,7 @@ async def guarded(new_api: NewApi) -> Api:
     return await new_api(OLD)
 
 
-def events(api: Api, token: str | None):
+def events(api: Api, token: str | None) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
     return api.session.get(f"{api.root}/api/v1/events", headers={} if token is None else bearer(token))
 
 

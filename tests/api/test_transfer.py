@@ -16,9 +16,8 @@ import aiohttp
 import numpy as np
 import pytest
 import typer
-from click.testing import Result
 from prometheus_client import CollectorRegistry
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from pollerd.api import ApiSettings, create_api
 from pollerd.api.transfer.vault import Vault
@@ -27,10 +26,9 @@ from pollerd.cli.transfer import export, import_
 from pollerd.model import SiteSpec
 from pollerd.storage import StorageSettings, Store, new_key
 from pollerd.telemetry import Instruments
+from tests.api.conftest import Api, NewApi, Reply, served
 from tests.support.collections import fill
 from tests.support.postgres import postgres_database
-
-from .conftest import Api, NewApi, Reply, served
 
 A, B, C, D = (f"https://{name}.invalid/" for name in "abcd")
 PASSPHRASE = "correct horse ürst"
@@ -140,7 +138,7 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         view = (await two("GET", "/allocation")).json
         assert (view["allocator"], view["objective"], view["budget"], view["sites"]) == ("whittle", "freshness", 7.5, 4)
         # What was deleted stays so: a list leaves it out.
-        result = await two.control.sites.add([SiteSpec(D)], respect_deleted=True)  # type: ignore[call-arg]
+        result = await two.control.sites.add([SiteSpec(D)], respect_deleted=True)
         assert (len(result.added), result.deleted) == (0, [0])
 
 

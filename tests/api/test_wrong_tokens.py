@@ -7,8 +7,7 @@ import pytest
 from pollerd.api import ApiSettings
 from pollerd.api.auth.wrong_tokens import BURST, FAMILIAR_BURST, MOST_ADDRESSES, WrongTokens, counted_address
 from pollerd.api.http.settings import digest_of
-
-from .conftest import Api, NewApi
+from tests.api.conftest import Api, NewApi
 
 FULL = "full-token"
 RIGHT, WRONG = digest_of(FULL), digest_of("wrong")

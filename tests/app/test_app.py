@@ -232,7 +232,8 @@ async def test_an_allocator_that_cannot_hold_the_stored_sites_says_why(
     serving: Serving, database: str, field: str
 ) -> None:
     store = await Store.open(database)
-    specs = [SiteSpec("http://a.example/"), SiteSpec("http://b.example/", **{field: 2.0})]  # type: ignore[arg-type]
+    other: dict[str, Any] = {field: 2.0}
+    specs = [SiteSpec("http://a.example/"), SiteSpec("http://b.example/", **other)]
     await store.sites.add(specs, ["a.example:80", "b.example:80"], 0.0, respect_deleted=False)
     await store.close()
     with pytest.raises(ConfigError) as caught:

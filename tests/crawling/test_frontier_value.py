@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -126,7 +128,7 @@ def test_what_was_learned_comes_back() -> None:
     "spoil",
     [lambda b: b"", lambda b: b[:-8], lambda b: b"x" + b, lambda b: b[:-8] + b"\xff" * 8, lambda b: b + bytes(8)],
 )
-def test_other_bytes_are_refused(spoil: object) -> None:
+def test_other_bytes_are_refused(spoil: Callable[[bytes], bytes]) -> None:
     learned, fresh, states = (
         FrontierValue(SETTINGS),
         FrontierValue(SETTINGS),
@@ -137,7 +139,7 @@ def test_other_bytes_are_refused(spoil: object) -> None:
     assert (learned.value(states) != fresh.value(states)).all()
     before = fresh.pack()
     with pytest.raises(InvalidValueError, match="learned"):
-        fresh.restore(spoil(learned.pack()))  # type: ignore[operator]
+        fresh.restore(spoil(learned.pack()))
     assert fresh.pack() == before
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pollerd.crawling.pages.reading import MOST_LISTED, OutLink, PageReading, read, recipe_of, topic_of, words_of
@@ -85,9 +87,9 @@ def test_domains_hold_with_their_subdomains() -> None:
     [("name", " "), ("keywords", ()), ("max_depth", -1), ("pages_per_host", 0), ("collection_size", 0)]
     + [("relevance_min", value) for value in (0.0, 1.1)],
 )
-def test_settings_are_checked(field: str, value: object) -> None:
+def test_settings_are_checked(field: str, value: Any) -> None:
     with pytest.raises(InvalidValueError, match=field):
-        TopicSettings(**{"name": "t", "keywords": ("a",), field: value})  # type: ignore[arg-type]
+        TopicSettings(**{"name": "t", "keywords": ("a",), field: value})
 
 
 def test_a_language_is_part_of_the_words_and_one_that_is_not_set_changes_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -75,9 +77,10 @@ def test_a_hub_without_relevance_of_its_own_is_asked_for_early() -> None:
 
 
 def test_settings_are_checked() -> None:
-    for field, value in (("discount", 1.0), ("step", 0.0), ("exploration", 1.5), ("passive", "other")):
+    bad: dict[str, Any] = {"discount": 1.0, "step": 0.0, "exploration": 1.5, "passive": "other"}
+    for field, value in bad.items():
         with pytest.raises(InvalidValueError, match=field):
-            RequestSettings(**{field: value})  # type: ignore[arg-type]
+            RequestSettings(**{field: value})
     with pytest.raises(InvalidValueError, match="documents"):
         TabularController(0, RequestSettings(), np.random.default_rng(0))
     with pytest.raises(InvalidValueError, match="memory"):

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.crawling.pages.topics import TopicSettings
-from pollerd.daemon import Control, Daemon, DaemonSettings, SteadyClock
+from pollerd.daemon import Control, Daemon, DaemonSettings, ExplanationView, SteadyClock
 from pollerd.fetching import FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
 from pollerd.scheduling import SchedulingSettings
@@ -39,8 +40,8 @@ class Running:
     def control(self) -> Control:
         return self.daemon.control
 
-    async def add(self, *urls: str, **fields: float) -> list[int]:
-        specs = [SiteSpec(url=normalise_url(url), **fields) for url in urls]  # type: ignore[arg-type]
+    async def add(self, *urls: str, **fields: Any) -> list[int]:
+        specs = [SiteSpec(url=normalise_url(url), **fields) for url in urls]
         return [site_id for site_id, _, _ in (await self.control.sites.add(specs)).added]
 
     async def site(self, site_id: int) -> Site:
@@ -62,6 +63,12 @@ class Running:
                 return found
             await asyncio.sleep(0.03)
         raise AssertionError(f"site {site_id}: {len(await self.polls(site_id))} polls, wanted {times}")
+
+    def explain(self, site_id: int) -> ExplanationView:
+        """Why the site is polled as it is; the daemon knows it."""
+        explanation = self.control.explainer.explain(site_id)
+        assert explanation is not None
+        return explanation
 
     def metric(self, name: str, **labels: str) -> float:
         self.daemon.control.gauges.refresh()
@@ -110,10 +117,10 @@ def start(database: str, tmp_path: Path) -> Start:
         storage: StorageSettings | None = None,
         topic: TopicSettings | None = None,
         seeds: Sequence[str] = (),
-        **settings: object,
+        **settings: Any,
     ) -> AsyncIterator[Running]:
         soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
-        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", **soon, **settings})  # type: ignore[arg-type]
+        chosen = DaemonSettings(**{"budget": 50.0, "allocator": "uniform", **soon, **settings})
         store = await Store.open(url, settings=storage)
         registry = CollectorRegistry()
         fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,8 @@ def test_large_rates_are_whole_and_every_limit_has_its_words() -> None:
     assert "123 of 500 polls/s" in Binding(PollLimit.MIN_YIELD, "why").in_full(123.4, 500.0)
     every = [Waiting(), Waiting(interval=1, spendable=BUDGET)]
     counts = ("private", "unanswered", "host", "belief", "ttl", "interval", "backing_off", "unreachable")
-    every += [Waiting(**{name: 1}) for name in (*counts, "blocked", "paused", "gone")]
+    one: list[dict[str, Any]] = [{name: 1} for name in (*counts, "blocked", "paused", "gone")]
+    every += [Waiting(**each) for each in one]
     found = [binding(waiting, SETTINGS, 0.0, BUDGET) for waiting in every]
     assert {each.limit for each in found} == set(PollLimit)
     assert len({each.in_full(0.0, BUDGET) for each in found}) == len(PollLimit)

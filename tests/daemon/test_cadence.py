@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pollerd.daemon.crawler.hook import CrawlHook, NoCrawl, PageHook
+from pollerd.daemon.crawler.crawl_hook import CrawlHook
+from pollerd.daemon.crawler.hook import NoCrawl, PageHook
 from pollerd.daemon.polling.cadence import Cadence
 from pollerd.daemon.state.allocator_commands import CommandQueue
 

@@ -120,5 +120,7 @@ def test_the_rank_among_very_many_is_estimated(scheduler: SchedulerState, monkey
     assert [found.rank for found in shown if found] == [1, 101, 2_001]
     monkeypatch.setattr("pollerd.daemon.allocation.forecast.SAMPLE_SITES", 1_000)
     shown = [explainer.explain(int(order[place]) + 1) for place in (0, 100, 2_000)]
-    np.testing.assert_allclose([found.rank for found in shown if found], [1, 101, 2_001], atol=150)
+    np.testing.assert_allclose(
+        np.array([found.rank for found in shown if found], np.float64), [1, 101, 2_001], atol=150
+    )
     assert [found.urgency for found in shown if found] == urgency[order[[0, 100, 2_000]]].tolist()

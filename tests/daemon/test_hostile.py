@@ -119,7 +119,7 @@ async def test_throttling_behind_a_redirect_pauses_the_host_that_throttles(origi
         innocent, same_host = await running.add(origin.url("/a", host=1), origin.url("/b", host=2))
         await running.polled(innocent, 5)
         assert not origin.hits("/b")
-        assert running.control.explainer.explain(same_host).why_not_now == "the host asked to be left alone"
+        assert running.explain(same_host).why_not_now == "the host asked to be left alone"
 
 
 async def test_an_enormous_robots_txt_is_obeyed_as_far_as_it_is_read(origin: Origin, start: Start) -> None:

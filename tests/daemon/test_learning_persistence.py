@@ -44,13 +44,13 @@ async def some_pages(running: Running, origin: Origin, polls: int = 60) -> list[
 
 def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
     """Believed changes per day; nan where there is no belief."""
-    known = [running.control.explainer.explain(site_id).rate_per_day for site_id in ids]
+    known = [running.explain(site_id).rate_per_day for site_id in ids]
     return np.array([np.nan if rate is None else rate for rate in known])
 
 
 def least_rates(running: Running, ids: list[int]) -> list[float]:
     """Lower ends of the believed intervals, changes per day: what little polls say of high rates does not hide them."""
-    return [running.control.explainer.explain(site_id).rate_low_per_day or 0.0 for site_id in ids]
+    return [running.explain(site_id).rate_low_per_day or 0.0 for site_id in ids]
 
 
 def prior_rate() -> float:
@@ -115,7 +115,7 @@ async def test_a_new_site_is_believed_to_be_like_the_others_of_its_host(origin: 
         new = await running.add(*(origin.url("/new", host=n) for n in range(2)), paused=True)
         calm, lively = least_rates(running, new)
         assert calm < lively
-        assert "its host's" in running.control.explainer.explain(new[1]).notes["prior_source"]
+        assert "its host's" in running.explain(new[1]).notes["prior_source"]
         await running.control.allocation.set(allocator="uniform")
     async with start(allocator="whittle") as running:
         calm, lively = least_rates(running, new)
@@ -188,7 +188,7 @@ async def test_a_new_url_starts_afresh(origin: Origin, start: Start) -> None:
         new = await running.add(origin.url("/new", host=31))
         assert np.isclose(after[1], rates(running, new)[0]), "nothing is known of it but what pages are like in general"
         await running.control.sites.delete(new[0])
-        assert running.control.explainer.explain(ids[1]).elapsed is None
+        assert running.explain(ids[1]).elapsed is None
         assert (running.control.health.status().polls, running.control.health.status().changes) == (
             status.polls,
             status.changes,

@@ -170,7 +170,7 @@ async def test_a_huge_crawl_delay_is_an_hour_at_most(origin: Origin, start: Star
         await asyncio.sleep(0.4)
         assert len(origin.log) == 1
         for site_id in (a, b):
-            explanation = running.control.explainer.explain(site_id)
+            explanation = running.explain(site_id)
             assert explanation.why_not_now == "the host's interval is not over"
             assert explanation.next_poll_at is not None
             assert 3590 < explanation.next_poll_at - time.time() <= 3600
@@ -416,6 +416,6 @@ async def test_retry_after_as_a_date(origin: Origin, start: Start) -> None:
     async with start() as running:
         (site_id,) = await running.add(origin.url("/busy"))
         await running.polled(site_id, 1)
-        at = running.control.explainer.explain(site_id).next_poll_at
+        at = running.explain(site_id).next_poll_at
         assert at is not None
         assert 115 < at - time.time() < 125

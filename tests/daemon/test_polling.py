@@ -191,7 +191,7 @@ async def test_429_pauses_the_host(origin: Origin, start: Start, retry_after: st
         await running.polled(busy, 1)
         before = len(origin.hits())
         (other,) = await running.add(origin.url("/other"))
-        explanation = running.control.explainer.explain(other)
+        explanation = running.explain(other)
         assert explanation.next_poll_at is not None
         wait = explanation.next_poll_at - (await running.polls(busy))[0].at
         assert least <= wait <= most
@@ -227,7 +227,7 @@ async def test_a_pause_survives_a_restart(origin: Origin, start: Start) -> None:
         (other,) = await running.add(origin.url("/other"))
         await asyncio.sleep(0.5)
         assert len(origin.hits()) == 1
-        assert running.control.explainer.explain(other).why_not_now == "the host asked to be left alone"
+        assert running.explain(other).why_not_now == "the host asked to be left alone"
 
 
 async def test_503_leaves_the_url_alone_first_and_the_host_when_it_keeps_coming(origin: Origin, start: Start) -> None:
@@ -247,7 +247,7 @@ async def test_503_leaves_the_url_alone_first_and_the_host_when_it_keeps_coming(
         await running.add(*(origin.url(f"/d{n}") for n in range(3)))
         await until(lambda: running.metric("pollerd_polls_total", outcome="throttled") == 3)
         (late,) = await running.add(origin.url("/late"))
-        assert running.control.explainer.explain(late).why_not_now == "the host asked to be left alone"
+        assert running.explain(late).why_not_now == "the host asked to be left alone"
 
 
 async def test_too_large_and_too_slow(origin: Origin, start: Start) -> None:
@@ -296,7 +296,7 @@ async def test_a_site_that_always_changes_is_held_and_reported(origin: Origin, s
         (noisy_id,) = await running.add(origin.url("/noisy"))
         await running.polled(noisy_id, 9)
         await running.add(*(origin.url(f"/{n}", host=n + 1) for n in range(40)))
-        assert running.control.explainer.explain(noisy_id).capped_to_uniform
+        assert running.explain(noisy_id).capped_to_uniform
         began, polls = time.monotonic(), len(origin.hits("/noisy"))
         await asyncio.sleep(4)
         period = 41 / 40

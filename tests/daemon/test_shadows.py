@@ -131,7 +131,7 @@ async def test_a_shadow_whose_polls_cannot_be_read_begins_anew(
         ids = await running.add(*pages(origin))
         await more_polls(running, 40)
         await running.control.sites.pause(ids[0], True)
-        read, cut = running.store.history.recent_polls, []
+        read, cut = running.store.history.recent_polls, list[int]()
 
         async def cut_off(*, through: int | None = None) -> AsyncIterator[PollColumns]:
             async for polls in read(through=through):

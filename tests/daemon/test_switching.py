@@ -46,7 +46,7 @@ def pages(origin: Origin) -> list[str]:
 
 
 def rates(running: Running, ids: list[int]) -> NDArray[np.float64]:
-    known = [running.control.explainer.explain(site_id).rate_per_day for site_id in ids]
+    known = [running.explain(site_id).rate_per_day for site_id in ids]
     return np.array([np.nan if rate is None else rate for rate in known])
 
 

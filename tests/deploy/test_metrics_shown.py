@@ -66,8 +66,14 @@ def expressions(top: Path, check_queries: ModuleType) -> list[str]:
     return [expression for _, expression in dashboard] + [rule["expr"] for rule in _alerts(top)]
 
 
+def _name(selector: str) -> str:
+    found = re.match(r"\w+", selector)
+    assert found is not None, selector
+    return found[0]
+
+
 def _faults(selector: str, measured: dict[str, dict[str, set[str]]]) -> Iterator[str]:
-    name = re.match(r"\w+", selector)[0]  # type: ignore[index]
+    name = _name(selector)
     if name not in measured:
         yield f"{name} is not measured"
         return
@@ -93,7 +99,7 @@ def test_labels_that_are_grouped_by_exist(
     expressions: list[str], check_queries: ModuleType, measured: dict[str, dict[str, set[str]]]
 ) -> None:
     for expression in expressions:
-        selected = [re.match(r"\w+", s)[0] for s in check_queries.selectors(expression)]  # type: ignore[index]
+        selected = [_name(selector) for selector in check_queries.selectors(expression)]
         known = set().union(*(measured[name] for name in selected)) | _OF_PROMETHEUS
         for labels in re.findall(r"by \(([^)]*)\)", expression):
             assert {label.strip() for label in labels.split(",")} <= known, expression

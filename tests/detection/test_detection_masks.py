@@ -121,8 +121,8 @@ def test_what_is_outside_stays_byte_for_byte(kind: str) -> None:
     for piece in left:
         for line in filter(None, piece.strip(b"\n").split(b"\n")):
             at = b.index(line, at)
-    for line in [*HEAD, *TAIL]:
-        assert line.encode() in b"\n".join(left)
+    for text in [*HEAD, *TAIL]:
+        assert text.encode() in b"\n".join(left)
 
 
 def test_a_masked_clock_hides_only_what_has_its_shape() -> None:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 def checked(docs: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """What the script says of a folder of pages."""
-    command = [sys.executable, ROOT / "benchmarks/check_tables.py", "--jobs", "1", "--docs", docs, *words]
+    command = [sys.executable, str(ROOT / "benchmarks/check_tables.py"), "--jobs", "1", "--docs", str(docs), *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pollerd.fetching import Fetcher, FetchSettings
-
-from .sites import Handler, Site, served
+from tests.fetching.sites import Handler, Site, served
 
 Serve = Callable[..., Awaitable[Site]]
 
@@ -44,9 +44,9 @@ async def new_fetcher() -> AsyncIterator[NewFetcher]:
             clock: Callable[[], float] = time.time,
             on_sent: Callable[[str], None] | None = None,
             before_repeat: Callable[[str], Awaitable[None]] | None = None,
-            **settings: object,
+            **settings: Any,
         ) -> Fetcher:
-            chosen = FetchSettings(**{"allow_private": True, "total_timeout_seconds": 5.0} | settings)
+            chosen = FetchSettings(**{"allow_private": True, "total_timeout_seconds": 5.0, **settings})
             fetcher = Fetcher(chosen, clock=clock, on_sent=on_sent, before_repeat=before_repeat)
             return await stack.enter_async_context(fetcher)
 

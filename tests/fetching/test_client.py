@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from operator import contains
 from typing import Any
 
 import aiohttp
@@ -20,9 +22,8 @@ from aiohttp.connector import Connection
 
 from pollerd.fetching import Fetcher, FetchSettings, Request
 from pollerd.model import OutcomeKind, Validators
-
-from .conftest import Certificate, NewFetcher, Serve
-from .sites import Handler, Seen, by_path, message, says
+from tests.fetching.conftest import Certificate, NewFetcher, Serve
+from tests.fetching.sites import Handler, Seen, by_path, message, says
 
 PAGE = message("200 OK", body=b"page")
 Loop = Callable[[], asyncio.AbstractEventLoop]
@@ -219,7 +220,7 @@ async def test_what_a_site_says_unasked_is_no_answer(
     for path in ("/a", "/b", "/c"):
         outcome = await fetcher.fetch(Request(site.url(path), Validators('"e"')))
         assert (outcome.validators.etag, outcome.body) == (f'"{path}"', b"" if head.startswith("200") else None)
-        await _until(lambda path=path: path in said)
+        await _until(partial(contains, said, path))
         await asyncio.sleep(0.05)
     assert [seen.path for seen in site.seen] == ["/a", "/b", "/c"]
     assert len(hosts) == site.connections == 3

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import aiohappyeyeballs
 import pytest
@@ -11,15 +12,15 @@ from pollerd.errors import InvalidValueError
 from pollerd.fetching import Fetcher, FetchSettings, Guard, Request
 from pollerd.fetching.network.guard import DENIED_ERRNO
 from pollerd.model import OutcomeKind
-
-from .conftest import Certificate, NewFetcher, Serve
-from .sites import Seen, message, says
+from tests.fetching.conftest import Certificate, NewFetcher, Serve
+from tests.fetching.sites import Seen, message, says
 
 
 def _closed_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port
 
 
 async def test_connection_refused(fetcher: Fetcher) -> None:
@@ -62,7 +63,7 @@ async def test_certificate_for_another_name(serve: Serve, new_fetcher: NewFetche
     assert outcome.kind is OutcomeKind.TLS_ERROR
 
 
-async def test_ca_file_that_is_none(tmp_path) -> None:
+async def test_ca_file_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InvalidValueError, match="ca_file"):
         async with Fetcher(FetchSettings(ca_file=str(tmp_path / "missing.pem"))):
             raise AssertionError("opened without its ca_file")

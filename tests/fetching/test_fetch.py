@@ -3,15 +3,15 @@
 import asyncio
 import gzip
 import random
+from collections.abc import Callable
 
 import brotli
 import pytest
 
 from pollerd.fetching import Fetcher, Request
 from pollerd.model import OutcomeKind, Validators
-
-from .conftest import NewFetcher, Serve
-from .sites import Seen, message, says, says_and_closes
+from tests.fetching.conftest import NewFetcher, Serve
+from tests.fetching.sites import Seen, message, says, says_and_closes
 
 IN_2041 = "Wed, 06 Nov 2041 08:49:37 GMT"
 
@@ -146,7 +146,9 @@ async def test_one_connection_serves_many_polls(serve: Serve, fetcher: Fetcher) 
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("br", brotli.compress)])
-async def test_cap_counts_after_decompression(serve: Serve, new_fetcher: NewFetcher, encoding: str, pack) -> None:
+async def test_cap_counts_after_decompression(
+    serve: Serve, new_fetcher: NewFetcher, encoding: str, pack: Callable[[bytes], bytes]
+) -> None:
     fetcher = await new_fetcher(max_body_bytes=100_000)
     header = f"Content-Encoding: {encoding}"
     fits = await serve(says(message("200 OK", header, body=pack(bytes(100_000)))))

@@ -10,10 +10,9 @@ import pytest
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import FetchSettings, Request, normalise_proxy, without_userinfo
 from pollerd.model import OutcomeKind, Validators
+from tests.fetching.conftest import Certificate, NewFetcher, Serve
+from tests.fetching.sites import by_path, message, says
 from tests.support.proxy import proxied
-
-from .conftest import Certificate, NewFetcher, Serve
-from .sites import by_path, message, says
 
 BODY = message("200 OK", "Content-Type: text/plain", body=b"hello")
 BASIC = "Basic bWU6cDp3QDE="  # me:p:w@1

@@ -6,9 +6,8 @@ import pytest
 
 from pollerd.fetching import Fetcher, Request
 from pollerd.model import OutcomeKind, Redirect, Validators
-
-from .conftest import NewFetcher, Serve
-from .sites import Seen, by_path, message, says
+from tests.fetching.conftest import NewFetcher, Serve
+from tests.fetching.sites import Seen, by_path, message, says
 
 
 def moved(location: str, status: str = "302 Found") -> bytes:

@@ -4,9 +4,8 @@ import gzip
 import pytest
 
 from pollerd.fetching import Fetcher, FetchSettings, RobotsKind
-
-from .conftest import NewFetcher, Serve
-from .sites import Seen, by_path, message, says, says_and_closes
+from tests.fetching.conftest import NewFetcher, Serve
+from tests.fetching.sites import Seen, by_path, message, says, says_and_closes
 
 RULES = b"User-agent: *\nDisallow: /private\n"
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from pollerd.errors import InvalidValueError
@@ -25,7 +27,7 @@ from pollerd.fetching.client import user_agent
         ("contact", "a" * 201),
     ],
 )
-def test_out_of_range_names_the_field(field: str, value: object) -> None:
+def test_out_of_range_names_the_field(field: str, value: Any) -> None:
     with pytest.raises(InvalidValueError) as refused:
         FetchSettings(**{field: value})
     assert refused.value.field == field

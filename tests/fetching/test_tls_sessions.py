@@ -12,10 +12,9 @@ import pytest
 from pollerd.fetching import Request
 from pollerd.fetching.tls.sessions import Destination, SessionCache, SessionKey, TlsConnection
 from pollerd.model import OutcomeKind
+from tests.fetching.conftest import Certificate, NewFetcher, Serve
+from tests.fetching.sites import message, says_and_closes
 from tests.support.proxy import proxied
-
-from .conftest import Certificate, NewFetcher, Serve
-from .sites import message, says_and_closes
 
 ANSWER = says_and_closes(message("200 OK", "Connection: close", body=b"page"))
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]

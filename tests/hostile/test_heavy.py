@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from pollerd.detection import detect, summarise
 from pollerd.fetching import body as reading
+from pollerd.fetching.decoding import decode
 from pollerd.model import Baseline, Detection, Media, Outcome, OutcomeKind
 from pollerd.scheduling import RobotsText
+from pollerd.scheduling.politeness.robots_txt import RobotsRules
 from tests.daemon.conftest import Running, Start
 from tests.support.origin import Origin, Page
 
@@ -84,7 +86,6 @@ async def test_where_large_changes_are_described(origin: Origin, start: Start) -
 async def test_where_large_bodies_are_unpacked(origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large as sent, or as unpacked: a little of a compressed body may hold very much."""
     unpacked: dict[str, int] = {}
-    decode = reading.decode
 
     def telling_decode(body: bytes, encoding: str, limit: int, **named: bool) -> bytes:
         unpacked[place()] = max(unpacked.get(place(), 0), limit)
@@ -112,7 +113,12 @@ async def test_long_robots_txt_is_read_elsewhere(origin: Origin, start: Start, m
     """By a site's own poll and by one that is redirected to its host; and again after a start that finds it stored."""
     read_here: list[RobotsText] = []
     read = RobotsText.read
-    monkeypatch.setattr(RobotsText, "read", lambda text: read_here.append(text) or read(text))
+
+    def noting(text: RobotsText) -> RobotsRules:
+        read_here.append(text)
+        return read(text)
+
+    monkeypatch.setattr(RobotsText, "read", noting)
     rules = "".join(f"Disallow: /x{n}*y\n" for n in range(25_000))
     origin.robots = Page(
         f"User-agent: *\nCrawl-delay: 0.2\n{rules}Disallow: /c", headers={"Content-Type": "text/plain"}

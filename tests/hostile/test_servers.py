@@ -10,7 +10,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator
 
-import brotli  # type: ignore[import-untyped]
+import brotli
 import pytest
 import zstandard
 

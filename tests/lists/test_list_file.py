@@ -92,7 +92,9 @@ async def test_sync_makes_the_file_the_whole_truth(
     async with start(url=any_database, storage=StorageSettings(secret_key=new_key())) as running:
         drifted = SiteSpec(A, 9.0, 2.0, ("hand",), 5.0, 50.0, 500.0, secret, True)
         await running.control.sites.add([drifted, SiteSpec(B, tags=("x",)), SiteSpec(C)])
-        gone = (await running.store.sites.find(C)).id  # type: ignore[union-attr]
+        stored = await running.store.sites.find(C)
+        assert stored is not None
+        gone = stored.id
         file = tmp_path / "sites.yaml"
         text = f"defaults: {{weight: 3}}\nsites:\n- {{url: '{A}', max_interval: 1h, tags: [file]}}\n- {B}\n- {A}\n"
         found = await settled(running, file, text)
@@ -101,6 +103,7 @@ async def test_sync_makes_the_file_the_whole_truth(
         assert found[B].spec == SiteSpec(B, 3.0)
         table = running.daemon.parts.scheduler.sites
         slot = table.slot_of(found[A].id)
+        assert slot is not None
         assert (table.weight[slot], table.max_interval[slot], bool(table.paused[slot])) == (3.0, 3600.0, False)
         assert table.slot_of(gone) is None
         read = events(said, "list_read")[-1]

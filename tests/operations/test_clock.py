@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from aiohttp import web
 
 from pollerd.daemon import SteadyClock
 from pollerd.daemon.process.clock import since_boot
@@ -149,7 +150,7 @@ async def test_a_poll_under_way_while_the_clock_is_set_has_the_new_time(
     asked, answer = asyncio.Event(), asyncio.Event()
     slow = Page()
 
-    async def handler(request):  # type: ignore[no-untyped-def]
+    async def handler(request: web.Request) -> web.StreamResponse:
         asked.set()
         await answer.wait()
         slow.handler = None

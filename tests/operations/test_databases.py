@@ -105,8 +105,9 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [shutil.which("initdb")]
-    if found[-1] is None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    initdb = found[-1] if found else shutil.which("initdb")
+    if initdb is None:
         pytest.skip("no PostgreSQL server is installed here")
     folder = Path(tempfile.mkdtemp(prefix="pollerd-pg-"))  # a short path: the socket stands in it
     if os.geteuid() == 0:
@@ -115,7 +116,7 @@ def server() -> Iterator[Server]:
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
         os.chown(folder, owner.pw_uid, owner.pw_gid)
-    server = Server(folder, Path(found[-1]).parent)
+    server = Server(folder, Path(initdb).parent)
     try:
         server.make()
         server.start()

@@ -114,7 +114,7 @@ async def test_settings_that_follow_at_once(origin: Origin, served: Served) -> N
 
 
 async def test_settings_that_need_a_restart_are_named(served: Served) -> None:
-    async def watch(_: Control) -> None:
+    async def watch(control: Control) -> None:
         served.toml.write_text('seeds = "seeds.txt"\nmax_inflight = 7\nbudget = 9\n')
         for _ in range(2):  # each time, for it is so until then
             await served.reload()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from pollerd.allocation import EvidenceBatch
 from pollerd.allocation.baselines.uniform import Uniform
 from pollerd.daemon.results.transition import poll_effect
 from pollerd.daemon.state.faults import SITES_IN_A_ROW, Faults
+from pollerd.daemon.state.poll_effect import PollEffect
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.errors import FaultEverywhereError
 from pollerd.model import Detection, Outcome, OutcomeKind, SiteState
@@ -203,15 +205,16 @@ async def test_a_poll_that_raises(
     assert (report["site_id"], str(report["exc_info"])) == (aside.site_id, FAULT)
 
 
-def named(part: str) -> object:
+def named(part: str) -> Callable[..., object]:
     module, _, name = part.rpartition(".")
-    return getattr(importlib.import_module(module), name)
+    found: Callable[..., object] = getattr(importlib.import_module(module), name)
+    return found
 
 
 async def test_robots_rules_that_raise(origin: Origin, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     real = HostTable.allows
 
-    def allows(self: HostTable, slot: int, url: str) -> bool:
+    def allows(self: HostTable, slot: int, url: str) -> bool | None:
         if url.endswith("/b"):
             raise RecursionError(FAULT)
         return real(self, slot, url)
@@ -229,10 +232,10 @@ async def test_a_poll_that_cannot_be_judged(origin: Origin, start: Start, monkey
     async with start() as running:
         a, b, c = await three(origin, running)
 
-        def judging(finding, *rest):  # type: ignore[no-untyped-def]
-            if finding.site_id == b and finding.asked:
+        def judging(result: PollResult, *rest: Any) -> PollEffect:
+            if result.site_id == b and result.asked:
                 raise ZeroDivisionError(FAULT)
-            return poll_effect(finding, *rest)
+            return poll_effect(result, *rest)
 
         monkeypatch.setattr("pollerd.daemon.results.status.poll_effect", judging)
         await assert_set_aside(running, b, f"ZeroDivisionError: {FAULT}")

@@ -18,7 +18,8 @@ def last_word(going: Generator[None, None, capacity.HostLoad]) -> capacity.HostL
         try:
             next(going)
         except StopIteration as ended:
-            return ended.value  # type: ignore[no-any-return]
+            load: capacity.HostLoad = ended.value
+            return load
 
 
 def tables(settings: SchedulingSettings, hosts: list[int]) -> tuple[SiteTable, HostTable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -25,6 +26,11 @@ class ByElapsed:
     ) -> NDArray[np.int64]:
         order = np.argsort(-np.where(eligible, elapsed, -1.0), kind="stable")
         return order[: min(k, int(eligible.sum()))]
+
+    def select_seen(
+        self, last_seen: NDArray[np.float64], now: float, eligible: NDArray[np.bool_], k: int
+    ) -> NDArray[np.int64]:
+        return self.select(now - last_seen, now, eligible, k)
 
     def urgency_of(self, slots: NDArray[np.int64], elapsed: NDArray[np.float64], now: float) -> NDArray[np.float64]:
         return elapsed
@@ -160,9 +166,9 @@ def test_nothing_to_choose_from() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 30), st.randoms(use_true_random=False))
-def test_every_choice_is_eligible_distinct_and_one_a_host(sites: int, hosts: int, k: int, random: object) -> None:
+def test_every_choice_is_eligible_distinct_and_one_a_host(sites: int, hosts: int, k: int, random: Random) -> None:
     site_table, host_table = tables(sites, hosts)
-    rng = np.random.default_rng(random.randrange(2**32))  # type: ignore[attr-defined]
+    rng = np.random.default_rng(random.randrange(2**32))
     n = site_table.size
     site_table.in_flight[:n] = rng.random(n) < 0.3
     site_table.asap[:n] = rng.random(n) < 0.2

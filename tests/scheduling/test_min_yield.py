@@ -13,6 +13,7 @@ from pollerd.allocation import EvidenceBatch
 from pollerd.errors import InvalidValueError
 from pollerd.model import STATE_CODE, SiteState
 from pollerd.scheduling import Bounds, Chooser, PollLimit, SchedulingSettings, first_waits, reach, waits
+from pollerd.scheduling.min_yield import RateModel
 from pollerd.scheduling.waiting import waiting
 from tests.scheduling.test_capacity import tables as spaced
 from tests.scheduling.test_choice import NOW, SETTINGS, ByElapsed, chosen, tables
@@ -30,9 +31,9 @@ class Known:
         return np.asarray(-np.expm1(-self.rates[slots, None] * elapsed))
 
 
-def wait(believer: object, slots: int, min_yield: float = 0.01, longest: float = DAY) -> NDArray[np.float64]:
+def wait(believer: RateModel, slots: int, min_yield: float = 0.01, longest: float = DAY) -> NDArray[np.float64]:
     bounds = Bounds(np.full(slots, min_yield), np.full(slots, longest))
-    return waits(believer, np.arange(slots), bounds)  # type: ignore[arg-type]
+    return waits(believer, np.arange(slots), bounds)
 
 
 @pytest.mark.parametrize("min_yield", [0.001, 0.01, 0.1, 0.5])

@@ -24,7 +24,8 @@ def table(sites: int = 3) -> SiteTable:
 def asked(cap: NoiseCap, held: NDArray[np.int64], polls: int) -> list[int]:
     """The site fetched again after so many polls."""
     cap.earn(polls)
-    return cap.repeat(held, NOW, PERIOD).tolist()
+    slots: list[int] = cap.repeat(held, NOW, PERIOD).tolist()
+    return slots
 
 
 def test_only_sites_that_change_always_are_held() -> None:

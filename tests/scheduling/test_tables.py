@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pollerd.errors import InvalidValueError
 from pollerd.scheduling import HostTable, RobotsText, SchedulingSettings, SiteTable, rules_allow, rules_delay
 from pollerd.scheduling.politeness.hosts import PASSING_ROBOTS_BYTES, SPACING_KEPT_SECONDS
-from pollerd.scheduling.politeness.robots_txt import LONG_BYTES
+from pollerd.scheduling.politeness.robots_txt import LONG_BYTES, RobotsRules
 
 NOW = 1_000_000.0
 
@@ -213,7 +214,7 @@ def test_a_longer_pause_in_force_stays() -> None:
         ("backoff_base_seconds", math.nan),
     ],
 )
-def test_settings_name_what_is_wrong(field: str, value: float) -> None:
+def test_settings_name_what_is_wrong(field: str, value: Any) -> None:
     with pytest.raises(InvalidValueError, match=field):
         SchedulingSettings(**{field: value})
 
@@ -238,7 +239,12 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[RobotsText]:
     """The texts that were parsed, in order."""
     done: list[RobotsText] = []
     read = RobotsText.read
-    monkeypatch.setattr(RobotsText, "read", lambda text: done.append(text) or read(text))
+
+    def noting(text: RobotsText) -> RobotsRules:
+        done.append(text)
+        return read(text)
+
+    monkeypatch.setattr(RobotsText, "read", noting)
     return done
 
 
@@ -255,7 +261,7 @@ def test_stored_rules_are_parsed_when_they_are_asked_for(parsed: list[RobotsText
         assert hosts.allows(slot, "http://h/") is True
     assert hosts.allows(free, "http://h/private/1") is True
     assert parsed == [robots], "equal ones are parsed once"
-    assert (hosts.interval_of(strict), hosts.robots_at[free], hosts.touched[:3].any()) == (2.5, NOW, False)
+    assert (hosts.interval_of(strict), hosts.robots_at[free], bool(hosts.touched[:3].any())) == (2.5, NOW, False)
     hosts.set_rules(strict, None, NOW + 1)
     assert hosts.allows(strict, "http://h/private/1") is True
     assert hosts.allows(alike, "http://h/private/1") is False

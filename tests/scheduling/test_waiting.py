@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,8 @@ def held(column: str, value: object) -> Hold:
 def test_each_site_is_counted_once(name: str, hold: Hold) -> None:
     sites, hosts = tables([0, 1])
     hold(sites, hosts)
-    assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(**{name: 1, "interval": 1})
+    counts: dict[str, Any] = {name: 1, "interval": 1}
+    assert waiting(sites, hosts, SETTINGS, NOW) == Waiting(**counts)
 
 
 def test_a_host_whose_robots_txt_cannot_be_had() -> None:

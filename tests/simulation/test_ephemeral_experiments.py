@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -88,10 +89,12 @@ def test_round_robin_and_single_do_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(("values", "spread"), [("even", 1.0), ("exponential", 2.0)])
-def test_drawn_gains_have_the_moments_of_a_compound_poisson(values: str, spread: float) -> None:
+def test_drawn_gains_have_the_moments_of_a_compound_poisson(
+    values: Literal["even", "exponential"], spread: float
+) -> None:
     """Mean u and variance Λ E[ξ²] (1 - α²) / (2μ); |z| > 6 of eight such comparisons: one run in 10⁷ fails."""
     sources, epochs = four_sources(), 2000
-    gains = drawn_gains(sources, epochs, np.random.default_rng(5), values)  # type: ignore[arg-type]
+    gains = drawn_gains(sources, epochs, np.random.default_rng(5), values)
     exact_variance = 250.0 * spread * sources.value**2 * (1 - sources.retained**2) / (2 * sources.decay)
     assert (abs(gains.mean(0) - sources.gain) < 6 * np.sqrt(exact_variance / epochs)).all()
     assert (abs(gains.var(0) / exact_variance - 1) < 6 * np.sqrt(2.1 / epochs)).all()
@@ -107,7 +110,7 @@ def test_looking_at_means_is_what_the_mean_dynamics_do() -> None:
 def test_bad_limits_are_named() -> None:
     for given in ((0.0,), (1.5,), (1, "polls")):
         with pytest.raises(InvalidValueError):
-            PollConstraint(*given)  # type: ignore[arg-type]
+            PollConstraint(*given)
     with pytest.raises(InvalidValueError, match="number of sites"):
         exact(four_sources(), PollConstraint(2.0, "cost"), ages=5)
 
@@ -169,9 +172,9 @@ def test_an_objective_by_every_allocator_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("objective", ["freshness", "interest"])
-def test_who_is_told_the_rates_reaches_the_best(objective: str) -> None:
+def test_who_is_told_the_rates_reaches_the_best(objective: Literal["freshness", "interest"]) -> None:
     """Over 300 polls a page; the best is an average over all time, whose share had a deviation of .005 over 8 seeds."""
-    world = Web(Zipf(20, 0.3, 1.0, "shuffled"), objective, half_lives=(300.0, 3e4))  # type: ignore[arg-type]
+    world = Web(Zipf(20, 0.3, 1.0, "shuffled"), objective, half_lives=(300.0, 3e4))
     policy = Policy("optimal", objective, told_rates=True)
     share = world.shares(policy, [600, 6000], np.random.SeedSequence(1))[1]
     assert share == pytest.approx(1.0, abs=0.04)

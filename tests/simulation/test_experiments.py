@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,8 +71,8 @@ def test_cells_may_have_runs_of_their_own(tmp_path: Path) -> None:
 def test_a_seed_is_of_experiment_stream_and_run() -> None:
     six, eight, coin = Dice().cells("quick")
 
-    def draw(name: str, of: object, run: int) -> float:
-        return float(np.random.default_rng(seed_of(name, of, run)).random())  # type: ignore[arg-type]
+    def draw(name: str, of: Cell, run: int) -> float:
+        return float(np.random.default_rng(seed_of(name, of, run)).random())
 
     assert draw("dice", six, 3) == draw("dice", eight, 3) == draw("dice", six, 3)
     others = {draw("dice", six, 3), draw("dice", six, 4), draw("dice", coin, 3), draw("other", six, 3)}
@@ -107,7 +108,11 @@ def test_another_version_or_size_is_done_anew(tmp_path: Path) -> None:
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     run = {"version": 1, "size": "quick", "cell": "a", "run": 0, "scores": {"x": 1.0}, "curves": {"c": [1.0]}}
-    strange = {"scores": ["abc", {"x": "abc"}, None], "curves": [[1], {"c": 1}, {"c": [None]}], "run": ["0"]}
+    strange: dict[str, list[Any]] = {
+        "scores": ["abc", {"x": "abc"}, None],
+        "curves": [[1], {"c": 1}, {"c": [None]}],
+        "run": ["0"],
+    }
     lines = [json.dumps({**run, field: value}) for field, values in strange.items() for value in values]
     for damaged in ("{", '{"version": 1}', "7", "null", *lines):
         (tmp_path / "runs").write_text(f"{damaged}\n")
@@ -181,7 +186,10 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 def test_mean_variance_and_their_errors() -> None:
     values = np.array([1.0, 2.0, 4.0, math.nan])
-    assert estimate(values, "mean") == Estimate(pytest.approx(7 / 3), pytest.approx(math.sqrt(7 / 9)), 3)
+    mean = estimate(values, "mean")
+    assert mean.value == pytest.approx(7 / 3)
+    assert mean.error == pytest.approx(math.sqrt(7 / 9))
+    assert mean.runs == 3
     variance = estimate(values, "variance")
     assert variance.value == pytest.approx(7 / 3)
     away = values[:3] - 7 / 3

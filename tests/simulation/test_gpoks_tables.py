@@ -19,6 +19,7 @@ from pollerd.simulation.experiments.gpoks.many_pages import ManyPages
 from pollerd.simulation.experiments.gpoks.play import GAINS, automata, gpoks, materials, splits
 from pollerd.simulation.experiments.gpoks.running_time import FAST, RunningTime
 from pollerd.simulation.experiments.gpoks.schemes import AUTOMATA, FIXED, SPLITS, VARIANT, scores
+from pollerd.simulation.experiments.gpoks.tables import Table
 from pollerd.simulation.experiments.gpoks.two_pages import TWO_PAGES
 from pollerd.simulation.experiments.reproduction import reproduce
 from pollerd.simulation.experiments.results import Estimate, Results
@@ -27,6 +28,13 @@ from pollerd.simulation.experiments.runner import conduct
 TABLES = {experiment.name: experiment for experiment in EXPERIMENTS}
 PAIR = Knapsack(np.array([0.75, 0.25]))
 SEEDS = [np.random.SeedSequence([1, run]) for run in range(6)]
+
+
+def table_of(name: str) -> Table:
+    """The experiment of this name, which is a table."""
+    found = TABLES[name]
+    assert isinstance(found, Table)
+    return found
 
 
 def silent(done: int, total: int) -> None:
@@ -120,7 +128,7 @@ def test_running_time_is_told() -> None:
 
 
 def test_a_quick_table_is_reported_beside_the_print(tmp_path: Path) -> None:
-    table = TABLES["gpoks-8.2"]
+    table = table_of("gpoks-8.2")
     numbers = tuple(number for number in table.numbers if number.row == "GPOKS:TS" and "0.75" in number.column)
     small = replace(table, rows=("GPOKS:TS",), environments=(table.environments[1],), numbers=numbers)
     verdicts = reproduce(small, "quick", tmp_path, jobs=1, draw=True, report_progress=silent)
@@ -143,7 +151,7 @@ def test_what_is_said_is_of_rows_and_columns_that_there_are(name: str) -> None:
 
 def test_what_is_said_is_asked_of_the_rows_that_there_are(tmp_path: Path) -> None:
     """By 60 updates in 740, with a standard error of 2."""
-    small = replace(TABLES["gpoks-8.8"], rows=("MAB:UCB-1", "MAB:UCB-1-RAW"), numbers=())
+    small = replace(table_of("gpoks-8.8"), rows=("MAB:UCB-1", "MAB:UCB-1-RAW"), numbers=())
     (claim,) = small.claims(conduct(small, "quick", tmp_path, 1, silent))
     assert claim.holds
     assert claim.shown_by.startswith("0.75/0.25 t=1000: 7")
@@ -162,7 +170,7 @@ def test_less_variance_is_ahead() -> None:
 
 def test_a_quick_table_of_variances_comes_out(tmp_path: Path) -> None:
     """The variance of runs, one batch of them, through the runner."""
-    small = replace(TABLES["gpoks-8.9"], rows=("MAB:UCB-1", "MAB:UCB-1-RAW"), numbers=())
+    small = replace(table_of("gpoks-8.9"), rows=("MAB:UCB-1", "MAB:UCB-1-RAW"), numbers=())
     results = conduct(small, "quick", tmp_path, 1, silent)
     assert results.rows == ["MAB:UCB-1", "MAB:UCB-1-RAW"]
     assert all(results.estimates[row, "variance"].runs == 10 for row in results.rows)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,8 +42,15 @@ def small(of: LearningCurves, pages: int = 16) -> LearningCurves:
     return of
 
 
-def _fewer(web: Sequence[tuple[str, object]]) -> tuple[tuple[str, object], ...]:
-    return tuple((name, value // 64 if name == "pages" else value) for name, value in web)  # type: ignore[operator]
+def learning_curves(figure: int) -> LearningCurves:
+    """The experiment of this figure, which shows learning curves."""
+    found = experiment(f"htraa-fig-{figure}")
+    assert isinstance(found, LearningCurves)
+    return found
+
+
+def _fewer(web: Sequence[tuple[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value // 64 if name == "pages" else value) for name, value in web)
 
 
 def test_every_scheme_of_figure_6_runs_and_is_reported(tmp_path: Path) -> None:
@@ -71,7 +79,7 @@ def test_curves_and_stretches_tell_the_same(tmp_path: Path) -> None:
 
 def test_what_is_said_of_slow_and_fast_switches_and_of_a_flat_ranking_is_asked(tmp_path: Path) -> None:
     """In the small web there are 500 polls before the first switch, and 500 between two."""
-    slow, fast, flat = (small(experiment(f"htraa-fig-{number}")) for number in (9, 10, 7))  # type: ignore[arg-type]
+    slow, fast, flat = (small(learning_curves(number)) for number in (9, 10, 7))
     results = conduct(slow, "quick", tmp_path / "slow", 1, silent)
     *_, said = slow.claims(results)
     curve = results.curves["H-TRAA", "", DETECTIONS].mean / slow.learning.zipf.optimum
@@ -94,7 +102,9 @@ def test_the_quick_size_leaves_out_the_largest_trees() -> None:
         assert [each.row for each in quick] == [each.row for each in full][: len(quick)]
         assert len(quick) < len(full)
         assert full[-1].row.endswith("32,768 pages")
-    few = small(figures[1], pages=8)
+    largest = figures[1]
+    assert isinstance(largest, Scalability)
+    few = small(largest, pages=8)
     assert isinstance(few, HtraaScalability)
     told = {cell: few.run_together(cell, [np.random.SeedSequence(1)], "quick") for cell in few.cells("quick")}
     claims = few.claims(Results(few, "quick", told))

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from pollerd.storage import StorageSettings, Store
+from tests.storage.samples import file_of
 from tests.support.postgres import postgres_database
-
-from .samples import file_of
 
 
 @pytest.fixture

@@ -35,10 +35,8 @@ async def add(store: Store, count: int = 1, hosts: int = 2, **spec: Any) -> list
 
 
 async def schedule_of(store: Store) -> ScheduleRows:
-    """All sites, put together from their pieces."""
+    """All sites, of which there is one at least, put together from their pieces."""
     pieces = [rows async for rows, _ in store.sites.schedule()]
-    if not pieces:
-        return ScheduleRows(*(np.empty(0) for _ in fields(ScheduleRows)))
     return ScheduleRows(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(ScheduleRows)))
 
 

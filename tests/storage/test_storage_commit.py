@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pollerd.errors import DatabaseInUseError, InvalidValueError
 from pollerd.model import OutcomeKind, Redirect, SiteState, Validators
 from pollerd.storage import AllocationRow, Batch, HostUpdate, Order, StorageSettings, Store, StoredRobots
-from storage.samples import add, hosts_of, learned_of, poll_all, query, record
+from tests.storage.samples import add, hosts_of, learned_of, poll_all, query, record
 
 
 async def test_a_poll_comes_back_as_it_was(store: Store) -> None:
@@ -191,7 +191,7 @@ async def test_a_bug_writes_nothing(store: Store) -> None:
     sites = await add(store, 2)
     contexts = await store.sites.contexts(sites)
     bad = record(contexts[sites[1]], 2.0)
-    bad = replace(bad, poll=replace(bad.poll, duration=None))  # type: ignore[arg-type]
+    bad = replace(bad, poll=replace(bad.poll, duration=None))
     with pytest.raises(Exception, match=r"(?i)not.null"):
         await store.commit(Batch([record(contexts[sites[0]], 2.0, b"x"), bad]))
     assert (await store.history.list_polls(sites[0])).items == []

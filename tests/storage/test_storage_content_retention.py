@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from pollerd.storage import Order, PruneResult, StorageSettings, Store
 from pollerd.storage.db import steps
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.polls import content_retention
-from storage.samples import add, poll_all, query
-from storage.test_storage_delta_encoding import change, edition
+from tests.storage.samples import add, poll_all, query
+from tests.storage.test_storage_delta_encoding import change, edition
 
 NOISE = random.Random(7).randbytes(200_000)
 
@@ -27,8 +28,8 @@ def large(number: int, size: int = 500) -> bytes:
     return NOISE[number * size : (number + 1) * size]
 
 
-async def open_with(url: str, **settings: float | int | None) -> Store:
-    return await Store.open(url, settings=StorageSettings(**settings))  # type: ignore[arg-type]
+async def open_with(url: str, **settings: Any) -> Store:
+    return await Store.open(url, settings=StorageSettings(**settings))
 
 
 async def changes_of(store: Store, site: int) -> list[Change]:
@@ -273,7 +274,7 @@ async def test_pruning_reads_only_what_an_index_names(url: str) -> None:
 
     for statement, given in seen:
         parameters = given[0] if isinstance(given, list) else given
-        found = await store.database.read(lambda c, s=statement, p=parameters: plan(c, s, p))  # type: ignore[misc]
+        found = await store.database.read(partial(plan, statement=statement, parameters=parameters))
         whole = re.search(r"\b(?:SCAN|Seq Scan on) (content|content_use|site_state)\b(?! USING)", found)
         assert whole is None or "sum(content_use" in statement, f"{statement}\n{found}"
     await store.close()

@@ -14,8 +14,8 @@ import pytest
 
 from pollerd.errors import DatabaseInUseError
 from pollerd.storage import StorageSettings, Store
-from storage.samples import file_of, learned_of, query, schedule_of
-from storage.writer import SITES
+from tests.storage.samples import file_of, learned_of, query, schedule_of
+from tests.storage.writer import SITES
 
 TESTS = Path(__file__).parents[1]
 

@@ -10,7 +10,7 @@ from pollerd.storage import Batch, StorageSettings, Store
 from pollerd.storage.db import steps
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.encoding.compression import Base, pack, pack_all, unpack, unpack_all
-from storage.samples import add, query, record
+from tests.storage.samples import add, query, record
 
 PAGE = b"".join(b"line %d of the page\n" % number for number in range(100))
 

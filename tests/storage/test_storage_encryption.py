@@ -11,7 +11,7 @@ from cryptography.fernet import Fernet
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.model import NO_ACCESS, Access, Credentials
 from pollerd.storage import StorageSettings, Store
-from storage.samples import add, file_of, poll_all, query
+from tests.storage.samples import add, file_of, poll_all, query
 
 SECRET = Access(
     (("X-Key", "opensesame"),), Credentials(username="someone", password="hunter2"), "http://me:pw99@10.0.0.1:3128"

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -16,13 +17,13 @@ from sqlalchemy.engine import make_url
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, InvalidValueError
 from pollerd.storage import Batch, StorageSettings, Store
-from storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
+from tests.storage.samples import add, file_of, patiently, poll_all, query, record, schedule_of
 from tests.support.postgres import execute
 
 
 async def some_batch(store: Store) -> Batch:
     """A batch of two changed sites, that is not committed yet."""
-    sites = (await schedule_of(store)).site_id.tolist() or await add(store, 2)
+    sites = [site.id async for site in store.sites.iterate()] or await add(store, 2)
     contexts = await store.sites.contexts(sites)
     return Batch([record(contexts[s], 20.0, b"x" * 100, changed=True) for s in sites])
 
@@ -158,14 +159,14 @@ async def test_commits_reads_and_deletes_at_once(store: Store, url: str) -> None
     sites = await add(store, 40)
     contexts = await store.sites.contexts(sites)
     batches = [Batch([record(contexts[s], float(n), b"%d" % n, changed=True) for s in sites]) for n in range(8)]
-    results = await asyncio.gather(
-        *(store.commit(batch) for batch in batches),
-        *(store.sites.delete(site, 1.0) for site in sites[:10]),
-        *(store.history.list_changes() for _ in range(10)),
-        *(store.sites.page() for _ in range(10)),
+    results, *_ = await asyncio.gather(
+        asyncio.gather(*(store.commit(batch) for batch in batches)),
+        asyncio.gather(*(store.sites.delete(site, 1.0) for site in sites[:10])),
+        asyncio.gather(*(store.history.list_changes() for _ in range(10))),
+        asyncio.gather(*(store.sites.page() for _ in range(10))),
     )
-    kept = sum(len(r.changes) for r in results[:8])
-    assert kept + sum(r.skipped for r in results[:8]) == 8 * 40
+    assert len(results) == 8
+    assert sum(len(result.changes) + result.skipped for result in results) == 8 * 40
     assert await query(url, "SELECT DISTINCT polls, changes FROM site_state") == [(8, 8)]
     assert await query(url, "SELECT count(*) FROM poll") == [(8 * 30,)]
 
@@ -193,7 +194,7 @@ async def test_in_memory(settings: StorageSettings) -> None:
         {"statement_timeout_seconds": 0.0},
     ],
 )
-def test_settings_name_what_is_wrong(values: dict[str, float]) -> None:
+def test_settings_name_what_is_wrong(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError) as caught:
-        StorageSettings(**values)  # type: ignore[arg-type]
+        StorageSettings(**values)
     assert [caught.value.field] == list(values)

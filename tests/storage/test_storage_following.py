@@ -6,7 +6,7 @@ import asyncio
 
 from pollerd.model import Media
 from pollerd.storage import Batch, ChangeFilter, Order, Store
-from storage.samples import add, poll_all, record
+from tests.storage.samples import add, poll_all, record
 
 
 async def changed(store: Store, site_id: int, at: float) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import OutcomeKind
 from pollerd.storage import Batch, Order, PruneResult, StorageSettings, Store
-from storage.samples import add, poll_all, query, record
+from tests.storage.samples import add, poll_all, query, record
 
 
 async def test_polls_newest_first_in_pages(store: Store) -> None:

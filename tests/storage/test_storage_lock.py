@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from sqlalchemy import Connection
 from sqlalchemy.engine import make_url
-from support.wire import relayed
 
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError
 from pollerd.storage import Batch, StorageSettings, Store
-from storage.samples import add, patiently, query, record
+from tests.storage.samples import add, patiently, query, record
 from tests.support.postgres import execute
+from tests.support.wire import relayed
 
 _MINE = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()"
 _HOLDERS = "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity USING (pid) WHERE l.locktype = 'advisory' AND granted"

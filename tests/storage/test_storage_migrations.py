@@ -19,7 +19,7 @@ from pollerd.storage import StorageSettings, Store
 from pollerd.storage.db import migrate, steps
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.schema import metadata
-from storage.samples import add, poll_all, query
+from tests.storage.samples import add, poll_all, query
 
 
 @pytest.fixture

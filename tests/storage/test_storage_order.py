@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import Connection, event
 
 from pollerd.errors import InvalidValueError
 from pollerd.storage import ListPage, Order, Store
-from storage.samples import add, poll_all, query
+from tests.storage.samples import add, poll_all, query
 
 Read = Callable[..., Any]
 
@@ -140,7 +141,7 @@ async def test_pages_in_either_order_come_from_an_index(store: Store, url: str, 
     table, call = READS[read]
     first = await call(store, {"limit": 3, "order": order})
     for options in ({"order": order}, {"cursor": first.next_cursor}):
-        plan = await plan_of(store, lambda o=options: call(store, {"limit": 3, **o}))  # type: ignore[misc]
+        plan = await plan_of(store, partial(call, store, {"limit": 3, **options}))
         assert not re.search("sort|temp b-tree", plan, re.IGNORECASE), plan
         if url.startswith("sqlite"):
             # The rowid is the order of the table and ends each index.

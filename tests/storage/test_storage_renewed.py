@@ -11,7 +11,7 @@ import pytest
 
 from pollerd.storage import Store
 from pollerd.storage.db import migrate
-from storage.samples import add, poll_all, query
+from tests.storage.samples import add, poll_all, query
 from tests.support import postgres
 
 ROOT = Path(__file__).parents[2]
@@ -82,8 +82,9 @@ async def test_one_that_was_changed_is_nobody_elses(change: str) -> None:
 
 async def test_the_next_run_drops_what_a_killed_one_left(postgres_url: str) -> None:
     def run(program: str) -> subprocess.Popen[str]:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, text=True, **pipes)
+        return subprocess.Popen(
+            [sys.executable, "-c", program], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     with run(KILLED) as killed:
         assert killed.stdout is not None

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from support.wire import Wire, relayed
-
 from pollerd.storage import Batch, HostUpdate, Store
-from storage.samples import add, record
+from tests.storage.samples import add, record
+from tests.support.wire import Wire, relayed
 
 
 @asynccontextmanager

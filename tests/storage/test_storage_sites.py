@@ -17,7 +17,7 @@ from pollerd.scheduling import SiteTable
 from pollerd.storage import SiteChanges, StorageSettings, Store
 from pollerd.storage.db import schema
 from pollerd.storage.values import ScheduleRows
-from storage.samples import add, hosts_of, poll_all, query, schedule_of
+from tests.storage.samples import add, hosts_of, poll_all, query, schedule_of
 
 
 async def test_what_became_of_every_spec(store: Store) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pollerd.errors import SchemaError
 from pollerd.model import STATES, SiteState
 from pollerd.storage import Batch, RunInfo, StorageSettings, Store
-from storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
+from tests.storage.samples import add, hosts_of, learned_of, poll_all, record, schedule_of
 
 
 async def test_an_empty_database(store: Store) -> None:
@@ -34,7 +34,7 @@ async def test_the_schedule_has_what_polls_left(store: Store) -> None:
     await store.sites.update(sites[2], {"paused": True, "max_interval": 90.0}, 1.0)
     rows = await schedule_of(store)
     assert rows.site_id.tolist() == sites
-    assert sorted(await store.sites.contexts(rows.site_id[1:])) == sites[1:]  # type: ignore[arg-type]
+    assert sorted(await store.sites.contexts(rows.site_id[1:].tolist())) == sites[1:]
     assert [STATES[s] for s in rows.state] == [SiteState.BACKING_OFF, SiteState.ACTIVE, SiteState.ACTIVE]
     assert rows.paused.tolist() == [False, False, True]
     np.testing.assert_array_equal(rows.last_poll_at, [50.0, 60.0, np.nan])
@@ -55,7 +55,9 @@ async def test_all_comes_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch
     pieces = [rows async for rows, _ in store.sites.schedule()]
     assert [len(rows) for rows in pieces] == [3, 3, 2]
     rows = await schedule_of(store)
-    assert (rows.site_id.tolist(), rows.weight.dtype, rows.paused.dtype) == (sites, np.float64, np.bool_)
+    assert rows.site_id.tolist() == sites
+    assert rows.weight.dtype == np.float64
+    assert rows.paused.dtype == np.bool_
     assert [len(hosts) async for hosts in store.sites.hosts()] == [3, 1]
     ids, states = await learned_of(store, "whittle")
     assert (ids.tolist(), states.tolist()) == (sites, [[s] for s in sites])

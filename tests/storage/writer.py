@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from pollerd.storage import Batch, Store
-from storage.samples import add, record, schedule_of
+from tests.storage.samples import add, record, schedule_of
 
 SITES = 200
 
