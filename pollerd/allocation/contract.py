@@ -31,6 +31,7 @@ class Allocator(ABC):
     Parameters
     ----------
     budget : cost per second to spend, > 0, finite; may be set while running.
+
     """
 
     most_sites: ClassVar[int | None] = None

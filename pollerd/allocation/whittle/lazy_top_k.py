@@ -135,7 +135,8 @@ class LazyTopK:
     def with_sweep(self, mask: NDArray[np.bool_], free: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
         """Returns which of the free slots to look at, given those that may be high, bool[n].
 
-        Adds the next piece of a sweep; if there are too many, returns that piece alone."""
+        Adds the next piece of a sweep; if there are too many, returns that piece alone.
+        """
         if self._piece is None and self._too_many(int(np.count_nonzero(mask)), free, k):
             self._restart()
             mask[:] = False

@@ -86,7 +86,6 @@ def remove(
     sites: Names, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
 ) -> None:
     """Removes sites with all that was recorded of them."""
-
     with daemon_at(url, token, timeout) as daemon:
         removed = for_each(daemon, sites, lambda site_id: daemon.call("DELETE", f"/sites/{site_id}"))
         if as_json:

@@ -203,7 +203,8 @@ def locate(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Returns the row of a table with `rows` rows for each gap, and the fraction towards the next row.
 
-    elapsed float64[n] s, rates moved by `offset` float[n] places."""
+    elapsed float64[n] s, rates moved by `offset` float[n] places.
+    """
     with np.errstate(divide="ignore"):
         x = (np.log(elapsed) + (lattice.start - _LOWEST)) / _ROW + (lattice.step / _ROW) * offset
     x = np.clip(x, 0.0, rows - 1.001)
