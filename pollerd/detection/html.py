@@ -39,19 +39,19 @@ def visible_text(html: bytes) -> bytes:
     """
     text = text_of_plain(html)
     if text is None and _SPECIAL.search(html) is not None:
-        html = _simplified(html)
+        html = simplified(html)
         text = text_of_plain(html)
-    return _fold(_parsed_text(html) if text is None else text)
+    return fold_white_space(text_by_parser(html) if text is None else text)
 
 
-def _simplified(html: bytes) -> bytes:
+def simplified(html: bytes) -> bytes:
     """Converts tag names to lower case, adds a space before each cell, and marks line breaks of preformatted text."""
     if _CAPITAL.search(html):
         html = _TAG_NAME.sub(_lower, html)
     return _PREFORMATTED.sub(_keep_lines, _CELL.sub(b" <", html))
 
 
-def _parsed_text(html: bytes) -> bytes:
+def text_by_parser(html: bytes) -> bytes:
     """Returns what `text_of_plain` does, for any simplified page."""
     marked = _BLOCK.sub(b"\f<", html)
     text = plain_text(marked) if is_tag_bomb(marked) else _tree_text(marked)
@@ -72,7 +72,8 @@ def _keep_lines(match: re.Match[bytes]) -> bytes:
     return match[0].replace(b"\n", b"\f")
 
 
-def _fold(text: bytes) -> bytes:
+def fold_white_space(text: bytes) -> bytes:
+    """Folds white space to single spaces and lines, and removes invisible characters."""
     for space in (b"\n", b"\t", b"\r"):
         text = text.replace(space, b" ")
     if not text.isascii():

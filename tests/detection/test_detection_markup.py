@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pollerd.detection.html import _fold, _parsed_text, _simplified
+from pollerd.detection.html import fold_white_space, simplified, text_by_parser
 from pollerd.detection.markup import text_of_plain
 
 _names = st.sampled_from(
@@ -50,9 +50,9 @@ _pages = st.lists(_simple | _nested, max_size=8).map(b"".join)
 @example(b"<!-- <pre> -->a\nb")
 @example(b"<svg><title/>a<p>b</svg>")
 def test_the_text_of_plain_markup_is_that_of_its_tree(html: bytes) -> None:
-    for page in (html, _simplified(html)):
+    for page in (html, simplified(html)):
         text = text_of_plain(page)
-        assert text is None or _fold(text) == _fold(_parsed_text(_simplified(html)))
+        assert text is None or fold_white_space(text) == fold_white_space(text_by_parser(simplified(html)))
 
 
 def _references() -> list[str]:
@@ -66,7 +66,9 @@ def test_every_character_reference_means_what_the_parser_says() -> None:
     html = "".join(f"<p>a{reference} b</p>" for reference in _references()).encode()
     text = text_of_plain(html)
     assert text is not None
-    for ours, parsed in zip(_fold(text).split(b"\n"), _fold(_parsed_text(html)).split(b"\n"), strict=True):
+    for ours, parsed in zip(
+        fold_white_space(text).split(b"\n"), fold_white_space(text_by_parser(html)).split(b"\n"), strict=True
+    ):
         assert ours == parsed
 
 

@@ -92,3 +92,16 @@ def test_names_are_the_fields_words() -> None:
         if not PRIVATE_WORDS.isdisjoint(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", token.string).lower().split("_"))
     }
     assert found == set()
+
+
+def test_tests_import_nothing_private() -> None:
+    """Ruff sees private attributes (SLF001), but no imports of private names."""
+    imports = (
+        (path, node)
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pollerd")
+    )
+    names = [f"{path.name}: {name.name}" for path, node in imports for name in node.names]
+    assert len(names) > 500
+    assert [name for name in names if ": _" in name and ": __" not in name] == []
