@@ -26,7 +26,7 @@ MALFORMED = "<p><b>x</i><table><tr>" * 230_000
 
 
 def place() -> str:
-    """Where this runs; the processes of the workshop have one thread for work."""
+    """Where this runs; the worker processes have one thread for work."""
     return f"{os.getpid()}/{threading.current_thread().name}"
 
 

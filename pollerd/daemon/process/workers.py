@@ -33,7 +33,7 @@ class WorkerPool:
         """`workers`: maximum number of processes; by default one less than there are processors, 1 to 4."""
         self._workers = workers or min(max((os.cpu_count() or 1) - 1, 1), _WORKERS_MAX)
         self._pool: ProcessPoolExecutor | None = None
-        self._log = structlog.get_logger("pollerd.workshop")
+        self._log = structlog.get_logger("pollerd.workers")
 
     async def do(self, work: Callable[..., T], *arguments: object) -> T:
         """Returns the result of `work`, a module-level function; sending the arguments costs about a millisecond per
@@ -57,7 +57,8 @@ class WorkerPool:
         pool = self._running()
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+                # In a thread: the first call starts the processes and writes to their pipes.
+                return await asyncio.wrap_future(await asyncio.to_thread(pool.submit, work, *arguments))
         except (BrokenExecutor, TimeoutError) as error:
             self._log.warning("workers_ended", reason=f"{type(error).__name__}: {error}")
             if self._pool is pool:
