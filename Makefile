@@ -25,7 +25,7 @@ reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --qu
 	@exec $(BIN)/pollerd reproduce $(ARGS)
 
 # A process more than a small machine has cores: many tests wait for real servers.
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test: $(DEV)  ## the fast tests of every room, in about a minute (tests/slow.txt names the others)
 	$(PYTEST) -m "not slow" $(ARGS)

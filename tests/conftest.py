@@ -30,11 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of slow files."""
+    """Marks the tests of slow files, and puts them first: else the last of them would run alone for minutes."""
     slow = {line for line in _LIST.read_text().splitlines() if line and not line.startswith("#")}
     for item in items:
         if item.path.relative_to(_ROOT).as_posix() in slow:
             item.add_marker("slow")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
