@@ -24,8 +24,7 @@ demo: $(RUNTIME)  ## a small changing web on loopback, polled live
 reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --quick", ARGS="--list", ARGS=htraa-fig-6
 	@exec $(BIN)/pollerd reproduce $(ARGS)
 
-# A process more than a small machine has cores: many tests wait for real servers.
-PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(DEV)  ## the fast tests of every room, in about a minute (tests/slow.txt names the others)
 	$(PYTEST) -m "not slow" $(ARGS)
