@@ -2,8 +2,8 @@
 
 Two versions of the code choose identically, bit for bit, if their output is the same:
 
-    python benchmarks/choice_hashes.py > before.json   # in the one
-    python benchmarks/choice_hashes.py --against before.json
+    PYTHONPATH=. python benchmarks/choice_hashes.py > before.json   # in the one
+    PYTHONPATH=. python benchmarks/choice_hashes.py --against before.json
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+import pollerd
 from pollerd.allocation import EvidenceBatch, create, names
 from pollerd.errors import InvalidValueError
 
+ROOT = Path(__file__).resolve().parents[1]
 OBJECTIVES = ("changes", "freshness", "interest")
 BUDGETS = (0.02, 0.5, 40.0)
 SITES = (2, 30, 300)
@@ -77,6 +79,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, help="what the other version printed; exit code 1 where they differ")
     arguments = parser.parse_args()
+    if not Path(pollerd.__file__).is_relative_to(ROOT):  # an installed one would be compared with itself
+        parser.error(f"this would try {pollerd.__file__}; set PYTHONPATH={ROOT}")
     warnings.simplefilter("error")
     now = dict(hashes())
     if arguments.against is None:

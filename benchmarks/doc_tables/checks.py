@@ -121,7 +121,7 @@ def _compare(
     printed = numbers[spot.part]
     page_runs = spot.runs or of_page.runs_of(spot.place.row)
     judgement = judged(printed, page_runs, now, same_draws=spot.same_draws)
-    if judgement.verdict == "untold":
+    if judgement.verdict == "unknown":
         found.left_out[judgement.why] += 1
         return
     found.compared += 1

@@ -20,11 +20,11 @@ MOST_ERRORS = 4.0
 """Sixty of a million numbers are further away by chance."""
 LEAST_RUNS = 4
 """Least number of repetitions with a meaningful standard error: two may agree by chance."""
-Verdict = Literal["agrees", "differs", "untold"]
+Verdict = Literal["agrees", "differs", "unknown"]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RunEstimate:
     """A run's mean or variance over `runs` repetitions, with its standard error (nan: unknown)."""
 
     value: float
@@ -34,14 +34,14 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result for a number. untold: neither page nor run has a standard error to use. now: in the page's digits."""
+    """Result for a number. unknown: neither page nor run has a standard error to use. now: in the page's digits."""
 
     verdict: Verdict
     now: str
     why: str = ""
 
 
-def judged(printed: PrintedNumber, page_runs: int, now: Estimate, *, same_draws: bool = True) -> Judgement:
+def judged(printed: PrintedNumber, page_runs: int, now: RunEstimate, *, same_draws: bool = True) -> Judgement:
     """Compares the page's number, of `page_runs` repetitions, with the current one.
 
     same_draws: the same number of repetitions has the page's random numbers; else standard errors decide in any case.
@@ -55,18 +55,18 @@ def judged(printed: PrintedNumber, page_runs: int, now: Estimate, *, same_draws:
         return Judgement("agrees" if same else "differs", shown, "" if same else _in_errors(printed, page_runs, now))
     error = _error_of_the_difference(printed, page_runs, now)
     if math.isnan(now.value) or math.isnan(error):
-        return Judgement("untold", shown, f"too few repetitions ({now.runs}), and no standard error in the page")
+        return Judgement("unknown", shown, f"too few repetitions ({now.runs}), and no standard error in the page")
     near = abs(now.value - number(printed.value)) <= MOST_ERRORS * error + half_a_digit(printed.value)
     return Judgement("agrees" if near else "differs", shown, "" if near else _in_errors(printed, page_runs, now))
 
 
-def _same_error(printed: PrintedNumber, now: Estimate) -> bool:
+def _same_error(printed: PrintedNumber, now: RunEstimate) -> bool:
     if printed.error is None or math.isnan(now.error):
         return True
     return abs(now.error - number(printed.error)) <= half_a_digit(printed.error)
 
 
-def _error_of_the_difference(printed: PrintedNumber, page_runs: int, now: Estimate) -> float:
+def _error_of_the_difference(printed: PrintedNumber, page_runs: int, now: RunEstimate) -> float:
     if printed.error is not None:
         pages = number(printed.error) + half_a_digit(printed.error)
         expected = pages * math.sqrt(page_runs / now.runs)
@@ -90,12 +90,12 @@ def _widening(runs: int) -> float:
     return sum(term / float(degrees) ** power for power, term in enumerate(terms)) / z
 
 
-def _is_nothing(error: float, now: Estimate) -> bool:
+def _is_nothing(error: float, now: RunEstimate) -> bool:
     """Returns whether all repetitions have the same value: a sum of equal numbers has a rounding error."""
     return error <= 1e-9 * abs(now.value)
 
 
-def _in_errors(printed: PrintedNumber, page_runs: int, now: Estimate) -> str:
+def _in_errors(printed: PrintedNumber, page_runs: int, now: RunEstimate) -> str:
     error = _error_of_the_difference(printed, page_runs, now)
     away = abs(now.value - number(printed.value))
     return f"{away / error:.1f} standard errors apart" if error > 0 and not _is_nothing(error, now) else ""

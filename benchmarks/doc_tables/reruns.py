@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from doc_tables.comparison import Estimate
+from doc_tables.comparison import RunEstimate
 from pollerd.simulation.experiments.catalogue import experiment
 from pollerd.simulation.experiments.experiment import Size
 from pollerd.simulation.experiments.report import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
-Estimates = Mapping[tuple[str, str], Estimate]
+Estimates = Mapping[tuple[str, str], RunEstimate]
 """Estimates by the experiment's row and column."""
 
 
@@ -62,7 +62,7 @@ def read(table: Path) -> Estimates:
     """Reads the numbers of an experiment's table.csv."""
     with table.open(encoding="utf-8", newline="") as file:
         return {
-            (line["row"], line["column"]): Estimate(
+            (line["row"], line["column"]): RunEstimate(
                 float(line["value"]), float(line["standard_error"]), int(line["runs"])
             )
             for line in csv.DictReader(file)

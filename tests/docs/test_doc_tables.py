@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from doc_tables.checks import AGREES, DIFFERS, FAULTY, NOT_COMPARED, beforehand, check, spots
-from doc_tables.comparison import Estimate, judged
+from doc_tables.comparison import RunEstimate, judged
 from doc_tables.measured import why_not_compared
 from doc_tables.pages import DocTable, tables_of_numbers
 from doc_tables.printed_numbers import PrintedNumber, number, numbers_in
@@ -35,9 +35,9 @@ Some words.
 | **Inaction-Penalty** | .190 ± .002 | – |
 """
 CAME_TO = {
-    ("Reward-Penalty", "0-1k"): Estimate(0.23151, 0.00152, 30),
-    ("Reward-Penalty", "1k-2k"): Estimate(0.45049, 0.00349, 30),
-    ("Inaction-Penalty", "0-1k"): Estimate(0.1896, 0.0016, 30),
+    ("Reward-Penalty", "0-1k"): RunEstimate(0.23151, 0.00152, 30),
+    ("Reward-Penalty", "1k-2k"): RunEstimate(0.45049, 0.00349, 30),
+    ("Inaction-Penalty", "0-1k"): RunEstimate(0.1896, 0.0016, 30),
 }
 
 
@@ -134,18 +134,18 @@ def test_what_was_measured_on_a_machine_is_not_compared(tmp_path: Path, command:
 
 def test_with_fewer_repetitions_a_number_may_be_four_standard_errors_away() -> None:
     printed = PrintedNumber(".500", ".010")  # of 100 repetitions; of 25 it is .02, the difference .0224
-    near, far = (Estimate(0.5 + away, 0.02, 25) for away in (0.09, 0.1))
+    near, far = (RunEstimate(0.5 + away, 0.02, 25) for away in (0.09, 0.1))
     assert judged(printed, 100, near).verdict == "agrees"
     assert judged(printed, 100, far).verdict == "differs"
-    alone = Estimate(0.55, math.nan, 1)
+    alone = RunEstimate(0.55, math.nan, 1)
     assert judged(printed, 100, alone).verdict == "agrees"
-    assert judged(PrintedNumber(".500"), 100, alone).verdict == "untold"
-    assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 1e-6, 2)).verdict == "untold"
-    assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 0.0, 2)).verdict == "differs"
-    assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 0.001, 4)).verdict == "agrees"
-    assert judged(PrintedNumber(".500"), 100, Estimate(0.51, 0.001, 100)).verdict == "differs"
-    assert judged(printed, 100, Estimate(0.51, 0.01, 100)).verdict == "differs"
-    assert judged(printed, 100, Estimate(0.51, 0.01, 100), same_draws=False).verdict == "agrees"
+    assert judged(PrintedNumber(".500"), 100, alone).verdict == "unknown"
+    assert judged(PrintedNumber(".500"), 100, RunEstimate(0.51, 1e-6, 2)).verdict == "unknown"
+    assert judged(PrintedNumber(".500"), 100, RunEstimate(0.51, 0.0, 2)).verdict == "differs"
+    assert judged(PrintedNumber(".500"), 100, RunEstimate(0.51, 0.001, 4)).verdict == "agrees"
+    assert judged(PrintedNumber(".500"), 100, RunEstimate(0.51, 0.001, 100)).verdict == "differs"
+    assert judged(printed, 100, RunEstimate(0.51, 0.01, 100)).verdict == "differs"
+    assert judged(printed, 100, RunEstimate(0.51, 0.01, 100), same_draws=False).verdict == "agrees"
 
 
 def test_commands_say_size_and_repetitions() -> None:

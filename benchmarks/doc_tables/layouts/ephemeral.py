@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doc_tables.layouts.spot import Place, Spot, filled
+from doc_tables.layouts.spot import Spot, TablePlace, filled
 from doc_tables.pages import DocTable
 from doc_tables.printed_numbers import numbers_in
 
@@ -34,7 +34,7 @@ def table_1(table: DocTable) -> Iterator[Spot]:
     for row, column, text in filled(table):
         if not column.endswith("printed"):
             own = "costs 2, 1, 1, 1/2" if column == "costs" else column
-            yield Spot(row, column, text, Place("ephemeral-table-1", _POLICIES.get(row, row), own))
+            yield Spot(row, column, text, TablePlace("ephemeral-table-1", _POLICIES.get(row, row), own))
 
 
 def four_sources(table: DocTable) -> Iterator[Spot]:
@@ -43,8 +43,8 @@ def four_sources(table: DocTable) -> Iterator[Spot]:
     for row, column, text in filled(table):
         if row == _KNOWN:
             for part, policy in enumerate(("whittle", "source 1 alone", "source 2 alone")):
-                yield Spot(row, column, text, Place(name, policy, "collected"), part)
+                yield Spot(row, column, text, TablePlace(name, policy, "collected"), part)
             continue
         learner = _LEARNERS[row.partition(" (")[0]] + _STARTS[column]
         for part, measure in enumerate(_MEASURES[: len(numbers_in(text))]):
-            yield Spot(row, column, text, Place(name, learner, measure), part)
+            yield Spot(row, column, text, TablePlace(name, learner, measure), part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doc_tables.layouts.spot import BLANK, Place, Spot, filled, stretch, zipf
+from doc_tables.layouts.spot import BLANK, Spot, TablePlace, filled, stretch, zipf
 from doc_tables.pages import DocTable
 
 _THIRTY_RUNS = {("gpoks-8.8", "MAB:TS"), ("gpoks-8.8", "MAB:GP-UCB")}
@@ -20,7 +20,7 @@ def printed_and_ours(table: DocTable) -> Iterator[Spot]:
         thirty = (name, row) in _THIRTY_RUNS
         # Rows that share a generator were run in a batch of thirty; `--runs 30` now runs one of a hundred.
         same_draws = not (row.startswith(_TOGETHER) and _OF_THIRTY in (table.command or ""))
-        place = Place(name, row, column)
+        place = TablePlace(name, row, column)
         yield Spot(row, column, text, place, part=1, runs=30 if thirty else 0, same_draws=same_draws)
 
 
@@ -31,4 +31,4 @@ def many_pages(table: DocTable) -> Iterator[Spot]:
         row = f"{pages} pages, {zipf(web)}"
         for column, text in zip(table.head[3:], texts, strict=True):
             if text not in BLANK:
-                yield Spot(row, column, text, Place(name, row, stretch(column)), runs=int(runs))
+                yield Spot(row, column, text, TablePlace(name, row, stretch(column)), runs=int(runs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doc_tables.layouts.spot import Place, Spot, filled
+from doc_tables.layouts.spot import Spot, TablePlace, filled
 from doc_tables.pages import DocTable
 
 _ROWS = {
@@ -43,7 +43,7 @@ def figure(table: DocTable) -> Iterator[Spot]:
             yield Spot(row, column, text, None, why_not="read from the mean curve, which no table holds")
         else:
             own = f"{scheme}, {row} pages" if of_pages else _ROWS.get(row, row)
-            yield Spot(row, column, text, Place(name, own, _stretch(column)))
+            yield Spot(row, column, text, TablePlace(name, own, _stretch(column)))
 
 
 def updates(table: DocTable) -> Iterator[Spot]:
@@ -51,7 +51,7 @@ def updates(table: DocTable) -> Iterator[Spot]:
     for row, column, text in filled(table):
         if column == "ours":
             for part, (own, of) in enumerate(_UPDATES[row]):
-                yield Spot(row, column, text, Place("htraa-updates", own, of), part)
+                yield Spot(row, column, text, TablePlace("htraa-updates", own, of), part)
 
 
 def _stretch(label: str) -> str:

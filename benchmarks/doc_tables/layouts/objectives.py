@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doc_tables.layouts.spot import BLANK, Place, Spot, stretch
+from doc_tables.layouts.spot import BLANK, Spot, TablePlace, stretch
 from doc_tables.pages import DocTable
 
 _MIXED = "1 min to 3 d"
@@ -23,7 +23,7 @@ def shares(table: DocTable) -> Iterator[Spot]:
         for (web, polls), text in zip(columns, texts, strict=True):
             if text not in BLANK:
                 experiment, own = _web(web)
-                place = Place(experiment, f"{pages} pages, {own}: {row}", stretch(polls))
+                place = TablePlace(experiment, f"{pages} pages, {own}: {row}", stretch(polls))
                 yield Spot(label, f"{web}, {polls}", text, place)
 
 

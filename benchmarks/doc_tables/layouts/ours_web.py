@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from doc_tables.layouts.spot import Place, Spot, filled, stretch, with_groups, zipf
+from doc_tables.layouts.spot import Spot, TablePlace, filled, stretch, with_groups, zipf
 from doc_tables.pages import DocTable
 
 _ALPHA_BETA = re.compile(r"α = ([\d.]+), β = ([\d.]+)")
@@ -33,7 +33,9 @@ def shares(table: DocTable) -> Iterator[Spot]:
     webs = {f"{group}, {label}": (group, label) for group, label in groups}
     for row, column, text in filled(table, webs):
         group, label = webs[column]
-        place = Place("ours-web", f"{pages} {order} pages, {_web(group, table)}, {switching}: {row}", stretch(label))
+        place = TablePlace(
+            "ours-web", f"{pages} {order} pages, {_web(group, table)}, {switching}: {row}", stretch(label)
+        )
         yield Spot(row, column, text, place)
 
 

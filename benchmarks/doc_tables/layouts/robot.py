@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from doc_tables.layouts.spot import Place, Spot, filled
+from doc_tables.layouts.spot import Spot, TablePlace, filled
 from doc_tables.pages import DocTable
 from doc_tables.printed_numbers import numbers_in
 
@@ -39,11 +39,11 @@ def traversals(table: DocTable) -> Iterator[Spot]:
     for row, column, text in filled(table):
         if column != "printed" and numbers_in(text):
             own, when = _TRAVERSALS.get(row, (row, "after 30"))
-            yield Spot(row, column, text, Place("robot", own, f"{column} {when}"))
+            yield Spot(row, column, text, TablePlace("robot", own, f"{column} {when}"))
 
 
 def schedules(table: DocTable) -> Iterator[Spot]:
     """Yields schedules or controllers in rows, scores in columns."""
     (name,) = table.experiments
     for row, column, text in filled(table):
-        yield Spot(row, column, text, Place(name, _ROWS[name].get(row, row), _COLUMNS.get(column, column)))
+        yield Spot(row, column, text, TablePlace(name, _ROWS[name].get(row, row), _COLUMNS.get(column, column)))

@@ -9,7 +9,7 @@ from doc_tables.pages import DocTable
 
 
 @dataclass(frozen=True)
-class Place:
+class TablePlace:
     """Place of a number in the table of an experiment."""
 
     experiment: str
@@ -29,7 +29,7 @@ class Spot:
     row: str
     column: str
     text: str
-    place: Place | None
+    place: TablePlace | None
     part: int = 0
     runs: int = 0
     same_draws: bool = True
