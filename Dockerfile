@@ -7,8 +7,10 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=igno
 RUN python -m venv --without-pip /opt/pollerd
 WORKDIR /source
 # The libraries first: they change less often than the source. Every version and every hash is pinned.
-COPY constraints.txt ./
-RUN pip --python /opt/pollerd/bin/python install --require-hashes --requirement constraints.txt
+# EXTRA=browser adds Playwright, for pages that need a browser (docs/rendering.md).
+ARG EXTRA=
+COPY constraints.txt constraints-browser.txt ./
+RUN pip --python /opt/pollerd/bin/python install --require-hashes --requirement "constraints${EXTRA:+-$EXTRA}.txt"
 COPY pyproject.toml README.md ./
 COPY pollerd ./pollerd
 COPY migrations ./migrations

@@ -86,4 +86,5 @@ constraints: | $(BIN)/python  ## pin anew every dependency, with hashes
 	$(COMPILE) --extra dev --extra experiments -o constraints-dev.txt pyproject.toml
 	sed -E 's/^([a-z0-9-]+)\[[a-z0-9,-]+\]==/\1==/' constraints-dev.txt > $(PINS)
 	$(COMPILE) --all-build-deps -c $(PINS) -o constraints.txt pyproject.toml
-	sed -i 's|$(PINS)|constraints-dev.txt|' constraints.txt
+	$(COMPILE) --all-build-deps --extra browser -c $(PINS) -o constraints-browser.txt pyproject.toml
+	sed -i 's|$(PINS)|constraints-dev.txt|' constraints.txt constraints-browser.txt

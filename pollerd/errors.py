@@ -8,7 +8,8 @@
     │   ├── DuplicateError        it exists already; has its id
     │   ├── DatabaseInUseError    another daemon holds the lock
     │   ├── SchemaError           the schema is newer than this program, or damaged
-    │   └── FaultEverywhereError  our own code raises at every site
+    │   ├── FaultEverywhereError  our own code raises at every site
+    │   └── SelectionLimitError   a page takes more than a selection may use
     └── TransientError            a retry may succeed
         └── DatabaseUnavailableError   locked, full, vanished, or not answering
 
@@ -75,6 +76,17 @@ class SchemaError(PermanentError):
 
 class FaultEverywhereError(PermanentError):
     """Our own code raises at every site: no site is to blame, and excluding them one by one would hide the fault."""
+
+
+class SelectionLimitError(PermanentError):
+    """Selecting from a page would take more time or memory than one page may: only its own site is concerned."""
+
+    def __init__(self, field: str, limit: str, most: int) -> None:
+        super().__init__(f"{field}: more than {most:,} {limit}")
+        self.field, self.limit, self.most = field, limit, most
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.field, self.limit, self.most))
 
 
 class DatabaseUnavailableError(TransientError):

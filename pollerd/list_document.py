@@ -6,7 +6,11 @@
     [[sites]]                            - url: https://example.org/members
     url = "https://example.org/"           credentials: {username: reader, password_file: members.pw}
 
-`defaults` apply to every site of the file that does not override them; null removes a default. Secrets may be in
+    [tags.news]                          tags: {news: {min_interval: 15m}}
+    min_interval = "15m"
+
+What sites of a tag inherit stands under `tags`. `defaults` apply to every site of the file that does not override them;
+null removes a default. Secrets may be in
 separate files: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. The fields are validated
 where all lists are.
 """
@@ -15,6 +19,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +43,8 @@ FORMATS = {
 }
 """Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
-_KNOWN = ("defaults", "sites")
-_SECRETS = frozenset({"headers", "credentials"})
+_KNOWN = ("defaults", "tags", "sites")
+_SECRETS = frozenset({"headers", "credentials", "body", "typed"})
 NOT_SHOWN = "(not shown)"
 
 Entry = tuple[int, dict[str, Any] | InvalidValueError]
@@ -55,22 +60,36 @@ def format_of(file: Path) -> str:
     return form
 
 
+@dataclass(frozen=True, slots=True)
+class ListDocument:
+    """A list of sites with settings of tags."""
+
+    entries: Iterator[Entry]
+    tags: Mapping[str, dict[str, Any]]
+    """The fields of each tag, by name."""
+
+
 def read_entries(data: bytes, form: str, folder: Path) -> Iterator[Entry]:
-    """Parses the sites of a document in the format `form` (toml, yaml).
+    """Parses the sites of a document in the format `form` (toml, yaml), as `read_document`."""
+    return read_document(data, form, folder).entries
+
+
+def read_document(data: bytes, form: str, folder: Path) -> ListDocument:
+    """Parses a document in the format `form` (toml, yaml).
 
     folder: base of relative names of secret files. An invalid site is yielded as its error. Raises `ConfigError` if the
-    document as a whole cannot be parsed.
+    document as a whole cannot be parsed, or a tag of it cannot.
     """
     if len(data) > MAX_BYTES:
         raise ConfigError(
             f"a list in {form.upper()} may have at most {MAX_BYTES} bytes; longer ones are .csv or .jsonl"
         )
-    return _entries(_toml(data) if form == "toml" else _yaml(data), folder)
+    return _read(_toml(data) if form == "toml" else _yaml(data), folder)
 
 
-def _entries(document: object, folder: Path) -> Iterator[Entry]:
+def _read(document: object, folder: Path) -> ListDocument:
     if document is None:
-        return iter(())
+        return ListDocument(iter(()), {})
     if not isinstance(document, dict):
         raise ConfigError(f"a list must be a table with {' and '.join(_KNOWN)}; given: a {_kind(document)}")
     unknown = sorted(str(name) for name in document.keys() - set(_KNOWN))
@@ -79,7 +98,26 @@ def _entries(document: object, folder: Path) -> Iterator[Entry]:
     sites = document.get("sites") or []
     if not isinstance(sites, list):
         raise ConfigError(f"sites must be a list of tables; given: a {_kind(sites)}")
-    return _filled(_defaults(document.get("defaults")), sites, folder)
+    return ListDocument(
+        _filled(_defaults(document.get("defaults")), sites, folder), _tags(document.get("tags"), folder)
+    )
+
+
+def _tags(given: object, folder: Path) -> dict[str, dict[str, Any]]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise ConfigError(f"tags must be a table; given: a {_kind(given)}")
+    return {str(name): _tag(str(name), fields, folder) for name, fields in given.items()}
+
+
+def _tag(name: str, given: object, folder: Path) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ConfigError(f"tags.{name[:100]} must be a table; given: a {_kind(given)}")
+    try:
+        return _fields({str(field): value for field, value in given.items() if value is not None}, folder)
+    except InvalidValueError as error:
+        raise ConfigError(f"tags.{name[:100]}: {error}") from error
 
 
 def _defaults(given: object) -> dict[str, Any]:
@@ -92,6 +130,12 @@ def _defaults(given: object) -> dict[str, Any]:
     secret = sorted(_SECRETS & given.keys())
     if secret:
         raise ConfigError(f"defaults: {secret[0]} belong to a site: here they would be sent to every host of the list")
+    render = given.get("render")
+    steps = render.get("steps") if isinstance(render, dict) else None
+    if isinstance(steps, list) and any(isinstance(step, dict) and "secret" in step for step in steps):
+        raise ConfigError(
+            "defaults: render: a secret belongs to a site: here it would be typed at every host of the list"
+        )
     return given
 
 
@@ -111,6 +155,11 @@ def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str
         named = {name: value for name, value in named.items() if name != "proxy_file" or name in given}
     elif "proxy_file" in given:
         named.pop("proxy", None)
+    return _fields(named, folder)
+
+
+def _fields(named: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the fields with the contents of files in place of their names."""
     fields = _with_files_read(named, "", ("proxy",), folder)
     if isinstance(fields.get("credentials"), dict):
         credentials = {str(name): value for name, value in fields["credentials"].items()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
@@ -45,6 +46,9 @@ class PageState(StrEnum):
 class OutcomeKind(StrEnum):
     """What one poll came to.
 
+    `NOTHING_SELECTED`: a page in which its site's selections match nothing. `PROVING`: it differs, and whether that is
+    a change is decided by a second poll: until then the poll says nothing about the page's changes.
+
     `BODY` is what fetching says of a full response before detection has judged it; it is never stored:
     detection turns it into `FIRST`, `UNCHANGED`, `CHANGED` or `UNDECODABLE`.
     """
@@ -68,6 +72,8 @@ class OutcomeKind(StrEnum):
     SERVER_ERROR = "server_error"
     CLIENT_ERROR = "client_error"
     UNDECODABLE = "undecodable"
+    NOTHING_SELECTED = "nothing_selected"
+    PROVING = "proving"
 
     @property
     def informative(self) -> bool:
@@ -170,10 +176,80 @@ class Baseline(Struct, frozen=True, gc=False):
     """Feeds: announced TTL in seconds."""
     mask: bytes = b""
     """The site's mask, as packed by detection; empty: none."""
+    proven: bool = False
+    """Whether a proof poll has shown what of the page is noise, which is what `mask` hides."""
+
+
+DEFAULT_SELECTION = "default"
+"""Name of a site's first selection."""
+OF_SELECTIONS = b"selections"
+"""In place of the fingerprint of a site with selections, which have their own. Without any it then begins anew."""
+
+
+class StoredReading(Struct, frozen=True, gc=False):
+    """A value of a selection as last read. `problem`: why it could not be read now; the rest is then the last one."""
+
+    text: str = ""
+    """Canonical text: a plain decimal number, a date as ISO 8601, or the text itself; empty: never read."""
+    number: float | None = None
+    moment: float | None = None
+    """Dates: epoch seconds."""
+    currency: str | None = None
+    problem: str = ""
+
+
+class SelectionState(Struct, frozen=True):
+    """What is known of one selection of a site between polls."""
+
+    name: str
+    version: bytes
+    """Of its settings; another one begins anew."""
+    baseline: Baseline = Baseline()
+    content_id: int | None = None
+    """Its current content."""
+    announced_id: int | None = None
+    """Its content at the last change that mattered; None: none has yet."""
+    readings: Mapping[str, StoredReading] = {}
+    announced: Mapping[str, StoredReading] = {}
+    """The values at the last change that mattered, or at the first poll."""
+    missing: str = ""
+    """Why the last poll found nothing of it; empty: it did."""
+
+
+class ChangeVerdict(Struct, frozen=True, gc=False):
+    """Whether a change matters by its selection's conditions, and why, in one line."""
+
+    matters: bool = True
+    why: str = ""
+
+
+class SelectionDetection(Struct, frozen=True):
+    """Result of change detection in one selection. `kind` is FIRST, UNCHANGED, CHANGED or NOTHING_SELECTED."""
+
+    name: str
+    version: bytes
+    kind: OutcomeKind
+    baseline: Baseline
+    content: bytes | None = None
+    """What it keeps, if that is new."""
+    readings: Mapping[str, StoredReading] = {}
+    age: float | None = None
+    """As in `Evidence`."""
+    count: int | None = None
+    """As in `Evidence`."""
+    missing: str = ""
+    """NOTHING_SELECTED: why, one line."""
+    summary: str = ""
+    """CHANGED: what did, in one line."""
+    verdict: ChangeVerdict = ChangeVerdict()
+    """CHANGED: whether it matters."""
 
 
 class Detection(Struct, frozen=True, gc=False):
-    """Result of change detection. `kind` is FIRST, UNCHANGED, CHANGED, NOT_MODIFIED or UNDECODABLE."""
+    """Result of change detection.
+
+    `kind` is FIRST, UNCHANGED, CHANGED, PROVING, NOT_MODIFIED, UNDECODABLE or NOTHING_SELECTED.
+    """
 
     kind: OutcomeKind
     baseline: Baseline
@@ -181,6 +257,8 @@ class Detection(Struct, frozen=True, gc=False):
     content: bytes | None = None
     """The normalised content (UTF-8 text, or the bytes unchanged) to keep; None if nothing is new."""
     detail: str = ""
+    selections: tuple[SelectionDetection, ...] = ()
+    """A site with selections: the result of each, if the body was read; its contents are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +280,14 @@ class Access:
     """Sent to the origin of the site's URL only."""
     proxy: str | None = field(default=None, repr=False)
     """URL of the proxy for all requests of the site, perhaps with user name and password."""
+    body: str | None = field(default=None, repr=False)
+    """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
+    typed: tuple[str, ...] = field(default=(), repr=False)
+    """Secrets that the steps of a rendered poll type, in order."""
 
     def __bool__(self) -> bool:
-        return bool(self.headers) or self.credentials is not None or self.proxy is not None
+        own = self.headers or self.credentials is not None or self.body is not None or self.typed
+        return bool(own) or self.proxy is not None
 
     @property
     def header_names(self) -> tuple[str, ...]:
@@ -213,21 +296,40 @@ class Access:
 
     def elsewhere(self) -> Access:
         """Returns the part that applies to another origin: the proxy."""
-        return Access(proxy=self.proxy) if self.headers or self.credentials is not None else self
+        return Access(proxy=self.proxy)
 
 
 NO_ACCESS = Access()
 
 
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+"""Days of the week, as `datetime.weekday` counts them."""
+
+
+class DayWindow(Struct, frozen=True, gc=False, rename={"begins": "from", "ends": "to"}):
+    """Hours of some days in which a site may be polled; `ends` not after `begins`: on the next day."""
+
+    days: tuple[str, ...]
+    begins: str
+    ends: str
+
+
+class Windows(Struct, frozen=True, gc=False):
+    """When a site may be polled, in the time of an IANA zone; see `scheduling.windows`."""
+
+    zone: str
+    open: tuple[DayWindow, ...]
+
+
 class SiteSpec(Struct, frozen=True, gc=False):
-    """User settings of a site, without anything learned.
+    """What the user says of a site, without anything inherited or learned; None: not said, see `inheritance`.
 
     Not a dataclass: a list has millions of them, and a Struct is created in a tenth of the time.
     """
 
     url: str
-    weight: float = 1.0
-    cost: float = 1.0
+    weight: float | None = None
+    cost: float | None = None
     tags: tuple[str, ...] = ()
     min_interval: float | None = None
     max_interval: float | None = None
@@ -236,13 +338,37 @@ class SiteSpec(Struct, frozen=True, gc=False):
     paused: bool = False
     min_yield: float | None = None
     respect_ttl: bool | None = None
+    selections: str = ""
+    """What of the page counts: settings by name as JSON (`detection.selection`); empty: the whole page."""
+    windows: Windows | None = None
+    render: str = ""
+    """How a browser renders the page, as JSON (`rendering.plan`), secrets apart; empty: it is fetched."""
+    title: str = ""
+    """What users call it."""
 
 
 NUMERIC_SETTINGS: dict[str, float | None] = {
-    name: getattr(SiteSpec(""), name)
-    for name in ("weight", "cost", "min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")
+    "weight": 1.0,
+    "cost": 1.0,
+    **dict.fromkeys(("min_interval", "max_interval", "min_yield", "respect_ttl", "half_life")),
 }
-"""Numeric settings of a site -> default: columns of the database and of the scheduler."""
+"""Numeric settings of a site -> default of those that nobody says: columns of the database and of the scheduler."""
+
+
+class TagSettings(Struct, frozen=True):
+    """Settings that the sites of a tag inherit."""
+
+    name: str
+    settings: Mapping[str, object] = {}
+    """Value of each setting that is given, as in `SiteSpec`; settings of another version as JSON has them."""
+    access: Access = NO_ACCESS
+    changed_at: float | None = None
+    fault: str = ""
+    """Why the stored row cannot be used; then its sites are not polled."""
+
+
+Tags = Mapping[str, TagSettings]
+"""The tags that have settings, by name."""
 
 
 def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
@@ -254,7 +380,7 @@ def differing(before: SiteSpec, after: SiteSpec) -> tuple[str, ...]:
 def _settings(spec: SiteSpec) -> dict[str, object]:
     values = {name: getattr(spec, name) for name in spec.__struct_fields__ if name not in ("url", "access")}
     access = {one.name: getattr(spec.access, one.name) for one in fields(spec.access)}
-    return {**values, **access, "tags": frozenset(spec.tags), "headers": dict(spec.access.headers)}
+    return {**values, **access, "headers": dict(spec.access.headers)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,4 +455,10 @@ class Change:
     summary: str
     before_content_id: int | None = None
     after_content_id: int | None = None
+    selection: str = DEFAULT_SELECTION
+    """The selection in which it was found."""
+    matters: bool = True
+    """Whether it is announced: the verdict of the selection's conditions."""
+    why: str = ""
+    """What the conditions say, one line; empty: there are none."""
     id: int | None = None

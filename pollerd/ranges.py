@@ -70,6 +70,13 @@ SITE = _table(
 )
 """What may be said of a site, by every way in. 1e9 s are 31 years."""
 
+SOURCE = _table(
+    Range("limit", 1, 1_000_000, _PLAIN, "sites"),
+    Range("interval", 60, 1e7, _SECONDS, "seconds"),
+    Range("max_shrink", 0, 1, "a share from {lowest:g} to {highest:g}"),
+)
+"""What may be said of a source of sites."""
+
 USABLE = _table(
     Range("weight", 0, words="finite, {lowest:g} or more", below=True),
     Range("cost", 0, words="finite, above {lowest:g}", above=True, below=True),
@@ -120,3 +127,19 @@ FETCH_COUNTS = _table(
     Range("tls_session_bytes", 0, words="a whole number, {lowest:g} or more"),
 )
 """How pages are fetched."""
+
+RENDERING = _table(
+    Range("browser_pages", 1, 64, "a whole number from {lowest:g} to {highest:g}"),
+    Range("browser_deadline_seconds", 0, 600, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("browser_page_bytes", 1, words="a whole number, {lowest:g} or more"),
+)
+"""How pages are rendered."""
+
+RENDER_PLAN = _table(
+    Range("timeout", 0, 600, "seconds above {lowest:g}, at most {highest:g}", above=True),
+    Range("seconds", 0, 60, "seconds from {lowest:g} to {highest:g}"),
+    Range("width", 100, 4_096, "a whole number from {lowest:g} to {highest:g}"),
+    Range("height", 100, 4_096, "a whole number from {lowest:g} to {highest:g}"),
+    Range("scroll", 1, 100_000, "a whole number from {lowest:g} to {highest:,.10g} pixels"),
+)
+"""What may be said of how one page is rendered."""

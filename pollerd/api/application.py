@@ -22,8 +22,9 @@ from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
-from pollerd.api.sites import exports, hosts, imports, site_diff
+from pollerd.api.sites import exports, hosts, imports, preview, selections, site_diff, sources
 from pollerd.api.sites import routes as sites
+from pollerd.api.tags import routes as tags
 from pollerd.api.transfer import routes as transfer
 from pollerd.storage import Store
 
@@ -60,8 +61,8 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    listing = (imports, site_diff, exports, transfer)
-    for part in (*listing, sites, hosts, changes, diffs, feed, events, allocation, collection, collection_export):
+    of_sites = (imports, site_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
+    for part in (*of_sites, changes, diffs, feed, events, allocation, collection, collection_export):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

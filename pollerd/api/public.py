@@ -7,7 +7,15 @@ from pollerd.api.http.format_names import CollectionFormat, CollectionPart, Form
 from pollerd.api.http.limits import check_spec
 from pollerd.api.http.settings import ApiSettings, ApiToken, Scope, hash_of, is_hash
 from pollerd.api.server import ApiServer
-from pollerd.api.sites.list_formats import Line, may_name_a_site, parse_entries, parse_file, parse_list, parse_text
+from pollerd.api.sites.list_formats import (
+    Line,
+    may_name_a_site,
+    parse_entries,
+    parse_file,
+    parse_list,
+    parse_text,
+    tags_of,
+)
 from pollerd.api.waiting import create_waiting_api
 
 __all__ = [
@@ -31,4 +39,5 @@ __all__ = [
     "parse_file",
     "parse_list",
     "parse_text",
+    "tags_of",
 ]

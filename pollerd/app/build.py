@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +20,11 @@ from pollerd.daemon.allocation.shadows import Shadows
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.preview import PreviewControl
+from pollerd.daemon.control.site_removal import SiteRemoval
 from pollerd.daemon.control.sites import SiteControl
+from pollerd.daemon.control.sources import SourceControl
+from pollerd.daemon.control.tags import TagControl
 from pollerd.daemon.crawler.hook import NoCrawl, PageHook
 from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.daemon import Parts
@@ -28,28 +33,37 @@ from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.polling.dispatcher import Dispatcher
 from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.polling.outage_filter import OutageFilter
+from pollerd.daemon.polling.pages.client import PageClient, paused_hosts
+from pollerd.daemon.polling.pages.requests import PageRequests
 from pollerd.daemon.polling.poll_tasks import PollTasks
 from pollerd.daemon.polling.poller import Poller
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
-from pollerd.daemon.polling.site_removal import SiteRemoval
-from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.process.workers import SELECTION_MEMORY_BYTES, SELECTION_SECONDS, WorkerPool
 from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.daemon.results.changes import NoiseStep
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.results.learning import LearningStep
-from pollerd.daemon.results.noise import NoiseDetector
 from pollerd.daemon.results.processor import ResultProcessor, Steps
+from pollerd.daemon.results.proofs.candidates import Candidates
+from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.results.proofs.updates import ProofUpdates
 from pollerd.daemon.results.status import StatusStep
 from pollerd.daemon.results.tables import TableUpdates
+from pollerd.daemon.sources.reader import ReadsSources, SourceReader
 from pollerd.daemon.startup import check_weights, last_start, restore
 from pollerd.daemon.state.faults import Faults
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.fetching import Fetcher, FetchSettings
-from pollerd.scheduling import Chooser, SchedulingSettings
+from pollerd.rendering.settings import RenderingSettings
+from pollerd.scheduling import Chooser, HostTable, SchedulingSettings
 from pollerd.storage import Store
 from pollerd.telemetry import Instruments
+
+if TYPE_CHECKING:
+    from pollerd.rendering import Renderer
+
 
 MakeClock = Callable[[Callable[[float], None]], SteadyClock]
 """Creates the daemon's clock; the argument is called with the seconds by which the wall clock was set ahead."""
@@ -66,6 +80,8 @@ class LiveSettings:
     """Topic of the collection; None: links are not followed."""
     seeds: Sequence[str] = ()
     """Normalised start URLs of a new collection."""
+    rendering: RenderingSettings | None = None
+    """The browser that renders pages; None, or without one: pages are only fetched."""
 
 
 def _clock(on_set: Callable[[float], None]) -> SteadyClock:
@@ -106,7 +122,7 @@ async def live_daemon(
         on_sent=lambda host: scheduler.hosts.sent(host, clock()),
         before_repeat=lambda host: asyncio.sleep(scheduler.hosts.spacing_left_at(host, clock())),
     )
-    async with fetcher:
+    async with fetcher, _renderer(settings, scheduler.hosts, clock) as renderer:
         run = await store.start_run(pollerd.__version__, clock())
         if settings.topic is None:
             await store.crawl.recall()
@@ -117,6 +133,9 @@ async def live_daemon(
             rng=rng,
             instruments=instruments,
             workers=WorkerPool(),
+            selection_workers=WorkerPool(
+                patience_seconds=SELECTION_SECONDS, memory_bytes=SELECTION_MEMORY_BYTES, name="selection"
+            ),
             faults=Faults(instruments, clock),
             health=health or StorageHealth(instruments),
         )
@@ -127,13 +146,34 @@ async def live_daemon(
 
             hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
         budget = Budget(settings.daemon.budget, last_start=last_start(run, clock()))
-        yield Daemon(_parts(store, scheduler, fetcher, chooser, budget, hook, runtime))
+        client = PageClient(fetcher=fetcher, renderer=renderer, clock=clock)
+        yield Daemon(_parts(store, scheduler, client, chooser, budget, hook, runtime))
+
+
+@contextlib.asynccontextmanager
+async def _renderer(
+    settings: LiveSettings, hosts: HostTable, clock: Callable[[], float]
+) -> AsyncIterator[Renderer | None]:
+    """Opens the renderer, if a browser is named."""
+    if settings.rendering is None or settings.rendering.browser is None:
+        yield None
+        return
+    from pollerd.rendering import Renderer  # what a daemon without a browser does not need
+
+    async with Renderer(
+        settings.rendering,
+        settings.fetching,
+        clock=clock,
+        on_sent=lambda host: hosts.sent(host, clock()),
+        may_connect=paused_hosts(hosts, clock),
+    ) as renderer:
+        yield renderer
 
 
 def _parts(
     store: Store,
     scheduler: SchedulerState,
-    fetcher: Fetcher,
+    client: PageClient,
     chooser: Chooser,
     budget: Budget,
     hook: PageHook,
@@ -147,16 +187,16 @@ def _parts(
 
     calibration = CalibrationSums(instruments)
     status = StatusStep(scheduler, runtime)
+    candidates, prover = Candidates(), Prover(scheduler=scheduler, runtime=runtime)
     steps = Steps(
         noise=NoiseStep(
-            store=store.history,
-            noise=NoiseDetector(scheduler=scheduler, store=store.history, runtime=runtime),
-            runtime=runtime,
+            scheduler=scheduler, store=store.history, prover=prover, candidates=candidates, runtime=runtime
         ),
         status=status,
         crawl=hook,
         learning=LearningStep(scheduler=scheduler, status=status, calibration=calibration, runtime=runtime),
         tables=TableUpdates(scheduler),
+        proofs=ProofUpdates(scheduler=scheduler, candidates=candidates, prover=prover, instruments=instruments),
     )
     processor = ResultProcessor(
         scheduler=scheduler, steps=steps, site_cache=site_cache, remove_site=removal.remove, runtime=runtime
@@ -165,9 +205,10 @@ def _parts(
     outage_filter = OutageFilter(scheduler=scheduler, journal=journal, instruments=instruments)
 
     robots = RobotsKeeper(
-        scheduler=scheduler, fetcher=fetcher, journal=journal, gate=budget.robots_gate, runtime=runtime
+        scheduler=scheduler, fetcher=client.fetcher, journal=journal, gate=budget.robots_gate, runtime=runtime
     )
-    poller = Poller(scheduler=scheduler, fetcher=fetcher, robots=robots, pacer=budget.pacer, hook=hook, runtime=runtime)
+    requests = PageRequests(scheduler=scheduler, client=client, robots=robots, budget=budget, runtime=runtime)
+    poller = Poller(scheduler=scheduler, client=client, robots=robots, pacer=budget.pacer, hook=hook, runtime=runtime)
     tasks = PollTasks(
         scheduler=scheduler,
         poller=poller,
@@ -206,16 +247,34 @@ def _parts(
         collection=collection,
         instruments=instruments,
     )
-    control = Control(
-        sites=SiteControl(
-            store=store.sites,
+    sites = SiteControl(
+        store=store.sites,
+        scheduler=scheduler,
+        site_cache=site_cache,
+        removal=removal,
+        waiting=(journal, outage_filter),
+        explainer=explainer,
+        clock=runtime.clock,
+    )
+
+    def readings() -> ReadsSources:
+        from pollerd.app.build_sources import source_readings  # what a daemon without sources does not need
+
+        return source_readings(
+            store=store.sources,
             scheduler=scheduler,
-            site_cache=site_cache,
-            removal=removal,
-            waiting=(journal, outage_filter),
-            explainer=explainer,
-            clock=runtime.clock,
-        ),
+            sites=sites,
+            requests=requests,
+            outage_filter=outage_filter,
+            runtime=runtime,
+        )
+
+    sources = SourceReader(store=store.sources, make_reading=readings, runtime=runtime)
+    control = Control(
+        sites=sites,
+        sources=SourceControl(store=store.sources, sites=sites, reader=sources, clock=runtime.clock),
+        preview=PreviewControl(store=store, requests=requests, runtime=runtime),
+        tags=TagControl(store=store.sites, scheduler=scheduler, site_cache=site_cache, clock=runtime.clock),
         hosts=HostControl(store=store.sites, scheduler=scheduler, journal=journal, runtime=runtime),
         allocation=AllocationControl(
             store=store,
@@ -244,7 +303,7 @@ def _parts(
         store=store,
         scheduler=scheduler,
         chooser=chooser,
-        fetcher=fetcher,
+        fetcher=client.fetcher,
         poller=poller,
         in_flight=in_flight,
         dispatcher=dispatcher,
@@ -252,6 +311,7 @@ def _parts(
         journal=journal,
         hook=hook,
         shadows=shadows,
+        sources=sources,
         gauges=gauges,
         control=control,
     )

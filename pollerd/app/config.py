@@ -22,6 +22,7 @@ from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.network.proxy import normalise_proxy, without_userinfo
 from pollerd.fetching.settings import FetchSettings
+from pollerd.rendering.settings import RenderingSettings, browser_shown
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.settings import StorageSettings
 
@@ -89,6 +90,12 @@ class Options(BaseModel):
     content_cap_bytes: int = StorageSettings.content_cap_bytes
     change_retention: Seconds | None = StorageSettings.change_retention_seconds
     poll_retention: Seconds = StorageSettings.poll_retention_seconds
+    browser: str | None = Field(default=None, repr=False)
+    browser_pages: int = RenderingSettings.browser_pages
+    browser_deadline: Seconds = RenderingSettings.browser_deadline_seconds
+    browser_page_bytes: int = RenderingSettings.browser_page_bytes
+    browser_no_sandbox: bool = RenderingSettings.browser_no_sandbox
+    browser_proxy: str | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,7 @@ class Config:
     daemon: DaemonSettings
     scheduling: SchedulingSettings
     fetching: FetchSettings
+    rendering: RenderingSettings
     storage: StorageSettings
     api: ApiSettings
 
@@ -233,6 +241,7 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             ca_file=options.ca_file,
             proxy=options.proxy,
         ),
+        rendering=_rendering(options),
         storage=StorageSettings(
             keep_contents=options.keep_contents,
             content_retention_seconds=options.content_retention,
@@ -247,6 +256,17 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             read_token=options.read_token,
             metrics_version=options.metrics_version,
         ),
+    )
+
+
+def _rendering(options: Options) -> RenderingSettings:
+    return RenderingSettings(
+        browser=options.browser,
+        browser_pages=options.browser_pages,
+        browser_deadline_seconds=options.browser_deadline,
+        browser_page_bytes=options.browser_page_bytes,
+        browser_no_sandbox=options.browser_no_sandbox,
+        browser_proxy=options.browser_proxy,
     )
 
 
@@ -265,6 +285,8 @@ def _shown(name: str, value: object) -> str:
         return ", ".join(value)
     if name == "proxy":
         return without_userinfo(normalise_proxy(str(value)))
+    if name == "browser":
+        return browser_shown(str(value))
     return "***" if name in SECRETS else str(value)
 
 

@@ -11,7 +11,7 @@ from pollerd.api.http.settings import is_hash
 from pollerd.errors import ConfigError, InvalidValueError
 
 PREFIX = "POLLERD_"
-SECRETS = frozenset({"token", "read_token", "secret_key", "proxy", "database"})
+SECRETS = frozenset({"token", "read_token", "secret_key", "proxy", "database", "browser"})
 SECRET_FILES = frozenset(f"{name}_file" for name in SECRETS)
 DEFAULT_URL = "http://127.0.0.1:8080"
 _FOR_CLIENTS = frozenset({"url", "token", "token_file"})

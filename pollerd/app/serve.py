@@ -108,7 +108,14 @@ async def _begin(
     settings = await _with_kept_allocation(config, store)
     settings, fetching = _fitted(settings, config.fetching, _raise_descriptor_limit())
     topic, seeds = read_mission(config.options.topic, config.options.seeds)
-    live = LiveSettings(daemon=settings, scheduling=config.scheduling, fetching=fetching, topic=topic, seeds=seeds)
+    live = LiveSettings(
+        daemon=settings,
+        scheduling=config.scheduling,
+        fetching=fetching,
+        topic=topic,
+        seeds=seeds,
+        rendering=config.rendering,
+    )
     rng = np.random.default_rng()
     daemon = await resources.enter_async_context(live_daemon(store, live, instruments, rng, health=health))
     return _Begun(store, daemon, resources.pop_all())

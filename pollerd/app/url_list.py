@@ -13,11 +13,11 @@ from typing import BinaryIO, TypeVar
 
 import structlog
 
-from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file
+from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, tags_of
 from pollerd.daemon import Control
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
-from pollerd.list_document import DOCUMENTS, format_of, read_entries
-from pollerd.model import SiteSpec
+from pollerd.list_document import DOCUMENTS, format_of, read_document
+from pollerd.model import SiteSpec, TagSettings
 
 _LIST_BLOCK = 10_000
 """Lines per transaction: commits of polls wait for one transaction at most, a third of a second."""
@@ -68,11 +68,17 @@ def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
     Text, CSV and JSON lines are read lazily, OPML, TOML and YAML at once. Raises ConfigError for an unknown format and
     for a document that cannot be parsed as a whole.
     """
+    return _read(path, file)[0]
+
+
+def _read(path: Path, file: BinaryIO) -> tuple[Iterator[Line], Sequence[TagSettings] | None]:
+    """Returns `lines_of`, and the tags with settings; None: the format has none."""
     form = _format(path)
     try:
         if form in DOCUMENTS:
-            return parse_entries(read_entries(file.read(), form, path.parent))
-        return parse_file(file, Format(form))
+            document = read_document(file.read(), form, path.parent)
+            return parse_entries(document.entries), tags_of(document.tags)
+        return parse_file(file, Format(form)), None
     except (ConfigError, InvalidValueError) as error:
         raise ConfigError(f"urls: {path}: {error}") from error
 
@@ -88,8 +94,8 @@ async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO 
     """
     opened = _open(path) if file is None else file
     with opened:
-        lines = await asyncio.to_thread(lines_of, path, opened)
-        await _Reading(path, control, sync).read(lines)
+        lines, tags = await asyncio.to_thread(_read, path, opened)
+        await _Reading(path, control, sync, tags).read(lines)
 
 
 @dataclass
@@ -99,6 +105,8 @@ class _Reading:
     path: Path
     control: Control
     sync: bool
+    tags: Sequence[TagSettings] | None = None
+    """Settings of tags; None: the list cannot have any."""
     listed: set[str] = field(default_factory=set)
     good: int = 0
     rejected: int = 0
@@ -113,6 +121,7 @@ class _Reading:
 
     async def read(self, lines: Iterator[Line]) -> None:
         """Reads all lines. The next block is read while the database stores the previous one."""
+        await self._take_tags()
         block = await _some(lines)
         while block:
             specs, last = self._usable(block), block[-1][0]
@@ -142,6 +151,21 @@ class _Reading:
         else:
             missing = partial(self.control.sites.delete_missing, self.listed)
             self.counts["removed"] = await _patiently(missing, self._log)
+            await self._remove_tags()
+
+    async def _take_tags(self) -> None:
+        """Gives tags their settings: all of the list with `sync`, else those that have none yet."""
+        for tag in self.tags or ():
+            if self.sync or tag.name not in self.control.tags.all():
+                try:
+                    await _patiently(partial(self.control.tags.put, tag, by="the list"), self._log)
+                except InvalidValueError as error:
+                    self._log.warning("tag_refused", tag=tag.name, reason=str(error))
+
+    async def _remove_tags(self) -> None:
+        if self.tags is not None:
+            for name in set(self.control.tags.all()) - {tag.name for tag in self.tags}:
+                await _patiently(partial(self.control.tags.delete, name, by="the list"), self._log)
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
         specs = []

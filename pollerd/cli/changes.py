@@ -26,6 +26,9 @@ def changes(
     since: Annotated[
         str | None, typer.Option(help="Only later ones: as 2h ago, or a moment as in 2026-01-31T12:00:00Z.")
     ] = None,
+    matters: Annotated[
+        bool, typer.Option("--matters", help="Only changes that matter by their selection's conditions.")
+    ] = False,
     limit: Annotated[int, typer.Option(help="At most so many, the newest.", min=0)] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Then show each as it is found, until Ctrl-C.")] = (
         False
@@ -40,7 +43,12 @@ def changes(
     With --json one document; with --follow --json one on each line.
     """
     with daemon_at(url, token, timeout) as daemon:
-        query = {"since": _moment(since), "tag": tag, "site": None if site is None else str(id_of(daemon, site))}
+        query = {
+            "since": _moment(since),
+            "tag": tag,
+            "site": None if site is None else str(id_of(daemon, site)),
+            "matters": "true" if matters else "all",
+        }
         newest = daemon.pages("/changes", {**query, "order": "newest"}, limit)
         if follow:
             known = list(newest)[::-1]

@@ -13,6 +13,8 @@ COMMANDS: Commands = {
     "run": ("run:run", "Polls the sites of a list, and those added over REST, until Ctrl-C."),
     "demo": ("demo.demo:demo", "Starts a small changing web on loopback and polls it live."),
     "sites": ("sites.commands:app", "The sites of a running daemon."),
+    "sources": ("sources:app", "Sitemaps and feeds whose pages become sites of a running daemon."),
+    "tags": ("sites.tags:app", "What the sites of a tag inherit."),
     "changes": ("changes:changes", "Lists the changes found, newest first."),
     "diff": ("changes:diff", "Shows what a change changed."),
     "export": ("transfer:export", "Writes all that was set."),

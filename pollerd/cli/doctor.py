@@ -96,6 +96,7 @@ def examined(daemon: ApiClient) -> Iterator[CheckResult]:
     yield from map(_shadow, allocation["shadows"])
     yield _states(metrics)
     yield _robots(metrics)
+    yield from _sources(metrics)
     yield _faults(metrics)
     yield _lag(metrics)
     yield _commits(metrics)
@@ -166,6 +167,8 @@ def _noisy(allocation: dict[str, Any]) -> CheckResult:
     noisy, sites = allocation["noisy_sites"], allocation["sites"]
     changing = "changes at nearly every poll and is" if noisy == 1 else "change at nearly every poll and are"
     text = f"{noisy} of {counted(sites, 'site')} {changing} held to the uniform share"
+    if waiting := allocation["proofs_waiting"]:
+        text += f"; {counted(waiting, 'change waits', 'changes wait')} for a second poll"
     return CheckResult(NOTE if noisy else FINE, "noise", text)
 
 
@@ -193,6 +196,15 @@ def _robots(metrics: Metrics) -> CheckResult:
         return CheckResult(FINE, "robots.txt", f"{detail}, none failed")
     text = f"{missed:.0f} of {detail} for robots.txt failed: such hosts are not polled until one is answered"
     return CheckResult(NOTE, "robots.txt", text)
+
+
+def _sources(metrics: Metrics) -> Iterator[CheckResult]:
+    failing, reads = metrics.value("sources_failing"), metrics.value("source_reads_total")
+    if failing:
+        text = f"{counted(failing, 'list')} could not be read, or not be believed: nothing was paused for it;"
+        yield CheckResult(NOTE, "sources", f"{text} `pollerd sources list` says why")
+    elif reads:
+        yield CheckResult(FINE, "sources", f"{counted(reads, 'reading')}, all lists are read")
 
 
 def _faults(metrics: Metrics) -> CheckResult:

@@ -91,6 +91,16 @@ def run(
             rich_help_panel=_POLLING,
         ),
     ] = None,
+    browser: Annotated[
+        str | None,
+        typer.Option(
+            help="For pages that need one: the path of a Chromium, or the ws:// or http:// address of a browser.",
+            rich_help_panel=_POLLING,
+        ),
+    ] = None,
+    browser_pages: Annotated[
+        int | None, typer.Option(help="Most pages rendered at once. [default: 2]", rich_help_panel=_POLLING)
+    ] = None,
     sync: Annotated[
         bool | None,
         typer.Option(
@@ -154,6 +164,8 @@ def run(
         "contact": contact,
         "allow_private": allow_private,
         "proxy": proxy,
+        "browser": browser,
+        "browser_pages": browser_pages,
         "sync": sync,
         "database": database,
         "no_wait": no_wait,

@@ -156,14 +156,28 @@ def _written(pieces: Iterable[bytes], out: IO[bytes]) -> list[dict[str, Any]]:
 
 
 def _name_missing(records: list[dict[str, Any]]) -> None:
-    found = [{"url": one["url"], "kinds": one["secrets_left_out"]} for one in records if "secrets_left_out" in one]
+    found = [
+        {"url": one.get("url"), "tag": one.get("tag"), "kinds": one["secrets_left_out"]}
+        for one in records
+        if "secrets_left_out" in one
+    ]
     _show_missing(found, len(found), "--with-secrets takes them along")
 
 
 def _show_missing(found: list[dict[str, Any]], count: int, advice: str) -> None:
     if count:
-        typer.echo(f"secrets of {count} site{'' if count == 1 else 's'} are missing; {advice}:", err=True)
+        typer.echo(f"secrets of {count} {_whose(found, count)} are missing; {advice}:", err=True)
         for one in found[:_MISSING_SHOWN]:
-            typer.echo(f"  {clean(one['url'])}: {', '.join(one['kinds'])}", err=True)
+            typer.echo(f"  {clean(_owner(one))}: {', '.join(one['kinds'])}", err=True)
         if count > _MISSING_SHOWN:
             typer.echo(f"  and {count - _MISSING_SHOWN} more", err=True)
+
+
+def _whose(found: list[dict[str, Any]], count: int) -> str:
+    tags = " or tag" if any(one["tag"] for one in found) else ""
+    return f"site{tags}" if count == 1 else f"sites{tags and ' or tags'}"
+
+
+def _owner(missing: dict[str, Any]) -> str:
+    """Returns whose secrets are missing."""
+    return str(missing["url"] or f"tag {missing['tag']}")

@@ -18,6 +18,7 @@ from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.polling.outage_filter import OutageFilter
 from pollerd.daemon.polling.poller import Poller
 from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.sources.reader import SourceReader
 from pollerd.daemon.state.believed_unchanged import keep_quiet_known
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
@@ -46,6 +47,7 @@ class Parts:
     journal: Journal
     hook: PageHook
     shadows: Shadows
+    sources: SourceReader
     gauges: Gauges
     control: Control
 
@@ -82,6 +84,7 @@ class Daemon:
         finally:
             await self.parts.in_flight.call_off()
             self.parts.runtime.workers.close()
+            self.parts.runtime.selection_workers.close()
         if clean:
             await self._note_clean_end()
 
@@ -100,6 +103,7 @@ class Daemon:
         async with asyncio.TaskGroup() as group:
             journal = group.create_task(parts.journal.run(), name="journal")
             dispatch = group.create_task(parts.dispatcher.run(), name="dispatcher")
+            sources = group.create_task(parts.sources.run(), name="sources")
             others = [
                 group.create_task(self._watch_polls(), name="watch-polls"),
                 group.create_task(self._maintain(), name="maintenance"),
@@ -111,6 +115,7 @@ class Daemon:
             ]
             await self._stop.wait()
             dispatch.cancel()
+            sources.cancel()
             drained = await parts.in_flight.drain(parts.runtime.settings.drain_seconds)
             parts.outage_filter.close()
             parts.journal.close()

@@ -60,6 +60,7 @@ class Gauges:
         instruments.budget.set(budget)
         instruments.utilization.set(self._budget.meter.rate() / budget)
         instruments.dispatch_age.set(self._budget.meter.dispatch_age())
+        instruments.proofs_waiting.set(len(sites.proofs))
         for state, count in zip((*STATES, SiteState.PAUSED), sites.counts(), strict=True):
             instruments.sites[state].set(count)
 

@@ -40,6 +40,7 @@ async def restore(
     Raises ConfigError if the allocator cannot hold the stored sites.
     """
     loader = ScheduleLoader(scheduler)
+    await store.sites.load_tags()
     async for hosts in store.sites.hosts():
         loader.add_hosts(hosts)
     loader.expect(await store.sites.count())
@@ -49,6 +50,7 @@ async def restore(
     except InvalidValueError as error:
         raise ConfigError(f"allocator {settings.allocator} cannot hold the stored sites: {error}") from error
     loader.set_right(now)
+    scheduler.sites.timetable.turn(now)
     scheduler.budget_fit.fit()
     await _restore_learned(scheduler, store, settings, rng)
     if scheduler.sites.size <= AT_ONCE:

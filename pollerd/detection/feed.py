@@ -45,6 +45,8 @@ class FeedEntry:
     """Its publication and update dates, epoch seconds."""
     link: str = ""
     """The URL of its page, as written; empty if there is none."""
+    full_text: str = ""
+    """Its content, where `text` is only its summary, as visible text on one line; read on request."""
 
     @property
     def key(self) -> int:
@@ -73,11 +75,11 @@ def _stamp(date: float) -> str:
         return str(date)
 
 
-def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
+def xml_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ...] | None:
     """Returns the entries of an RSS, Atom or RDF feed in order, or None if it is not a readable feed.
 
-    `body` is UTF-8 without byte order mark. Nothing is fetched; a document whose own entities would expand to much more
-    is rejected. Raises nothing.
+    `full_text`: whether to read the content of entries besides their summary. `body` is UTF-8 without byte order mark.
+    Nothing is fetched; a document whose own entities would expand to much more is rejected. Raises nothing.
     """
     if is_tag_bomb(body) or is_entity_bomb(body):
         return None
@@ -91,12 +93,12 @@ def xml_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
         )
         if not found.get("version") and not found["entries"]:
             return None
-        return tuple(_xml_entry(entry) for entry in found["entries"])
+        return tuple(_xml_entry(entry, full_text) for entry in found["entries"])
     except _ESCAPES:
         return None
 
 
-def _xml_entry(entry: Any) -> FeedEntry:
+def _xml_entry(entry: Any, full_text: bool) -> FeedEntry:
     # dict.get, because feedparser's own `get` substitutes one date for another and warns about it.
     title = _line(str(entry.get("title", "")))
     contents = entry.get("content") or ()
@@ -108,21 +110,27 @@ def _xml_entry(entry: Any) -> FeedEntry:
         text=text,
         dates=tuple(float(calendar.timegm(date)) for date in dates if isinstance(date, tuple)),
         link=_word(entry.get("link") or ""),
+        full_text=_line(" ".join(str(one.get("value", "")) for one in contents)) if full_text else "",
     )
 
 
-def json_entries(body: bytes) -> tuple[FeedEntry, ...] | None:
-    """Returns the items of a JSON Feed in order, or None if the body is not one. `body` is UTF-8. Raises nothing."""
+def json_entries(body: bytes, *, full_text: bool = False) -> tuple[FeedEntry, ...] | None:
+    """Returns the items of a JSON Feed in order, or None if the body is not one. `body` is UTF-8. Raises nothing.
+
+    `full_text`: whether to read the content of items besides their summary.
+    """
     if _JSON_FEED.encode() not in body and b"jsonfeed.org\\/version" not in body:
         return None
     found = json.parsed(body)
     if not isinstance(found, dict) or _JSON_FEED not in str(found.get("version")):
         return None
     items = found.get("items")
-    return tuple(_json_entry(item) for item in items if isinstance(item, dict)) if isinstance(items, list) else None
+    if not isinstance(items, list):
+        return None
+    return tuple(_json_entry(item, full_text) for item in items if isinstance(item, dict))
 
 
-def _json_entry(item: dict[str, Any]) -> FeedEntry:
+def _json_entry(item: dict[str, Any], full_text: bool) -> FeedEntry:
     title = _line(str(item.get("title") or ""))
     text = _line(str(item.get("content_html") or item.get("content_text") or item.get("summary") or ""))
     dates = (_iso(item.get("date_published")), _iso(item.get("date_modified")))
@@ -132,6 +140,7 @@ def _json_entry(item: dict[str, Any]) -> FeedEntry:
         text=text,
         dates=tuple(date for date in dates if date is not None),
         link=_word(item.get("url") or ""),
+        full_text=_line(str(item.get("content_html") or item.get("content_text") or "")) if full_text else "",
     )
 
 

@@ -14,7 +14,8 @@ from selectolax.lexbor import LexborHTMLParser
 from pollerd.detection.markup import BLOCKS, text_of_plain
 from pollerd.detection.parser_bombs import is_tag_bomb, plain_text
 
-_UNSEEN = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
+HIDDEN_ELEMENTS = ["script", "style", "noscript", "iframe", "noembed", "noframes"]
+"""Elements whose text no reader sees."""
 # The form feed carries the block boundaries through the parser: HTML treats it as white space, so that it may occur
 # anywhere (even between table rows, where text would be moved out of the table), and almost no page uses it.
 _BOUNDARY = b"\f"
@@ -53,14 +54,19 @@ def simplified(html: bytes) -> bytes:
 
 def text_by_parser(html: bytes) -> bytes:
     """Returns what `text_of_plain` does, for any simplified page."""
-    marked = _BLOCK.sub(b"\f<", html)
+    marked = mark_blocks(html)
     text = plain_text(marked) if is_tag_bomb(marked) else _tree_text(marked)
     return text.encode("utf-8", "replace")
 
 
+def mark_blocks(html: bytes) -> bytes:
+    r"""Marks the begin and end of each block by `\f`, which the text of a tree then has where a line ends."""
+    return _BLOCK.sub(b"\f<", html)
+
+
 def _tree_text(html: bytes) -> str:
     tree = LexborHTMLParser(html, scripting=True)
-    tree.strip_tags(_UNSEEN, recursive=True)
+    tree.strip_tags(HIDDEN_ELEMENTS, recursive=True)
     return root.text_lexbor() if (root := tree.root) is not None else ""
 
 

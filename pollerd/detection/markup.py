@@ -21,6 +21,7 @@ _ORDINARY_BLOCKS = rb"""p | div | li | br | h[1-6r] | d(?:[dlt]|i(?:alog|[rv])|e
     | m(?:ain|enu) | nav | o(?:l|pt(?:group|ion)) | s(?:e(?:arch|ction)|ummary)"""
 BLOCKS = _ORDINARY_BLOCKS + rb"| caption | pre | select | t(?:r|able|body|foot|head|itle)"
 """Names of block elements, for a VERBOSE pattern; factored by first letters, for speed."""
+_BLOCK_NAME = re.compile(BLOCKS.decode(), re.VERBOSE)
 _COMMON_INLINES = rb"a | span | b | i | em | strong | img | link | meta | button | small | code | u | label"
 
 _SPACE = rb"[ \t\n\r\f]"
@@ -89,6 +90,11 @@ _TOKEN = re.compile(rb"<(?:" + rb"|".join(_TOKENS) + rb")", re.VERBOSE | re.DOTA
 _END = b"\0"
 _REFERENCE = re.compile(rb"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[a-zA-Z][a-zA-Z0-9]{1,31};?)")
 _LAST_CHARACTER = 0x10FFFF
+
+
+def is_block(name: str) -> bool:
+    """Returns whether an element of this name, in lower case, begins and ends lines."""
+    return _BLOCK_NAME.fullmatch(name) is not None
 
 
 def text_of_plain(html: bytes) -> bytes | None:

@@ -11,7 +11,8 @@ from collections import Counter
 from html import unescape
 
 _HARMLESS_TAGS = 1_000
-_MOST_WORK = 10_000_000
+MOST_WORK = 10_000_000
+"""Most steps over open elements that a parser may need for one page."""
 # Cost of an open formatting element, which is copied, relative to others.
 _COPIED = 20
 _FORMATTING = frozenset(b"a b big code em font i nobr s small strike strong tt u".split())
@@ -51,7 +52,7 @@ def is_tag_bomb(html: bytes) -> bool:
                 open_of[name] = opened - 1
                 depth -= weight
         work += depth
-    return work > _MOST_WORK
+    return work > MOST_WORK
 
 
 def is_entity_bomb(xml: bytes) -> bool:

@@ -75,6 +75,29 @@ class _Target(NamedTuple):
     beginning: str
 
 
+class Message(NamedTuple):
+    """What is sent to a URL: headers, which replace default ones of the same name, and perhaps a body."""
+
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    """None: a GET, else a POST."""
+
+    def written(self, beginning: str, lines: str) -> bytes:
+        """Returns the request. `beginning`: its head from the URL on; `lines`: all headers."""
+        method = hdrs.METH_GET if self.body is None else hdrs.METH_POST
+        head = f"{method}{beginning}{lines}\r\n".encode("utf-8", "surrogateescape")
+        return head if self.body is None else head + self.body
+
+
+def posting(headers: Mapping[str, str], body: bytes) -> Message:
+    """Returns a POST: of a form, unless the headers give another type."""
+    own = {name.lower() for name in headers}
+    typed: dict[str, str] = {} if "content-type" in own else {hdrs.CONTENT_TYPE: "application/x-www-form-urlencoded"}
+    given: dict[str, str] = {**headers, **typed}
+    given[hdrs.CONTENT_LENGTH] = str(len(body))
+    return Message(given, body)
+
+
 def user_agent(contact: str | None) -> str:
     """Returns the User-Agent: name and version, and the operator's contact."""
     name = f"pollerd/{__version__}"
@@ -124,26 +147,26 @@ class HttpClient:
         """Closes every connection."""
         await self._connector.close()
 
-    async def get(
+    async def send(
         self,
         url: str,
-        headers: Mapping[str, str],
+        message: Message,
         sent: Sent,
         proxy: Proxy | None = None,
         send: Send | None = None,
         repeat: Repeat | None = None,
     ) -> Response:
-        """Sends a GET and returns once the head of the response has arrived, whatever its status.
+        """Sends a request and returns once the head of the response has arrived, whatever its status.
 
-        `headers` replace default ones of the same name; `url` as `normalise_url` returns it. If a kept connection
-        proves to be closed, another one replaces it, and `sent` is called again; likewise, without the call, if it has
-        received unsolicited data. `send`: decides when each request is written; None: at once. `repeat`: waits before a
-        written request is written again; None: no wait.
+        `url` as `normalise_url` returns it. If a kept connection proves to be closed, another one replaces it, and
+        `sent` is called again, unless a body was written: that is never sent twice; likewise, without the call, if it
+        has received unsolicited data. `send`: decides when each request is written; None: at once. `repeat`: waits
+        before a written request is written again; None: no wait.
 
         Raises `SITE_FAULTS`; `RuntimeError` if the client is closed, `ValueError` for a header with a line break.
         """
         target = self._checked_target(url, proxy)
-        request = f"{target.beginning}{self._merged(headers)}\r\n".encode("utf-8", "surrogateescape")
+        request = message.written(target.beginning, self._merged(message.headers))
         while True:
             connection = await self._connect(target)
             protocol = connection.protocol
@@ -157,10 +180,10 @@ class HttpClient:
                 if not (written if isinstance(written, bool) else await written):
                     connection.close()
                     continue
-                message, content = await _answer(protocol)
+                answer, content = await _answer(protocol)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                 connection.close()
-                if not kept:
+                if not kept or (written and message.body is not None):
                     raise
                 if written and repeat is not None:
                     await repeat(target.host)
@@ -172,7 +195,7 @@ class HttpClient:
                     self._kept.add(protocol)
                 if tls is not None:
                     self._tls.sessions.settle(tls)
-                return Response(message.code, message.headers, content, connection)
+                return Response(answer.code, answer.headers, content, connection)
 
     def _checked_target(self, url: str, proxy: Proxy | None) -> _Target:
         """Returns the target. Raises InvalidURL; RuntimeError if the client is closed."""
@@ -221,7 +244,7 @@ class HttpClient:
         headers: dict[str, str] = {hdrs.HOST: parsed.host_port_subcomponent or ""}
         if in_the_open and proxy is not None and proxy.authorization is not None:
             headers[hdrs.PROXY_AUTHORIZATION] = proxy.authorization
-        beginning = f"GET {asked} HTTP/1.1\r\n{_lines(headers)}"
+        beginning = f" {asked} HTTP/1.1\r\n{_lines(headers)}"
         leads_to: Destination | None = Destination(str(origin), None if proxy is None else proxy.url)
         if proxy is not None and URL(proxy.url).raw_host == origin.raw_host:
             leads_to = None  # the TLS sessions of proxy and origin would be indistinguishable

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from aiohttp import hdrs
 
-from pollerd.fetching.client import Repeat, Send, Sent, Write
+from pollerd.fetching.client import Message, Repeat, Send, Sent, Write, posting
 from pollerd.fetching.egress import Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
 from pollerd.fetching.outcomes import OutcomeBuilder
@@ -105,10 +105,11 @@ class Fetcher:
         own = {**headers, **dict(request.headers)} if request.headers else headers
         with self._egress as egress:
             state = self._begin(egress, request.url, request.proxy)
+            state.posted = request.body is not None
             try:
                 async with state.deadline:
                     first = None if send is None else partial(self._in_turn, state, send)
-                    response = await self._get(state, own, first)
+                    response = await self._get(state, own, first, request.body)
                     if response.status in REDIRECT_STATUSES:
                         response = await follow(
                             state,
@@ -119,7 +120,7 @@ class Fetcher:
                             may_follow=may_follow,
                             get=self._get,
                         )
-                    most = self._settings.max_body_bytes
+                    most = self._settings.max_body_bytes if request.most_bytes is None else request.most_bytes
                     return await self._outcomes.of_response(state, response, request.validators, most)
             except (RefusedError, TimeoutError) as error:
                 refused = _refused(error, state)
@@ -153,6 +154,17 @@ class Fetcher:
             except (RefusedError, TimeoutError) as error:
                 return self._outcomes.of_robots_refusal(state, _refused(error, state))
 
+    async def denial_of(self, url: str) -> str | None:
+        """Returns why the guard refuses the host of the URL; None: it does not, as far as the name is known."""
+        with self._egress as egress:
+            try:
+                await egress.check(url)
+            except RefusedError as error:
+                return error.detail
+            except TimeoutError:
+                return None
+        return None
+
     def _begin(self, egress: Router, url: str, proxy: str | None) -> FetchState:
         now = self._mono()
         deadline = asyncio.timeout_at(now + self._settings.total_timeout_seconds)
@@ -185,7 +197,9 @@ class Fetcher:
         if not state.sent:
             state.sent, state.started_at = True, self._clock()
 
-    async def _get(self, state: FetchState, headers: Mapping[str, str], send: Send | None = None) -> Response:
+    async def _get(
+        self, state: FetchState, headers: Mapping[str, str], send: Send | None = None, body: bytes | None = None
+    ) -> Response:
         """Sends one request, without following redirects. Raises `RefusedError`."""
         state.status = None
         way = state.way
@@ -193,7 +207,8 @@ class Fetcher:
             if way.proxy is not None:
                 await state.egress.check(state.url)
             sent, repeat = partial(self._sent, state), partial(self._repeat, state)
-            response = await way.client.get(state.url, headers, sent, way.proxy, send, repeat)
+            message = Message(headers) if body is None else posting(headers, body)
+            response = await way.client.send(state.url, message, sent, way.proxy, send, repeat)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 
 from aiohttp import hdrs
 
@@ -34,6 +35,7 @@ class FetchState:
         "deadline",
         "egress",
         "endless",
+        "posted",
         "redirects",
         "sent",
         "started_at",
@@ -56,9 +58,11 @@ class FetchState:
         self.redirects: list[Redirect] = []
         self.endless = False
         self.sent = False
+        self.posted = False
         self.awaiting = "no complete response within the deadline"
 
 
+_KEEPING_METHOD = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
 Get = Callable[[FetchState, Mapping[str, str]], Awaitable[Response]]
 """Sends one request with these headers to the fetch's present URL. Raises `RefusedError`."""
 
@@ -76,7 +80,7 @@ async def follow(
     """Returns the first response that is no redirect. `own` headers go to the same origin, `bare` ones anywhere.
 
     Both include the validators, which belong to the final page and mean nothing to others. `limit`: most redirects that
-    are followed. Raises `RefusedError`.
+    are followed. A request with a body is followed by GET, and not where it would be sent again. Raises `RefusedError`.
     """
     visited = {state.url}
     headers = own
@@ -84,6 +88,9 @@ async def follow(
         location = response.headers.get(hdrs.LOCATION)
         await discard_body(response)
         target = _target(state.url, response.status, location)
+        if state.posted and response.status in _KEEPING_METHOD:
+            why = f"redirect {response.status} of a POST, which is sent once only"
+            raise RefusedError(OutcomeKind.PROTOCOL_ERROR, why)
         state.redirects.append(Redirect(response.status, target))
         _refuse_endless(state, visited, limit)
         if origin_of(target) != origin_of(state.url):

@@ -24,6 +24,10 @@ class Request:
     """The site's own, perhaps with credentials: sent only to the origin of `url`, never across a redirect."""
     proxy: str | None = field(default=None, repr=False)
     """The site's own proxy, as `normalise_proxy` returns it; None: the daemon's, if it has one."""
+    body: bytes | None = field(default=None, repr=False)
+    """Sent by POST, once, and never across a redirect; None: GET."""
+    most_bytes: int | None = None
+    """Largest body in bytes; None: the daemon's `max_body_bytes`."""
 
 
 def own_headers(access: Access) -> tuple[tuple[str, str], ...]:

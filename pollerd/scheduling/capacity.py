@@ -78,7 +78,7 @@ def totals(
     uniform_settings = not believed and sites.is_as_ever("min_interval") and sites.is_as_ever("cost")
     demand, spent, live = np.zeros(hosts.size), np.zeros(hosts.size), 0
     for part in _pieces(sites.size):
-        there = sites.in_force(part)
+        there = sites.in_force(part) & sites.open_now(part)
         host = sites.host[part][there]
         live += len(host)
         if uniform_settings:
@@ -126,14 +126,14 @@ def _intervals(
 def reach(
     sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, *, whatever_is_believed: bool = False
 ) -> AttainableRates:
-    """Computes how often sites can be polled, as their intervals and hosts allow.
+    """Computes how often sites can be polled, as their intervals and hosts allow; those closed now cannot.
 
     The interval of a site is the longer of min_interval and the time for which it is believed unchanged
     (`quiet_until`); the latter is ignored with `whatever_is_believed`. A short list under an ample budget is not polled
     at the budget's pace: an allocator that assumed it would expect gaps that never happen.
     """
     n = sites.size
-    slots = np.flatnonzero(sites.in_force())
+    slots = np.flatnonzero(sites.in_force() & sites.open_now(slice(0, n)))
     part = slice(0, n) if len(slots) == n else slots  # a view of a million rows costs nothing
     believed = not (whatever_is_believed or sites.is_as_ever("quiet_until"))
     interval, quiet, ttl_holds = _intervals(sites, settings, part, believed)

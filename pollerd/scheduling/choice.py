@@ -1,4 +1,4 @@
-"""Chooses the sites to poll in a tick: requested by hand, overdue, new, then by the allocator."""
+"""Chooses the sites to poll in a tick: requested by hand, overdue, to be proven, new, then by the allocator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import rows_of
-from pollerd.scheduling.eligibility import SUSPECT_AFTER
 from pollerd.scheduling.noise import NoiseCap
 from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.settings import SchedulingSettings
@@ -19,9 +18,6 @@ from pollerd.scheduling.trials import TrialCandidates, Trials
 
 _ROUNDS = 6
 """Maximum number of calls to the allocator per group when it returns several sites of one host."""
-
-_SUSPECTS_LOOKED_AT = 16_384
-"""Maximum number of always-changing sites examined for a repeat fetch."""
 
 _ENOUGH_SHARE = 0.1
 """Share of places that may stay empty until the next tick: with many sites, another call costs more than they yield."""
@@ -90,46 +86,51 @@ class Chooser:
         `uniform_period` (s) is the gap that round robin would leave each site. A site that changes at nearly every poll
         waits at least that long, or it would consume the whole budget before its changes are understood.
         """
-        return self._eligible(now, uniform_period, self.hosts.ready(now), np.flatnonzero(self.sites.changes_always()))
+        self.sites.timetable.turn(now)
+        return self._eligible(now, uniform_period, self.hosts.ready(now))
 
-    def _eligible(
-        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], changing: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """`eligible`, given the hosts ready for a request, bool[hosts], and the slots of always-changing sites."""
+    def _eligible(self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """`eligible`, given the hosts ready for a request, bool[hosts]."""
         sites = self.sites
         if sites.eligibility.update(now, self.settings.min_interval_seconds):
             mask = sites.eligibility.ready[: sites.size].copy()
+            changing = np.flatnonzero(sites.eligibility.changing[: sites.size])
         else:
             mask = sites.pollable(now, self.settings.min_interval_seconds)
+            changing = np.flatnonzero(sites.changes_always())
         for part in rows_of(mask):
             mask[part] &= open_hosts.take(sites.host[part])
         due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
         mask[changing] &= due | sites.asap[changing]
         return mask
 
-    def _repeat(
-        self, now: float, uniform_period: float, open_hosts: NDArray[np.bool_], suspects: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Returns the slot for a repeat fetch, int64[0 or 1], if its host is ready."""
-        suspects = suspects[:: 1 + len(suspects) // _SUSPECTS_LOOKED_AT]
-        askable = suspects[self.sites.askable(now, suspects)]
-        return self.noise.repeat(askable[open_hosts[self.sites.host[askable]]], now, uniform_period)
+    def _to_prove(self, now: float, open_hosts: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Returns the slots for proof polls, int64[k], as many as can be paid, one a host, whose host is ready."""
+        sites = self.sites
+        slots = sites.proofs.in_order(now)
+        if not len(slots):
+            return slots
+        slots = slots[sites.askable(now, slots) & open_hosts[sites.host[slots]]]
+        _, first = np.unique(sites.host[slots], return_index=True)
+        slots = slots[np.sort(first)]
+        return slots[: sites.proofs.affordable(slots, sites.cost[slots], now)]
 
     def choose(self, allocator: Selector, now: float, k: int, uniform_period: float, robots_room: int) -> Choice:
         """Picks at most k sites to poll, plus at most `robots_room` whose host needs its robots.txt first."""
-        open_hosts, suspects = self.hosts.ready(now), self._suspects(now)
-        changing = suspects[self.sites.changes_always(suspects)]
-        mask = self._eligible(now, uniform_period, open_hosts, changing)
-        repeat = self._repeat(now, uniform_period, open_hosts, suspects)
-        choice = Choice(sites_due=bool(mask.any() or len(repeat)))
+        self.sites.timetable.turn(now)
+        open_hosts = self.hosts.ready(now)
+        mask = self._eligible(now, uniform_period, open_hosts)
+        to_prove = self._to_prove(now, open_hosts)
+        choice = Choice(sites_due=bool(mask.any() or len(to_prove)))
         if not choice.sites_due:
             return choice
         n = self.sites.size
         wanted = self.hosts.robots_wanted(now)
         turn = _Turn(self.sites.host[:n], wanted, mask, choice, k, robots_room)
         turn.take(np.flatnonzero(mask & self.sites.asap[:n]))
-        turn.take(repeat)
         turn.take(self.sites.overdue(mask, now, self.settings.max_interval_seconds))
+        taken = turn.take(to_prove)
+        self.sites.proofs.choose(choice.polls[len(choice.polls) - taken :])
         eligibility, long = self.sites.eligibility, self.sites.eligibility.is_kept
         known = eligibility.known[:n] if long else np.isfinite(self.sites.last_poll[:n])
         wants = _Wants(allocator, self.sites, None if long else self.sites.elapsed(now), now)
@@ -143,15 +144,7 @@ class Chooser:
             for fresh, share in new:
                 turn.take_from(wants, fresh, share)
             turn.take_by_value(wants, group & ~on_trial, rivals, limit)
-        self.noise.earn(len(choice.polls))
         return choice
-
-    def _suspects(self, now: float) -> NDArray[np.int64]:
-        """Slots of sites that changed at nearly every poll."""
-        eligibility = self.sites.eligibility
-        if eligibility.update(now, self.settings.min_interval_seconds):
-            return np.flatnonzero(eligibility.suspect[: self.sites.size])
-        return np.flatnonzero(self.sites.changes_always(after=SUSPECT_AFTER))
 
     def _shares(
         self, turn: _Turn, is_known: NDArray[np.bool_], is_new: NDArray[np.bool_]

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.columns import stretches
-from pollerd.scheduling.eligibility import SUSPECT_AFTER
 from pollerd.scheduling.politeness.hosts import HostTable
 from pollerd.scheduling.sites import SiteTable
 
@@ -14,8 +13,6 @@ _COMMIT_SECONDS = 0.25
 """Minimum time, s, until a poll under way is committed."""
 _CHOSEN_SECONDS = 1.0
 """Minimum time, s, between two choices from a long list."""
-_SUSPECT_SECONDS = 5.0
-"""Time, s, between two looks at sites that change at nearly every poll: they may need a repeat fetch."""
 
 
 def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float) -> float:
@@ -28,14 +25,14 @@ def next_due(sites: SiteTable, hosts: HostTable, now: float, min_interval: float
     n = sites.size
     if not n:
         return np.inf
+    sites.timetable.turn(now)
     if sites.eligibility.update(now, min_interval):
         return _due_of_many(sites, now)
     host_at = hosts.ready_at()
     host_at = np.where(hosts.busy[: hosts.size], np.maximum(host_at, now + hosts.interval() + _COMMIT_SECONDS), host_at)
     asked_at = hosts.last_start[: hosts.size]
     first = min(_first_due(sites, part, host_at, asked_at, now, min_interval) for part in stretches(n))
-    wait = max(first - now, 0.0)
-    return min(wait, _SUSPECT_SECONDS) if sites.changes_always(after=SUSPECT_AFTER).any() else wait
+    return max(min(first, _proof_due(sites, host_at, now)) - now, 0.0)
 
 
 def _due_of_many(sites: SiteTable, now: float) -> float:
@@ -46,7 +43,17 @@ def _due_of_many(sites: SiteTable, now: float) -> float:
     if sites.eligibility.ready[: sites.size].any():
         return _CHOSEN_SECONDS
     wait = max(sites.eligibility.next_look() - now, 0.0)
-    return min(wait, _CHOSEN_SECONDS) if sites.eligibility.suspect[: sites.size].any() else wait
+    return min(wait, _CHOSEN_SECONDS) if len(sites.proofs) else wait
+
+
+def _proof_due(sites: SiteTable, host_at: NDArray[np.float64], now: float) -> float:
+    """Returns when the first proof poll may start, epoch s; of those under way the commit tells."""
+    slots = sites.proofs.in_order(now)
+    slots = slots[sites.in_force(slots) & ~sites.in_flight[slots]]
+    if not len(slots):
+        return np.inf
+    at = np.maximum(sites.not_before[slots], host_at[sites.host[slots]])
+    return max(float(at.min()), now + sites.proofs.affordable_in(float(sites.cost[slots].min())))
 
 
 def _first_due(
@@ -61,7 +68,7 @@ def _first_due(
 
     host_at, asked_at float64[hosts]: earliest next request and last request of each host, epoch s.
     """
-    spaced = np.where(sites.asap[part], sites.not_before[part], sites.next_allowed(min_interval, part))
+    spaced = sites.earliest(min_interval, part)
     host = sites.host[part]
     ended = np.maximum(asked_at[host] + sites.interval(min_interval, part), now + _COMMIT_SECONDS)
     at = np.maximum(np.where(sites.in_flight[part], ended, spaced), host_at[host])

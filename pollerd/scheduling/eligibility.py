@@ -20,8 +20,6 @@ LONG = 65_536
 PAUSED, EMPTY = len(STATES), len(STATES) + 1
 """Codes of `EligibilityIndex.code` besides those of `STATE_CODE`: a paused site, and a row without a site."""
 _GONE = STATE_CODE[SiteState.GONE]
-SUSPECT_AFTER = 2
-"""Number of informative polls, all with a change, after which a site may get a repeat fetch."""
 _REBUILD_SHARE = 0.1
 """Share of rows to update above which all rows are updated: individual updates are many times slower."""
 _WIDTHS = ((8_192.0, 4_096), (128.0, 64), (-np.inf, 1))
@@ -32,8 +30,8 @@ class EligibilityIndex(Columns):
     """Properties of each row of `SiteTable` as of the last `update`, and the number of sites of each code.
 
     Columns, each [capacity], meaningful up to the table's size:
-        ready bool: as `SiteTable.pollable` · known bool: it was polled · suspect bool: as `changes_always` after 2
-        polls · code uint8: its state, `PAUSED` or `EMPTY`
+        ready bool: as `SiteTable.pollable` · known bool: it was polled · changing bool: as
+        `SiteTable.changes_always` · code uint8: its state, `PAUSED` or `EMPTY`
 
     Code that writes into the table's columns must call `SiteTable.touch`. Conditions that depend on the clock are
     checked by a calendar of waiting sites: by the second for short waits, by coarser steps for long ones, which are
@@ -43,13 +41,13 @@ class EligibilityIndex(Columns):
     _DEFAULTS = {  # noqa: RUF012
         "ready": (np.bool_, False),
         "known": (np.bool_, False),
-        "suspect": (np.bool_, False),
+        "changing": (np.bool_, False),
         "code": (np.uint8, EMPTY),
     }
 
     ready: NDArray[np.bool_]
     known: NDArray[np.bool_]
-    suspect: NDArray[np.bool_]
+    changing: NDArray[np.bool_]
     code: NDArray[np.uint8]
 
     def __init__(self, sites: SiteTable) -> None:
@@ -151,7 +149,7 @@ class EligibilityIndex(Columns):
         code = np.where(sites.paused[part], np.uint8(PAUSED), sites.state[part])
         self.code[part] = np.where(occupied, code, np.uint8(EMPTY))
         self.known[part] = np.isfinite(sites.last_poll[part])
-        self.suspect[part] = sites.changes_always(part, after=SUSPECT_AFTER)
+        self.changing[part] = sites.changes_always(part)
         earliest = sites.earliest(self._min_interval, part)
         waits, free = earliest > now, sites.in_force(part) & ~sites.in_flight[part]
         self.ready[part] = free & ~waits

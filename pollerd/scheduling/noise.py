@@ -1,7 +1,7 @@
-"""Limits sites that change at nearly every poll to the uniform share, and schedules repeat fetches of them.
+"""Limits sites that change at nearly every poll to the uniform share, and decides whose changes have to be proven.
 
 Such a page either changes faster than it is polled, or differs at every fetch (a token, a clock) and would consume the
-whole budget for nothing. A repeat fetch, right after a poll, tells them apart: if the page is the same both times, its
+whole budget for nothing. A proof poll, right after a poll, tells them apart: if the page is the same both times, its
 changes are real and the limit is lifted.
 """
 
@@ -12,15 +12,10 @@ from numpy.typing import NDArray
 
 from pollerd.scheduling.sites import SiteTable
 
-REPEAT_SHARE = 1 / 50
-"""Maximum share of repeat fetches among polls."""
-_CREDIT_MOST = 16.0
-"""Maximum number of repeat fetches saved up while no site needs one."""
-_REPEAT_GAP_SHARE = 0.25
-_REPEAT_GAP_SECONDS = 3.0
-"""A repeat fetch comes within this share of the uniform period or these seconds, whichever is longer, or not at all."""
-_REPEAT_PAUSE_PERIODS = 8.0
-"""Minimum time between two repeat fetches of one site, in uniform periods."""
+_FAILURES_MOST = 3
+"""Number of proofs in a row that left a difference after which proofs of a site become rare."""
+_PAUSE_PERIODS = 8.0
+"""Time between two rare proofs of one site, in uniform periods."""
 
 
 class NoiseCap:
@@ -28,41 +23,20 @@ class NoiseCap:
 
     def __init__(self, sites: SiteTable) -> None:
         self._sites = sites
-        self._credit = 0.0
 
     def floors(self, period: float, slots: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Returns float64[k]: minimum gap since the last poll of `slots` (None: all), s; 0 for sites without limit.
+        """Returns float64[k]: minimum gap since the last poll of `slots` (None: all), s; 0 for sites without limit."""
+        return np.where(self._sites.changes_always(slots), period, 0.0)
 
-        Doubled after a repeat fetch, so that the site's own share pays for it.
-        """
-        part = slice(0, self._sites.size) if slots is None else slots
-        repeated = self._sites.last_gap[part] < min(_longest_gap(period), period)
-        return np.where(self._sites.changes_always(slots), np.where(repeated, 2 * period, period), 0.0)
+    def wants_proof(self, slot: int, now: float, period: float, *, proven: bool) -> bool:
+        """Returns whether a change of the slot has to be proven.
 
-    def earn(self, polls: int) -> None:
-        """Adds the credit for repeat fetches that the chosen polls earn."""
-        self._credit = min(self._credit + polls * REPEAT_SHARE, _CREDIT_MOST)
-
-    def repeat(self, suspects: NDArray[np.int64], now: float, period: float) -> NDArray[np.int64]:
-        """Returns the slot to fetch again, int64[0 or 1], from always-changing slots int64[k] that may be polled now.
-
-        The one whose last repeat fetch is longest ago; of several without any, the one with the longest history.
+        proven: whether it is known what of the page is noise. Then only if the page changes at each of its last polls,
+        and no more than every eight periods; else always, unless three proofs in a row could not explain the page: it
+        differs at every fetch in a way that no mask hides, and is proven no more often than that either.
         """
         sites = self._sites
-        if self._credit < 1.0:
-            return np.empty(0, np.int64)
-        fresh = now - sites.last_poll[suspects] < _longest_gap(period)
-        rested = now - sites.repeat_at[suspects] >= _REPEAT_PAUSE_PERIODS * period
-        slots = suspects[fresh & rested]
-        if not len(slots):
-            return slots
-        length = sites.history_length[slots].astype(np.int64)
-        slot = slots[np.lexsort((-length, sites.repeat_at[slots]))[0]]
-        sites.repeat_at[slot] = now
-        self._credit -= 1.0
-        return np.array([slot], np.int64)
-
-
-def _longest_gap(period: float) -> float:
-    """Returns the seconds within which a second poll is a repeat fetch of the first."""
-    return max(_REPEAT_GAP_SHARE * period, _REPEAT_GAP_SECONDS)
+        rested = bool(now - sites.proof_at[slot] >= _PAUSE_PERIODS * period)
+        if proven:
+            return rested and sites.keeps_changing(slot)
+        return rested or bool(sites.proof_failures[slot] < _FAILURES_MOST)

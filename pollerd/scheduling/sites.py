@@ -11,12 +11,18 @@ from numpy.typing import NDArray
 from pollerd.columns import Columns, stretches
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.eligibility import EligibilityIndex
+from pollerd.scheduling.proofs import ProofQueue
+from pollerd.scheduling.timetable import Timetable
 
 _GONE = STATE_CODE[SiteState.GONE]
 
 HISTORY_POLLS = 16
 _HISTORY_KNOWN = 4
 _TRUSTED_POLLS = 64
+_RECENT = 3
+"""Number of last polls, all with a change, after which a page is suspected of differing at every fetch."""
+_SUSPECTED_FROM = 2
+_FAILURES_COUNTED = 255
 
 
 class SiteTable(Columns):
@@ -29,13 +35,14 @@ class SiteTable(Columns):
         float64 (epoch s, -inf: never) · last_seen float64 (last informative poll, epoch s, -inf: never) · last_gap
         float32 (s between the last two informative polls, inf) · not_before float64 (epoch s) · failures int32
         (consecutive) · polls, changes int32 · state uint8 (index into STATES) · paused, in_flight, asap bool ·
-        repeat_at float64 (when it was last chosen for a repeat fetch, epoch s, -inf) · history uint16,
-        history_length uint8 (whether the last informative polls found a change, newest in the lowest bit) ·
-        trusted uint8 (informative polls for which its changes are trusted, after a repeat fetch without a difference) ·
+        proof_at float64 (its last proof poll, epoch s, -inf) · proof_failures uint8 (proofs in a row that left a
+        difference) · history uint16, history_length uint8 (whether the last informative polls found a change, newest
+        in the lowest bit) · trusted uint8 (informative polls for which its changes are trusted, after a proof poll
+        without a difference) ·
         value float64 (of a site on trial: expected value of its first answer; nan: not on trial) · private bool (its
         last poll was refused because its address is private) · quiet_until float64 (believed unchanged until then, or
         within its TTL, epoch s; -inf: neither) · announced_ttl float64 (TTL of the last answer, s; 0: none, or not
-        respected)
+        respected) · hours int32 (row of the `timetable`, 0: always open)
     """
 
     _DEFAULTS = {  # noqa: RUF012
@@ -59,7 +66,8 @@ class SiteTable(Columns):
         "paused": (np.bool_, False),
         "in_flight": (np.bool_, False),
         "asap": (np.bool_, False),
-        "repeat_at": (np.float64, -math.inf),
+        "proof_at": (np.float64, -math.inf),
+        "proof_failures": (np.uint8, 0),
         "history": (np.uint16, 0),
         "history_length": (np.uint8, 0),
         "trusted": (np.uint8, 0),
@@ -67,6 +75,7 @@ class SiteTable(Columns):
         "private": (np.bool_, False),
         "quiet_until": (np.float64, -math.inf),
         "announced_ttl": (np.float64, 0.0),
+        "hours": (np.int32, 0),
     }
 
     _SELDOM_SET = frozenset(
@@ -82,6 +91,7 @@ class SiteTable(Columns):
             "private",
             "quiet_until",
             "announced_ttl",
+            "hours",
         }
     )
 
@@ -105,7 +115,8 @@ class SiteTable(Columns):
     paused: NDArray[np.bool_]
     in_flight: NDArray[np.bool_]
     asap: NDArray[np.bool_]
-    repeat_at: NDArray[np.float64]
+    proof_at: NDArray[np.float64]
+    proof_failures: NDArray[np.uint8]
     history: NDArray[np.uint16]
     history_length: NDArray[np.uint8]
     trusted: NDArray[np.uint8]
@@ -113,6 +124,7 @@ class SiteTable(Columns):
     private: NDArray[np.bool_]
     quiet_until: NDArray[np.float64]
     announced_ttl: NDArray[np.float64]
+    hours: NDArray[np.int32]
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,6 +134,10 @@ class SiteTable(Columns):
         self._slot_by_id = np.full(64, -1, np.int32)
         self.eligibility = EligibilityIndex(self)
         """Index of eligible rows, for long lists."""
+        self.timetable = Timetable(self)
+        """When sites are open."""
+        self.proofs = ProofQueue()
+        """Slots whose change waits for a proof poll."""
 
     def __len__(self) -> int:
         return self.size - len(self._free)
@@ -146,6 +162,7 @@ class SiteTable(Columns):
     def remove(self, slot: int) -> None:
         """Clears the slot for reuse."""
         self._slot_by_id[self.site_id[slot]] = -1
+        self.proofs.drop(slot)
         self.clear(slot)
         self._free.append(slot)
         self.touch([slot])
@@ -208,6 +225,8 @@ class SiteTable(Columns):
         allowed = self.last_poll[part] + self.interval(default_min_interval, part)
         if not self.is_as_ever("quiet_until"):
             np.maximum(allowed, self.quiet_until[part], out=allowed)
+        if not self.is_as_ever("hours"):
+            np.maximum(allowed, self.timetable.opens_at(part), out=allowed)
         return np.asarray(np.maximum(allowed, self.not_before[part], out=allowed))
 
     def interval(
@@ -229,7 +248,8 @@ class SiteTable(Columns):
     def pollable(self, now: float, default_min_interval: float) -> NDArray[np.bool_]:
         """Returns bool[size]: sites that may be polled now by their own limits.
 
-        A site requested by hand (`asap`) ignores min_interval and `quiet_until`, but not Retry-After and backoff.
+        A site requested by hand (`asap`) ignores min_interval and `quiet_until`, but neither Retry-After and backoff
+        nor its windows.
         """
         out = np.empty(self.size, np.bool_)
         for part in stretches(self.size):
@@ -240,7 +260,16 @@ class SiteTable(Columns):
 
     def earliest(self, default_min_interval: float, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Returns float64[k]: when those rows become `pollable`, epoch s, if they are in force and not in flight."""
-        return np.where(self.asap[part], self.not_before[part], self.next_allowed(default_min_interval, part))
+        return np.where(self.asap[part], self.soonest(part), self.next_allowed(default_min_interval, part))
+
+    def soonest(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        """Returns float64[k]: when sites of those rows that are requested by hand may be polled, epoch s."""
+        later = self.not_before[part]
+        return later if self.is_as_ever("hours") else np.maximum(later, self.timetable.opens_at(part))
+
+    def open_now(self, part: NDArray[np.int64] | slice) -> NDArray[np.bool_] | np.bool_:
+        """Returns bool[k], or one value for all: which of those rows are in their windows, as of the last turn."""
+        return np.True_ if self.is_as_ever("hours") else self.timetable.is_open(part)
 
     def quiet_waits(self, part: NDArray[np.int64] | slice) -> NDArray[np.float64]:
         """Returns float64[k]: seconds after their last informative polls for which those slots are believed unchanged.
@@ -256,6 +285,8 @@ class SiteTable(Columns):
         free = self.not_before[part] <= now
         free &= self.in_force(slots)
         free &= ~self.in_flight[part]
+        if not self.is_as_ever("hours"):
+            free &= self.timetable.opens_at(part) <= now
         return free
 
     def lateness(
@@ -263,13 +294,18 @@ class SiteTable(Columns):
     ) -> NDArray[np.float64]:
         """Returns float64[k]: seconds by which each of `slots` (None: all) exceeds its max_interval.
 
-        Negative if it is not exceeded, or the site was never polled.
+        Negative if it is not exceeded, or the site was never polled. Time for which a site is closed is no lateness:
+        one that was due then is due when it opens.
         """
         part = slice(0, self.size) if slots is None else slots
         maximum = self.max_interval[part]
         limit = np.where(np.isnan(maximum), default_max_interval, maximum)
         last = self.last_poll[part]
-        return now - np.where(np.isfinite(last), last, now) - limit
+        late = now - np.where(np.isfinite(last), last, now) - limit
+        if self.is_as_ever("hours"):
+            return late
+        table = self.timetable
+        return np.where(table.opens_at(part) > now, -math.inf, np.minimum(late, now - table.opened_at(part)))
 
     def overdue(self, mask: NDArray[np.bool_], now: float, default_max_interval: float) -> NDArray[np.int64]:
         """Returns the slots in `mask` bool[size] past their max_interval, latest first."""
@@ -285,40 +321,48 @@ class SiteTable(Columns):
     def note_history(self, slots: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
         """Records whether the latest informative poll of each slot, int64[k], found a change, bool[k].
 
-        The slots must be distinct; must be called before `last_poll` is updated. If a repeat fetch finds the page
-        unchanged, it is not noise: its history is cleared, and its changes are trusted for a while.
+        The slots must be distinct.
         """
-        still = ~changed & (self.repeat_at[slots] > self.last_poll[slots])
-        kept = self.history[slots]
-        self.history[slots] = np.where(still, 0, kept << 1 | changed)
-        longer = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
-        self.history_length[slots] = np.where(still, 0, longer)
+        self.history[slots] = self.history[slots] << 1 | changed
+        self.history_length[slots] = np.minimum(self.history_length[slots] + 1, HISTORY_POLLS)
         trusted = self.trusted[slots]
-        self.trusted[slots] = np.where(still, _TRUSTED_POLLS, trusted - (trusted > 0))
+        self.trusted[slots] = trusted - (trusted > 0)
         self.touch(slots)
+
+    def note_proof(self, slot: int, at: float, *, same: bool) -> None:
+        """Records a proof poll, epoch s. same: whether it left no difference to the poll before it.
+
+        If a page that kept changing is the same both times it is no noise: its changes are trusted for a while.
+        """
+        failures = int(self.proof_failures[slot])
+        self.proof_at[slot], self.proof_failures[slot] = at, 0 if same else min(failures + 1, _FAILURES_COUNTED)
+        if same and self.keeps_changing(slot):
+            self.history[slot] = self.history_length[slot] = 0
+            self.trusted[slot] = _TRUSTED_POLLS
+        self.touch([slot])
 
     def forget_history(self, slots: NDArray[np.int64]) -> None:
         """Clears the history of slots int64[k]: their changes were noise that is now known, and predict nothing."""
         self.history[slots] = self.history_length[slots] = self.trusted[slots] = 0
         self.touch(slots)
 
-    def suspect(self, slot: int) -> None:
-        """Treats the slot as always changing, with a repeat fetch due, until a repeat fetch says otherwise."""
-        self.history[slot], self.history_length[slot], self.trusted[slot] = 0xFFFF, HISTORY_POLLS, 0
-        self.repeat_at[slot] = -math.inf
-        self.touch([slot])
+    def keeps_changing(self, slot: int) -> bool:
+        """Returns whether the slot changed at each of its last three informative polls, or of two if it had no more.
 
-    def changes_always(
-        self, slots: NDArray[np.int64] | slice | None = None, after: int = _HISTORY_KNOWN
-    ) -> NDArray[np.bool_]:
-        """Returns bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls.
+        False while its changes are trusted.
+        """
+        length = int(self.history_length[slot])
+        recent = (1 << min(length, _RECENT)) - 1
+        return length >= _SUSPECTED_FROM and int(self.history[slot]) & recent == recent and not self.trusted[slot]
 
-        At most one in 16 found no change. after: minimum number of informative polls; below 4 the result is a
-        suspicion.
+    def changes_always(self, slots: NDArray[np.int64] | slice | None = None) -> NDArray[np.bool_]:
+        """Returns bool[k]: which of `slots` (None: all) changed at nearly every one of their last polls, at least four.
+
+        At most one in 16 found no change.
         """
         part = slice(0, self.size) if slots is None else slots
         length = self.history_length[part]
-        always: NDArray[np.bool_] = (length >= after) & (self.trusted[part] == 0)
+        always: NDArray[np.bool_] = (length >= _HISTORY_KNOWN) & (self.trusted[part] == 0)
         if 8 * np.count_nonzero(always) > len(always):
             always &= np.bitwise_count(self.history[part]) + (length >= HISTORY_POLLS) >= length
             return always

@@ -32,6 +32,7 @@ class PollLimit(StrEnum):
     BACKOFF = "backoff"
     ROBOTS = "robots"
     BLOCKED = "blocked"
+    CLOSED = "closed"
     PAUSED = "paused"
     GONE = "gone"
 
@@ -46,6 +47,8 @@ class Waiting:
 
     paused: int = 0
     gone: int = 0
+    closed: int = 0
+    """Outside of their windows."""
     private: int = 0
     """At private addresses, while the daemon runs without allow_private."""
     blocked: int = 0
@@ -75,7 +78,7 @@ class Waiting:
     @property
     def sites(self) -> int:
         """Number of all sites."""
-        held = (self.paused, self.gone, self.private, self.blocked, self.backing_off)
+        held = (self.paused, self.gone, self.closed, self.private, self.blocked, self.backing_off)
         return sum(held) + self.unreachable + self.unanswered + self.host + self.belief + self.ttl + self.interval
 
     def binding(self, used: float, budget: float) -> PollLimit:
@@ -98,6 +101,7 @@ class Waiting:
             (PollLimit.BACKOFF, self.backing_off),
             (PollLimit.ROBOTS, self.unreachable),
             (PollLimit.BLOCKED, self.blocked),
+            (PollLimit.CLOSED, self.closed),
             (PollLimit.PAUSED, self.paused),
             (PollLimit.GONE, self.gone),
         )
@@ -113,6 +117,7 @@ def waiting(sites: SiteTable, hosts: HostTable, settings: SchedulingSettings, no
     for name, holds in (
         ("paused", sites.paused[:n]),
         ("gone", state == STATE_CODE[SiteState.GONE]),
+        ("closed", ~sites.open_now(slice(0, n)) & np.ones(n, np.bool_)),
         ("private", at_private_addresses(sites)),
         ("blocked", state == STATE_CODE[SiteState.BLOCKED]),
         ("backing_off", later),

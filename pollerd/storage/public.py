@@ -10,8 +10,19 @@ from pollerd.storage.page_values import CollectionRow, CrawlUpdate, OutLinkDraft
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead
 from pollerd.storage.polls.contents import Content
 from pollerd.storage.polls.history_store import HistoryStore
+from pollerd.storage.polls.readings import ReadingFilter, RecordedReading
 from pollerd.storage.settings import StorageSettings
 from pollerd.storage.sites.site_store import SiteStore
+from pollerd.storage.sources.source_store import SourceStore
+from pollerd.storage.sources.source_values import (
+    Member,
+    MemberState,
+    ReadDocument,
+    Source,
+    SourceRead,
+    SourceSpec,
+    StoredMember,
+)
 from pollerd.storage.store import Store
 from pollerd.storage.values import (
     AddResult,
@@ -31,6 +42,8 @@ from pollerd.storage.values import (
     RestoreResult,
     RunInfo,
     ScheduleRows,
+    SelectionRecord,
+    SettingsColumns,
     SettingsResult,
     SiteChanges,
     SiteContext,
@@ -58,6 +71,8 @@ __all__ = [
     "HostUpdate",
     "KnownHost",
     "ListPage",
+    "Member",
+    "MemberState",
     "NewSettings",
     "Order",
     "OutLinkDraft",
@@ -66,16 +81,26 @@ __all__ = [
     "PollColumns",
     "PollRecord",
     "PruneResult",
+    "ReadDocument",
+    "ReadingFilter",
+    "RecordedReading",
     "RestoreResult",
     "RunInfo",
     "ScheduleRows",
+    "SelectionRecord",
+    "SettingsColumns",
     "SettingsResult",
     "SiteChanges",
     "SiteContext",
     "SiteRestore",
     "SiteStore",
+    "Source",
+    "SourceRead",
+    "SourceSpec",
+    "SourceStore",
     "StorageSettings",
     "Store",
+    "StoredMember",
     "StoredPage",
     "StoredRobots",
     "Trial",

@@ -19,10 +19,10 @@ from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db import migrate
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.statements import Statements
-from pollerd.storage.encoding.compression import Base, pack, pack_all
+from pollerd.storage.encoding.compression import Base, Packed, pack, pack_all
 from pollerd.storage.encoding.encryption import Encryption, check_seals, seal_of
 from pollerd.storage.polls import retention, runs
-from pollerd.storage.polls.commit import Commit, check_batch
+from pollerd.storage.polls.commit import BodyKey, Commit, check_batch
 from pollerd.storage.polls.history_store import HistoryStore
 from pollerd.storage.polls.notify import ChangeNotifier
 from pollerd.storage.polls.pruning import Pruning
@@ -30,6 +30,7 @@ from pollerd.storage.settings import CurrentSettings, StorageSettings
 from pollerd.storage.sites import schedule
 from pollerd.storage.sites.imports import SiteImport
 from pollerd.storage.sites.site_store import SiteStore
+from pollerd.storage.sources.source_store import SourceStore
 from pollerd.storage.values import AllocationRow, Batch, CommitResult, PruneResult, RunInfo
 
 
@@ -55,6 +56,8 @@ class Store:
         self._revision = migrate.head()
         self.sites = SiteStore(database=database, sql=sql, encryption=encryption, imports=imports)
         """Sites, their contexts, and their hosts."""
+        self.sources = SourceStore(database=database, sql=sql)
+        """Sitemaps and feeds whose pages become sites."""
         self.history = HistoryStore(
             database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
         )
@@ -157,15 +160,21 @@ class Store:
         """
         check_batch(batch)
         bases = self._bases
-        fresh = [
-            (i, r.content, bases.get(r.context.content_id or 0))
+        fresh: list[tuple[BodyKey, bytes, Base | None]] = [
+            ((i, 0), r.content, bases.get(r.context.content_id or 0))
             for i, r in enumerate(batch.records)
             if r.content is not None
+        ]
+        fresh += [
+            ((i, n), one.content, None)
+            for i, r in enumerate(batch.records)
+            for n, one in enumerate(r.selections, 1)
+            if one.content is not None
         ]
         rules = [(h.host_id, h.robots.body) for h in batch.hosts if h.robots is not None and h.robots.body is not None]
         # Compression releases the GIL: in a thread it does not block the loop.
         level = self._settings.value.zstd_level
-        bodies = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
+        bodies: dict[BodyKey, Packed] = await asyncio.to_thread(pack_all, fresh, level) if fresh else {}
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
         work = Commit(self._sql, batch, bodies, robots, self._run_id, self._pages)
         result = await self._database.write(work)

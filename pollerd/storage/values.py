@@ -18,13 +18,16 @@ from pollerd.model import (
     NO_ACCESS,
     Access,
     Baseline,
+    ChangeVerdict,
     HostOverride,
     Media,
     OutcomeKind,
     Poll,
+    SelectionState,
     SiteSpec,
     SiteState,
     Validators,
+    Windows,
     differing,
 )
 from pollerd.storage.page_values import CrawlUpdate, PageRecord
@@ -56,9 +59,29 @@ class ScheduleRows:
     failures: NDArray[np.int64]
     polls: NDArray[np.int64]
     changes: NDArray[np.int64]
+    windows: dict[int, Windows] = field(default_factory=dict)
+    """Site id -> when it may be polled, of those that have windows."""
 
     def __len__(self) -> int:
         return len(self.site_id)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsColumns:
+    """What sites are polled by, as columns [k] ordered by id; nan: the default."""
+
+    site_id: NDArray[np.int64]
+    numbers: dict[str, NDArray[np.float64]]
+    """By name, those of `NUMERIC_SETTINGS`."""
+    windows: dict[int, Windows]
+    """Site id -> when it may be polled, of those that have windows."""
+
+    def __len__(self) -> int:
+        return len(self.site_id)
+
+    def part(self, rows: slice) -> SettingsColumns:
+        """Returns some rows; `windows` holds those of all."""
+        return SettingsColumns(self.site_id[rows], {n: v[rows] for n, v in self.numbers.items()}, self.windows)
 
 
 _NO_VALIDATORS = Validators()
@@ -84,6 +107,14 @@ class SiteContext(Struct, frozen=True, gc=False):
     settings_changed_at: float | None = None
     last_outcome: OutcomeKind | None = None
     access: Access = NO_ACCESS
+    selections: str = ""
+    """What of the page counts, inherited parts included (`SiteSpec.selections`)."""
+    own_selections: str = ""
+    """What of it the site itself says."""
+    render: str = ""
+    """How a browser renders the page (`SiteSpec.render`)."""
+    states: tuple[SelectionState, ...] = ()
+    """What is known of its selections."""
     fault: str = ""
     """Why the site's stored row cannot be used; then only id and URL are as stored."""
 
@@ -94,6 +125,23 @@ class ChangeDraft(Struct, frozen=True, gc=False):
     kind: Media
     summary: str
     previous_poll_at: float | None
+    verdict: ChangeVerdict = ChangeVerdict()
+
+
+class SelectionRecord(Struct, frozen=True):
+    """The effects of one poll on one selection of its site."""
+
+    state: SelectionState
+    """After the poll, with the ids of contents from before it."""
+    content: bytes | None = None
+    """New content of the selection; its fingerprint and media are those of the state's baseline."""
+    change: ChangeDraft | None = None
+    announces: bool = False
+    """Whether this content and these values are what later ones are held against: of a first content, and of a change
+    that matters.
+    """
+    read: tuple[str, ...] = ()
+    """Names of the values that were read differently than before."""
 
 
 class PollRecord(Struct, frozen=True, gc=False):
@@ -118,9 +166,18 @@ class PollRecord(Struct, frozen=True, gc=False):
     learned: bytes | None = None
     """The allocator's state of this site, for `Batch.allocator`."""
     mask_changed: bool = False
-    """Whether this poll changed `context.baseline.mask`: changes found by earlier polls may be noise."""
+    """Whether this poll changed `context.baseline.mask`, or proved it."""
+    misled: bool = False
+    """Whether the changes found by earlier polls were noise that is masked now."""
     page: PageRecord | None = None
     """The result for the focused crawler's page, if the site is one."""
+    selections: tuple[SelectionRecord, ...] = ()
+    """A site with selections: those on which the poll had an effect."""
+
+    @property
+    def changes(self) -> int:
+        """How many changes the poll found."""
+        return (self.change is not None) + sum(one.change is not None for one in self.selections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +261,8 @@ class CommitResult:
     """Records of sites that were deleted, or moved to another URL, meanwhile."""
     content_ids: Mapping[int, int] = field(default_factory=dict)
     """Site -> its new current content."""
+    selected_ids: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    """Site and selection -> the selection's new current content."""
     stale_pages: tuple[int, ...] = ()
     """Ids of frontier pages whose values are outdated by changes of their link context."""
 
@@ -298,16 +357,20 @@ class SiteChanges(TypedDict, total=False):
 
     url: str
     host: str
-    weight: float
-    cost: float
+    weight: float | None
+    cost: float | None
     tags: Sequence[str]
     min_interval: float | None
     max_interval: float | None
     min_yield: float | None
     respect_ttl: bool | None
     half_life: float | None
+    windows: Windows | None
     access: Access
     paused: bool
+    selections: str
+    render: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)

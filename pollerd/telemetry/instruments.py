@@ -71,9 +71,10 @@ class Instruments:
         self.noisy_sites = gauge(
             "noisy_sites", "Sites that change at nearly every poll and are held to the uniform share"
         )
-        self.masks_learned = counter(
-            "masks_learned_total", "Times that a repeat fetch told noise from changes at a site"
-        )
+        self.masks_learned = counter("masks_learned_total", "Times that a proof poll told noise from changes at a site")
+        self._proofs = counter("proofs_total", "Changes that waited for a second poll, by what it showed", "result")
+        self.proofs = {kind: self._proofs.labels(kind) for kind in ("noise", "change", "reverted", "unproven")}
+        self.proofs_waiting = gauge("proofs_waiting", "Sites whose change waits for its proof poll")
         self._collection_pages = gauge("collection_pages", "Pages that the focused crawler knows, by state", "state")
         self.collection_pages = {state: self._collection_pages.labels(state.value) for state in PageState}
         self.collection_requests = gauge("collection_requests", "Pages asked for from the frontier so far")
@@ -82,6 +83,13 @@ class Instruments:
         self.collection_freshness = gauge(
             "collection_freshness_ratio", "Expected share of the collection's relevance whose copy is current"
         )
+        self._source_reads = counter("source_reads_total", "Readings of sitemaps and feeds by result", "result")
+        results = ("changed", "unchanged", "doubted", "failed")
+        self.source_reads = {result: self._source_reads.labels(result) for result in results}
+        self._source_sites = counter("source_sites_total", "Pages that joined, vanished, or returned", "event")
+        events = ("joined", "vanished", "returned")
+        self.source_sites = {event: self._source_sites.labels(event) for event in events}
+        self.sources_failing = gauge("sources_failing", "Sources whose last reading failed or was not believed")
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)

@@ -9,8 +9,9 @@ from tests.api.conftest import Api
 
 URL = "https://example.org/news"
 SITE_FIELDS = (
-    "id url state weight cost tags min_interval max_interval min_yield respect_ttl half_life header_names "
-    "has_credentials proxy "
+    "id url title state weight cost tags min_interval max_interval min_yield respect_ttl half_life windows "
+    "header_names "
+    "has_credentials method proxy selections render "
     "created_at last_poll_at next_poll_at rate_per_day polls changes failures "
     "last_outcome last_detail redirect_proposal"
 )
@@ -85,9 +86,9 @@ async def test_a_value_that_cannot_be_used_is_named(api: Api) -> None:
 
 
 async def test_several_wrong_types_are_named_together(api: Api) -> None:
-    reply = await api("POST", "/sites", {"weight": "x", "cost": None})
+    reply = await api("POST", "/sites", {"weight": "x", "cost": []})
     assert reply.status == 422
-    assert [error["field"] for error in reply.json["errors"]] == ["url", "weight", "cost"]
+    assert [error["field"] for error in reply.json["errors"]] == ["weight", "cost", "url"]
 
 
 async def test_min_interval_may_not_exceed_max_interval(api: Api) -> None:
@@ -229,7 +230,7 @@ async def test_settings_change_and_the_rest_stays(api: Api) -> None:
 
 async def test_a_change_is_checked_against_what_stays(api: Api) -> None:
     site_id, other = await api.add(URL, min_interval=50), await api.add("https://other.org/")
-    for body, field in [({"max_interval": 5}, "max_interval"), ({"weight": None}, "weight"), ({"url": "x"}, "url")]:
+    for body, field in [({"max_interval": 5}, "max_interval"), ({"weight": -1}, "weight"), ({"url": "x"}, "url")]:
         reply = await api("PATCH", f"/sites/{site_id}", body)
         assert (reply.status, reply.json["errors"][0]["field"]) == (422, field)
     reply = await api("PATCH", f"/sites/{site_id}", {"url": "https://other.org"})

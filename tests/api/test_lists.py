@@ -81,7 +81,7 @@ def test_a_bad_csv_line_stops_no_other() -> None:
         5: "line",
         6: "url",
         7: "max_interval",
-        8: SiteSpec("https://good.org/"),
+        8: SiteSpec("https://good.org/", 1.0),
     }
 
 

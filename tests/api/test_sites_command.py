@@ -276,7 +276,7 @@ async def test_an_import_leaves_settings_alone_and_says_so(run: Run, api: Api, t
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("budget = 5\nsites = []", "unknown budget; known: defaults, sites"), ("sites = [", "no TOML")],
+    [("budget = 5\nsites = []", "unknown budget; known: defaults, tags, sites"), ("sites = [", "no TOML")],
 )
 async def test_a_document_that_says_more_or_nothing_adds_nothing(
     run: Run, tmp_path: Path, text: str, said: str

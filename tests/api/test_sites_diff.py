@@ -43,7 +43,8 @@ async def test_settings_are_compared_field_by_field(api: Api) -> None:
             "id": site_id,
             "url": A,
             "fields": [
-                {"field": "weight", "before": 2.0, "after": 1.0, "note": None},
+                {"field": "weight", "before": 2.0, "after": None, "note": None},
+                {"field": "tags", "before": ["x", "y"], "after": ["y", "x"], "note": None},
                 {"field": "max_interval", "before": 60.0, "after": None, "note": None},
                 {"field": "half_life", "before": None, "after": 5.0, "note": None},
                 {"field": "paused", "before": False, "after": True, "note": None},
@@ -124,7 +125,9 @@ async def test_the_command_says_what_sync_then_does(app: Any, api: Api, tmp_path
     file.write_text(LISTS[suffix])
     told = await run(app, api, str(file), "--sync")
     assert told.exit_code == 1, told.output
-    assert f"+ {D}\n- {B}\n~ {A}\n    weight: 7 -> {3 if suffix in ('csv', 'jsonl', 'toml') else 1}\n" in told.stdout
+    assert (
+        f"+ {D}\n- {B}\n~ {A}\n    weight: 7 -> {3 if suffix in ('csv', 'jsonl', 'toml') else 'unset'}\n" in told.stdout
+    )
     note = "another value, which is not shown" if suffix == "toml" else "unset"
     assert f"    credentials: set -> {note}\n" in told.stdout
     assert told.stdout.endswith("1 added, 1 changed, 1 removed, 0 rejected\n")

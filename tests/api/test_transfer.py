@@ -38,6 +38,14 @@ SECRET = {
     "proxy": "http://me:hush@proxy.invalid:3128",
 }
 
+RENDERED: dict[str, Any] = {
+    "credentials": {"token": "hush"},
+    "title": "See",
+    "body": "q=hush",
+    "render": {"steps": [{"type": "#password", "secret": "hush"}]},
+    "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
+}
+
 
 @contextlib.asynccontextmanager
 async def daemon_at(database: str, settings: ApiSettings | None = None) -> AsyncIterator[Api]:
@@ -74,9 +82,17 @@ async def furnish(api: Api) -> None:
     site_id = await api.add(A, weight=2.5, cost=3, tags=["ü", "x"], min_interval=5, max_interval=60, half_life=7)
     await api("POST", f"/sites/{site_id}/pause")
     await api.add(B, **SECRET)
-    await api.add(C, credentials={"token": "hush"})
+    await api.add(C, **RENDERED)
     for url in (D, "https://z.invalid/"):
         await api("DELETE", f"/sites/{await api.add(url)}")
+    settings = {"tags": ["ü"], "pattern": "re:/[a-z]", "limit": 9, "interval": "2h", "paused": True}
+    listed = (await api("POST", "/sources", {"url": "https://a.invalid/map.xml", **settings})).json
+    await api("PATCH", f"/sources/{listed['id']}", {"paused": False})
+    here = listed["id"]
+    await api.control.sites.add([SiteSpec(A), SiteSpec(B)], source=here)
+    await api.store.sources.vanish(here, [B], 5.0)
+    await api("PATCH", f"/sources/{here}", {"paused": True})
+    await api("POST", "/sources", {"url": "https://a.invalid/feed", "kind": "feed"})
     assert (
         await api("PUT", "/allocation", {"allocator": "whittle", "objective": "freshness", "budget": 7.5})
     ).status == 200
@@ -117,14 +133,21 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         report = reply.json
         assert [(s["section"], s["status"], s["added"], s["changed"]) for s in report["sections"]] == [
             ("allocation", "applied", 0, 1),
+            ("tags", "applied", 0, 0),
             ("sites", "applied", 4, 0),
             ("deleted_urls", "applied", 2, 0),
+            ("sources", "applied", 2, 0),
+            ("source_sites", "applied", 2, 0),
         ]
         dry = [{**s, "status": "compared"} for s in report["sections"]]
         assert (planned.json["sections"], planned.json["dry_run"]) == (dry, True)
         assert bare(await get(two, PASSPHRASE)) == bare(document)
         secrets = [one["secrets_sealed"] for one in bare(document) if "secrets_sealed" in one]
-        assert secrets == [SECRET, {"credentials": {"token": "hush"}}]
+        assert secrets == [SECRET, {"credentials": {"token": "hush"}, "body": "q=hush", "typed": ["hush"]}]
+        rendered = await two.store.sites.find(C)
+        assert rendered is not None
+        assert (rendered.spec.title, rendered.spec.access.typed) == ("See", ("hush",))
+        assert "main" in rendered.spec.selections
         there = await two.store.sites.find(B)
         assert there is not None
         assert there.spec.access.credentials is not None
@@ -132,7 +155,10 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         again = (await put(two, document, PASSPHRASE)).json
         assert [(s["added"], s["changed"], s["unchanged"]) for s in again["sections"]] == [
             (0, 0, 1),
+            (0, 0, 0),
             (0, 0, 4),
+            (0, 0, 2),
+            (0, 0, 2),
             (0, 0, 2),
         ]
         view = (await two("GET", "/allocation")).json
@@ -148,14 +174,20 @@ async def test_without_a_passphrase_the_export_names_what_is_missing(two_databas
         document = await get(one)
         for word in (b"hush", b"Cookie", b"proxy.invalid", b'"me"'):
             assert word not in document
-        missing = [{"url": B, "kinds": ["headers", "credentials", "proxy"]}, {"url": C, "kinds": ["credentials"]}]
-        await two.add(C, weight=9, credentials={"token": "theirs"})
-        report = (await put(two, document)).json
+        missing = [
+            {"url": B, "tag": None, "kinds": ["headers", "credentials", "proxy"]},
+            {"url": C, "tag": None, "kinds": ["credentials", "body", "typed"]},
+        ]
+        await two.add(C, weight=9, **{**RENDERED, "credentials": {"token": "theirs"}})
+        reply = await put(two, document)
+        assert reply.status == 200, reply.body
+        report = reply.json
         assert (report["secrets_missing"], report["secrets_missing_count"]) == (missing, 2)
         kept = await two.store.sites.find(C)
         assert kept is not None
         assert kept.spec.access.credentials is not None
-        assert (kept.spec.weight, kept.spec.access.credentials.token) == (1.0, "theirs")
+        assert (kept.spec.weight, kept.spec.access.credentials.token) == (None, "theirs")
+        assert kept.spec.access.typed == ("hush",)
 
 
 async def test_many_sites_are_taken_into_the_running_daemon(api: Api) -> None:
@@ -163,7 +195,7 @@ async def test_many_sites_are_taken_into_the_running_daemon(api: Api) -> None:
     lines = [{"section": "sites", "url": f"https://h{n % 40}.invalid/{n}"} for n in range(2_500)]
     document = made(*lines, {"section": "sites", "url": A, "paused": True})
     report = (await put(api, document)).json
-    assert report["sections"][1] | {"reason": 0} == {
+    assert report["sections"][2] | {"reason": 0} == {
         "section": "sites", "status": "applied", "added": 2500, "changed": 1, "unchanged": 0, "reason": 0,
     }  # fmt: skip
     sites = [site async for site in api.store.sites.iterate()]
@@ -285,11 +317,14 @@ async def test_a_section_is_taken_whole_or_not_at_all(api: Api, before: int) -> 
     report = (await put(api, document)).json
     assert [(s["section"], s["status"]) for s in report["sections"]] == [
         ("allocation", "applied"),
+        ("tags", "applied"),
         ("sites", "refused"),
         ("deleted_urls", "not_tried"),
+        ("sources", "not_tried"),
+        ("source_sites", "not_tried"),
     ]
     assert not report["complete"]
-    assert "weight" in report["sections"][1]["reason"]
+    assert "weight" in report["sections"][2]["reason"]
     assert await api.store.sites.count() == 0
     assert await api.store.sites.deleted_urls("", 10) == []
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -43,3 +45,16 @@ def test_the_collector_rests_while_all_is_loaded() -> None:
         gc.enable()
         gc.unfreeze()
         gc.set_threshold(*before)
+
+
+def test_the_daemon_does_not_load_what_refuses_models_of_pydantic_1() -> None:
+    """FastAPI looks for it at each route and answer, and must do without it for as long as the daemon runs."""
+    code = (
+        "import sys; from pollerd.app import gc_tuning; gc_tuning.before_loading()\n"
+        "import pollerd.app.serve\n"
+        "from fastapi.encoders import jsonable_encoder\n"
+        "jsonable_encoder(type('Other', (), {})())\n"
+        "print([name for name in sys.modules if name.startswith('pydantic.v1.')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr

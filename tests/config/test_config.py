@@ -66,7 +66,8 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
     samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
     samples |= {"min_yield": "2%", "respect_ttl": "yes"}
     samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
-    samples |= {"metrics_version": "yes"}
+    samples |= {"metrics_version": "yes", "browser": "/usr/bin/chromium", "browser_proxy": "pollerd:3129"}
+    samples |= {"browser_pages": "7", "browser_deadline": "7", "browser_no_sandbox": "yes"}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
     assert config.sources[name] == "environment"
     assert getattr(config.options, name) != getattr(Options(), name)
@@ -282,3 +283,13 @@ def test_what_client_commands_start_from() -> None:
     assert client_defaults({}) == ("http://127.0.0.1:8080", None)
     assert client_defaults({"POLLERD_URL": "http://x", "POLLERD_TOKEN": "t"}) == ("http://x", "t")
     assert load({}, environ={"POLLERD_URL": "http://x"}).options == Options()
+
+
+def test_the_browsers_address_shows_no_token(loading: Loading) -> None:
+    config = loading(POLLERD_BROWSER="wss://user:s3cret@b.example/?token=s3cret", POLLERD_BROWSER_PAGES="3")
+    assert config.shown()["browser"] == ("wss://b.example", "environment")
+    assert (config.rendering.browser_pages, config.rendering.starts_browser) == (3, False)
+    assert "s3cret" not in repr(config)
+    with pytest.raises(InvalidValueError, match="browser_deadline: must be seconds above 0") as refused:
+        loading(POLLERD_BROWSER_DEADLINE="0")
+    assert refused.value.field == "browser_deadline"

@@ -52,7 +52,7 @@ def test_one_date_for_all_is_that_of_the_sitemap() -> None:
 
 def test_what_breaks_off_still_lists_what_comes_before() -> None:
     found = read_sitemap(b"<urlset><url><loc>https://a.example/</loc></url><url><loc>https://b")
-    assert found == Sitemap((Listed("https://a.example/"),))
+    assert found == Sitemap((Listed("https://a.example/"),), complete=False)
 
 
 def test_hostile_documents_are_refused_or_cut_short() -> None:

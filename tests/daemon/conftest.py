@@ -20,6 +20,7 @@ from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, ExplanationView, SteadyClock
 from pollerd.fetching import FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
+from pollerd.rendering.settings import RenderingSettings
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Order, StorageSettings, Store
 from pollerd.telemetry import Instruments
@@ -117,6 +118,7 @@ def start(database: str, tmp_path: Path) -> Start:
         storage: StorageSettings | None = None,
         topic: TopicSettings | None = None,
         seeds: Sequence[str] = (),
+        rendering: RenderingSettings | None = None,
         **settings: Any,
     ) -> AsyncIterator[Running]:
         soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
@@ -126,7 +128,14 @@ def start(database: str, tmp_path: Path) -> Start:
         fetch_settings = fetching or FetchSettings(allow_private=True, total_timeout_seconds=5)
         try:
             instruments, rng = Instruments(registry, "test"), np.random.default_rng(1)
-            live = LiveSettings(daemon=chosen, scheduling=scheduling, fetching=fetch_settings, topic=topic, seeds=seeds)
+            live = LiveSettings(
+                daemon=chosen,
+                scheduling=scheduling,
+                fetching=fetch_settings,
+                topic=topic,
+                seeds=seeds,
+                rendering=rendering,
+            )
             async with live_daemon(store, live, instruments, rng, make_clock=steady_clock) as daemon:
                 task = asyncio.create_task(daemon.run())
                 running = Running(daemon, store, registry, task)

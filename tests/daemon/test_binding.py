@@ -89,7 +89,7 @@ def test_large_rates_are_whole_and_every_limit_has_its_words() -> None:
     assert "123 of 500 polls/s" in Binding(PollLimit.MIN_YIELD, "why").in_full(123.4, 500.0)
     every = [Waiting(), Waiting(interval=1, spendable=BUDGET)]
     counts = ("private", "unanswered", "host", "belief", "ttl", "interval", "backing_off", "unreachable")
-    one: list[dict[str, Any]] = [{name: 1} for name in (*counts, "blocked", "paused", "gone")]
+    one: list[dict[str, Any]] = [{name: 1} for name in (*counts, "blocked", "closed", "paused", "gone")]
     every += [Waiting(**each) for each in one]
     found = [binding(waiting, SETTINGS, 0.0, BUDGET) for waiting in every]
     assert {each.limit for each in found} == set(PollLimit)

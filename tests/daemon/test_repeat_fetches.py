@@ -1,8 +1,9 @@
-"""Pages that differ at every fetch: repeat fetches tell noise from changes, in a live daemon."""
+"""Pages that differ at every fetch: proof polls tell noise from changes, in a live daemon."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 
 import pytest
 from aiohttp import web
@@ -30,12 +31,12 @@ def noisy(origin: Origin, path: str, news: list[str], word: str = "Request") -> 
 
 
 async def masked(running: Running, site_id: int) -> None:
-    """Waits until a repeat fetch has shown the site's noise."""
-    for times in range(8, 400):
+    """Waits until a proof poll has shown the site's noise."""
+    for times in range(3, 400):
         polls = await running.polled(site_id, times, PATIENCE_SECONDS)
         if any(poll.outcome is OutcomeKind.UNCHANGED for poll in polls):
             return
-    raise AssertionError("no repeat fetch told the noise from changes")
+    raise AssertionError("no proof poll told the noise from changes")
 
 
 async def start_with_noise(running: Running, origin: Origin, news: list[str]) -> int:
@@ -58,13 +59,14 @@ async def test_noise_is_masked_and_news_beside_it_is_found(start: Start, origin:
         assert sites.trusted[sites.slot_of(site)] == 0
         (hidden,) = (await running.control.sites.explain(site)).mask
         assert "Request" in hidden
-        before = len(await running.changes())
+        assert await running.changes() == []
+        assert running.metric("pollerd_proofs_total", result="noise") == 1
         polls = len(await running.polls(site))
         await running.polled(site, polls + 10)
-        assert len(await running.changes()) == before
+        assert await running.changes() == []
         news.append("two")
         await running.polled(site, polls + 20)
-        found = (await running.changes())[before:]
+        found = await running.changes()
     assert [change.site_id for change in found] == [site]
     assert "two" in found[0].summary
 
@@ -79,15 +81,32 @@ async def test_a_mask_outlives_the_daemon(start: Start, origin: Origin, any_data
         assert len(await running.changes()) == before
 
 
-async def test_what_noise_taught_is_forgotten_and_not_replayed(start: Start, origin: Origin) -> None:
+async def test_a_page_that_becomes_noisy_is_proven_again_and_its_noise_forgotten(start: Start, origin: Origin) -> None:
+    """What its first changes of noise taught is not replayed either."""
     async with start(budget=40.0, allocator="whittle") as running:
-        site = await start_with_noise(running, origin, ["one"])
+        origin.pages["/noisy"] = Page(body="<html><body><p>first</p></body></html>")
+        for i in range(STEADY):
+            origin.pages[f"/steady{i}"] = Page(etag=f'"{i}"')
+        steady = (origin.url(f"/steady{i}", host=i + 2) for i in range(STEADY))
+        (site, *_) = await running.add(origin.url("/noisy"), *steady)
+        await running.polled(site, 2)
+        origin.pages["/noisy"] = Page(body="<html><body><p>second</p></body></html>")
+        await running.polled(site, 6)
+        assert [change.site_id for change in await running.changes()] == [site]
+        noisy(origin, "/noisy", ["one"])
+        for _ in range(400):
+            if running.metric("pollerd_masks_learned_total"):
+                break
+            await running.polled(site, len(await running.polls(site)) + 1)
+        await running.polled(site, len(await running.polls(site)) + 1)
         rate = running.control.sites.live([site])[site].rate_per_day
         await running.control.allocation.set(allocator="uniform")
         await running.control.allocation.set(allocator="whittle")
         replayed = running.control.sites.live([site])[site].rate_per_day
-        noise = sum(poll.changed for poll in await running.polls(site))
-    assert noise >= 6
+        found = await running.changes()
+        await running.polled(site, len(await running.polls(site)) + 8)
+        assert await running.changes() == found
+    assert 3 <= len(found) - 1 < 16
     assert rate is not None
     assert replayed is not None
     assert replayed < 2 * rate
@@ -99,8 +118,10 @@ async def test_another_url_begins_without_the_mask(start: Start, origin: Origin)
         noisy(origin, "/moved", ["one"], word="Answer number")
         await running.control.sites.update(site, {"url": origin.url("/moved")})
         polls = len(await running.polls(site))
-        later = (await running.polled(site, polls + 4))[polls + 1 :]
-    assert all(poll.changed for poll in later[:2])
+        later = (await running.polled(site, polls + 5))[polls:]
+        assert await running.changes() == []
+    outcomes = [poll.outcome for poll in later if poll.outcome in (OutcomeKind.FIRST, OutcomeKind.PROVING)]
+    assert outcomes == [OutcomeKind.FIRST, OutcomeKind.PROVING]
 
 
 async def test_noise_known_at_its_host_is_known_at_a_new_page(start: Start, origin: Origin) -> None:
@@ -111,13 +132,13 @@ async def test_noise_known_at_its_host_is_known_at_a_new_page(start: Start, orig
         noisy(origin, "/sibling", news)
         sibling, elsewhere = await running.add(origin.url("/sibling"), origin.url("/sibling", host=STEADY + 2))
         quiet = await running.polled(sibling, 4)
-        first = await running.polled(elsewhere, 2)
+        first = await running.polled(elsewhere, 3)
         before = len(await running.changes())
         news.append("three")
         await running.polled(sibling, len(await running.polls(sibling)) + 4)
         found = [change for change in (await running.changes())[before:] if change.site_id == sibling]
-    assert not any(poll.changed for poll in quiet)
-    assert first[1].changed
+    assert [poll.outcome for poll in quiet[:4]] == [OutcomeKind.FIRST, *[OutcomeKind.UNCHANGED] * 3]
+    assert [poll.outcome for poll in first[:3]] == [OutcomeKind.FIRST, OutcomeKind.PROVING, OutcomeKind.UNCHANGED]
     assert len(found) == 1
     assert "three" in found[0].summary
 
@@ -137,23 +158,25 @@ async def test_a_page_that_is_rebuilt_is_asked_twice_anew(start: Start, origin: 
             await running.polled(site, polls + 1)
             if running.metric("pollerd_masks_learned_total") == 2:
                 break
-        before = len(await running.changes())
         await running.polled(site, len(await running.polls(site)) + 6)
-        assert len(await running.changes()) == before
+        (change,) = await running.changes()
+    assert "All new" in change.summary or "lines added" in change.summary
 
 
 async def test_a_database_that_fails_meanwhile_loses_no_twin(
     start: Start, origin: Origin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, failures = HistoryStore.load_content_before, iter(range(2))
+    """A batch that is prepared again must not take a poll for its own proof."""
+    read, failures = HistoryStore.load_contents, iter(range(4))
 
-    async def failing(self: HistoryStore, site_id: int, content_id: int) -> bytes | None:
+    async def failing(self: HistoryStore, content_ids: Sequence[int]) -> dict[int, bytes]:
         if next(failures, None) is not None:
             raise DatabaseUnavailableError("away for a moment")
-        return await read(self, site_id, content_id)
+        return await read(self, content_ids)
 
-    monkeypatch.setattr(HistoryStore, "load_content_before", failing)
+    monkeypatch.setattr(HistoryStore, "load_contents", failing)
     async with start(budget=40.0) as running:
         await start_with_noise(running, origin, ["one"])
         assert next(failures, None) is None
+        assert await running.changes() == []
         assert running.metric("pollerd_site_faults_total") == 0

@@ -15,7 +15,7 @@ import yaml
 from pollerd import __version__
 from pollerd.app.config import load
 
-SERVICES = ("secrets", "postgres", "pollerd", "prometheus", "grafana")
+SERVICES = ("secrets", "postgres", "pollerd", "browser", "prometheus", "grafana")
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,19 @@ def test_the_database_is_reached_by_pollerd_only(compose: dict[str, Any]) -> Non
     assert services["prometheus"]["networks"] == ["metrics"]
 
 
+def test_the_browser_has_no_way_out_but_pollerds_proxy(compose: dict[str, Any], top: Path) -> None:
+    networks, services = compose["networks"], compose["services"]
+    assert networks["browser"]["internal"] is True
+    assert services["browser"]["networks"] == ["browser"]
+    assert {name for name, one in services.items() if "browser" in one.get("networks", ())} == {"browser", "pollerd"}
+    assert services["browser"]["profiles"] == ["browser"], "only who asks for it has one"
+    assert "ports" not in services["browser"]
+    start = (top / "deploy/docker/browser/start.sh").read_text()
+    for switch in ("'--proxy-bypass-list=<-loopback>'", "--disable-quic", "--proxy-server="):
+        assert switch in start
+    assert "USER 10002:10002" in (top / "deploy/docker/browser/Dockerfile").read_text()
+
+
 def test_no_secret_stands_in_plain_text(top: Path, service: dict[str, Any]) -> None:
     for name, value in (service.get("environment") or {}).items():
         if re.search("PASSWORD|TOKEN|SECRET|DATABASE", name) and isinstance(value, str):
@@ -95,6 +108,7 @@ def test_every_setting_is_one_that_pollerd_knows(compose: dict[str, Any], tmp_pa
     samples = {"POLLERD_OBJECTIVE": "changes", "POLLERD_ALLOCATOR": "uniform", "POLLERD_CONTACT": "https://example.org"}
     samples |= {"POLLERD_ALLOW_PRIVATE": "true", "POLLERD_SYNC": "true", "POLLERD_LOG_FORMAT": "json"}
     samples |= {"POLLERD_MIN_YIELD": "2%", "POLLERD_RESPECT_TTL": "true"}
+    samples |= {"POLLERD_BROWSER": "http://browser:9222", "POLLERD_BROWSER_PROXY": "proxy.pollerd:3129"}
     samples |= {"POLLERD_LOG_LEVEL": "info", "POLLERD_PROXY": "http://proxy.example.org:3128"}
     for name, value in environment.items():
         if name.endswith("_FILE"):

@@ -16,6 +16,8 @@ class Seen:
     path: str
     headers: dict[str, str]
     """Names in lower case."""
+    method: str = "GET"
+    body: bytes = b""
 
 
 Handler = Callable[[Seen, asyncio.StreamWriter], Awaitable[None]]
@@ -78,7 +80,10 @@ async def _read_request(reader: asyncio.StreamReader) -> Seen | None:
         return None
     first, *lines = head.decode("utf-8", "surrogateescape").split("\r\n")[:-2]
     pairs = (line.partition(":")[::2] for line in lines)
-    return Seen(first.split(" ")[1], {name.lower(): value.strip() for name, value in pairs})
+    headers = {name.lower(): value.strip() for name, value in pairs}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    method, path, _ = first.split(" ")
+    return Seen(path, headers, method, body)
 
 
 @asynccontextmanager

@@ -63,7 +63,7 @@ def test_defaults_hold_for_sites_that_say_nothing_else(data: bytes, form: str, t
     access = Access((("Accept-Language", "en"), ("Cookie", "id=7")), Credentials("reader", "hush"), proxy)
     assert read(data, form, tmp_path) == [
         SiteSpec("https://a.example/", 2.0, tags=("all",), min_interval=300.0, access=Access(proxy=proxy)),
-        SiteSpec("https://b.example/x", 3.0, 1.0, (), 300.0, 86_400.0, None, access, True),
+        SiteSpec("https://b.example/x", 3.0, None, (), 300.0, 86_400.0, None, access, True),
     ]
 
 
@@ -111,12 +111,14 @@ def test_a_site_that_cannot_be_used_spoils_no_other(entry: str, told: str, tmp_p
         ("toml", b"[[sites]\n", "no TOML: .*line 1"),
         ("toml", b"x = " + b"[" * 100_000, "no TOML"),
         ("toml", b"\xff", "no TOML"),
-        ("toml", b"site = []", "unknown site; known: defaults, sites"),
+        ("toml", b"site = []", "unknown site; known: defaults, tags, sites"),
         ("toml", b"sites = 'x'", "sites must be a list of tables; given: a text"),
-        ("yaml", b"- https://a.example", "a list must be a table with defaults and sites; given: a list"),
+        ("yaml", b"- https://a.example", "a list must be a table with defaults and tags and sites; given: a list"),
         ("yaml", b"defaults: [1]", "defaults must be a table"),
         ("yaml", b"defaults: {url: 'https://a.example'}", "defaults: url belongs to a site"),
         ("yaml", b"defaults: {credentials: {token: geheim}}", "credentials belong to a site"),
+        ("yaml", b"defaults: {body: geheim}", "body belong to a site"),
+        ("yaml", b"defaults: {render: {steps: [{type: '#p', secret: geheim}]}}", "a secret belongs to a site"),
         ("yaml", b"sites:\n  - {url: x,\n", "line 3: no YAML"),
         ("yaml", b"sites:\n- !!python/object/apply:os.system ['true']", "line 2: no YAML: could not determine"),
         ("yaml", b"sites:\n- url: a\n  url: b\n", "line 3: url is given twice"),

@@ -120,7 +120,7 @@ async def test_without_sync_what_is_there_stays_as_it_is(start: Start, tmp_path:
     async with start() as running:
         await running.control.sites.add([SiteSpec(A, 2.0), SiteSpec(C)])
         await read_list(file, running.control, sync=False)
-        assert {url: site.spec.weight for url, site in (await sites_of(running.store)).items()} == {A: 2, B: 7, C: 1}
+        assert {url: site.spec.weight for url, site in (await sites_of(running.store)).items()} == {A: 2, B: 7, C: None}
 
 
 async def test_a_slip_of_the_pen_removes_no_site(start: Start, tmp_path: Path, said: CapturingLogger) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -132,20 +131,6 @@ def test_unknown_robots_are_asked_for_first() -> None:
     choice = Chooser(site_table, host_table, SETTINGS).choose(ByElapsed(), NOW, 4, 0.0, 1)
     assert choice.robots == [3]
     assert choice.polls == [1, 0]
-
-
-def test_a_twin_waits_for_no_min_interval_though_nobody_else_is_due() -> None:
-    site_table, host_table = tables(1, 1)
-    patient = replace(SETTINGS, min_interval_seconds=30.0)
-    site_table.last_poll[0] = NOW - 1.0
-    chooser = Chooser(site_table, host_table, patient)
-    chooser.noise.earn(50)
-    assert not chooser.choose(ByElapsed(), NOW, 1, 1_000.0, 4).sites_due
-    for _ in range(4):
-        site_table.note_history(np.array([0]), np.array([True]))
-    choice = chooser.choose(ByElapsed(), NOW, 1, 1_000.0, 4)
-    assert (choice.polls, choice.sites_due) == ([0], True)
-    assert not chooser.choose(ByElapsed(), NOW + 1.0, 1, 1_000.0, 4).sites_due
 
 
 def test_a_site_that_always_changes_waits_for_the_uniform_period() -> None:

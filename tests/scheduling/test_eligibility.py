@@ -96,8 +96,14 @@ class World:
     def adopt(self) -> None:
         self.min_interval = float(self.rng.choice([10.0, 30.0, 60.0]))
 
-    def suspect(self) -> None:
-        self.sites.suspect(int(self.some(2)[0]))
+    def change_always(self) -> None:
+        for _ in range(4):
+            self.sites.note_history(np.array([self.some(2)[0]]), np.array([True]))
+
+    def prove(self) -> None:
+        slot = int(self.some(2)[0])
+        self.sites.note_proof(slot, self.now, same=bool(self.rng.integers(2)))
+        self.sites.proofs.ask(slot, self.now + 30.0)
 
     def set_clock(self) -> None:
         ahead = float(self.rng.choice([3.0, 4_000.0]))
@@ -115,7 +121,7 @@ class World:
 
     def anything(self) -> None:
         usual = (self.wait, self.end, self.start, self.pause, self.believe)
-        seldom = (self.remove, self.ask, self.set_interval, self.suspect, lambda: self.add(7))
+        seldom = (self.remove, self.ask, self.set_interval, self.change_always, self.prove, lambda: self.add(7))
         rare = (self.adopt, self.set_clock, self.set_clock_back, lambda: self.add(90))
         kind = self.rng.choice(3, p=[0.8, 0.18, 0.02])
         choices = (usual, seldom, rare)[kind]
@@ -128,7 +134,7 @@ def check(world: World) -> None:
     n = sites.size
     np.testing.assert_array_equal(kept.ready[:n], sites.pollable(world.now, world.min_interval))
     np.testing.assert_array_equal(kept.known[:n], np.isfinite(sites.last_poll[:n]))
-    np.testing.assert_array_equal(kept.suspect[:n], sites.changes_always(after=2))
+    np.testing.assert_array_equal(kept.changing[:n], sites.changes_always())
     np.testing.assert_array_equal(kept.live(), sites.in_force())
     code = np.where(sites.paused[:n], PAUSED, sites.state[:n])
     code = np.where(sites.occupied(), code, EMPTY)
@@ -158,9 +164,7 @@ def test_the_same_sites_are_chosen_as_by_a_look_at_all(monkeypatch: pytest.Monke
         found = []
         for chooser, long in zip(choosers, (50, 10**9), strict=True):
             monkeypatch.setattr(eligibility, "LONG", long)
-            repeat_at = world.sites.repeat_at.copy()
             found.append(chooser.choose(Oldest(), world.now, 9, 600.0, 5))
-            world.sites.repeat_at[:] = repeat_at
         monkeypatch.setattr(eligibility, "LONG", 50)
         assert found[0] == found[1]
         chosen += len(found[0].polls)
@@ -176,10 +180,10 @@ def test_sites_that_wait_long_are_looked_at_a_few_times(monkeypatch: pytest.Monk
     check(world)
     looked = 0
 
-    def counted(part: np.ndarray | slice, after: int) -> np.ndarray:
+    def counted(part: np.ndarray | slice) -> np.ndarray:
         nonlocal looked
         looked += len(sites.site_id[part])
-        return changes_always(part, after=after)
+        return changes_always(part)
 
     changes_always = sites.changes_always  # every look at rows asks it of them
     monkeypatch.setattr(sites, "changes_always", counted)

@@ -105,13 +105,13 @@ def test_a_site_never_polled_waits_for_no_yield() -> None:
     assert sorted(chosen(sites, hosts, 2)) == [0, 1]
 
 
-def test_a_twin_comes_though_its_site_is_believed_unchanged() -> None:
+def test_a_proof_comes_though_its_site_is_believed_unchanged() -> None:
     sites, hosts = tables(1, 1)
     sites.last_poll[0] = sites.last_seen[0] = NOW - 2
-    sites.history[0], sites.history_length[0] = 0b11, 2
     sites.put("quiet_until", 0, NOW + 1e6)
     chooser = Chooser(sites, hosts, SETTINGS)
-    chooser.noise.earn(1_000)
+    assert chooser.choose(ByElapsed(), NOW, 3, 100.0, 8).polls == []
+    sites.proofs.ask(0, NOW)
     assert chooser.choose(ByElapsed(), NOW, 3, 100.0, 8).polls == [0]
 
 

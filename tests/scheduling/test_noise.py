@@ -1,10 +1,9 @@
-"""Sites that change always: held to the uniform share, fetched twice, and let go when they hold still."""
+"""Sites that change always: held to the uniform share; whose changes have to be proven."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pollerd.scheduling import NoiseCap, SiteTable
 
@@ -21,42 +20,28 @@ def table(sites: int = 3) -> SiteTable:
     return site_table
 
 
-def asked(cap: NoiseCap, held: NDArray[np.int64], polls: int) -> list[int]:
-    """The site fetched again after so many polls."""
-    cap.earn(polls)
-    slots: list[int] = cap.repeat(held, NOW, PERIOD).tolist()
-    return slots
-
-
 def test_only_sites_that_change_always_are_held() -> None:
     assert NoiseCap(table()).floors(PERIOD).tolist() == [PERIOD, PERIOD, 0.0]
 
 
-def test_after_a_twin_the_wait_is_doubled() -> None:
+def test_a_page_that_is_the_same_at_its_proof_is_let_go() -> None:
     site_table = table()
-    site_table.last_gap[0] = 1.0
-    assert NoiseCap(site_table).floors(PERIOD).tolist() == [2 * PERIOD, PERIOD, 0.0]
+    site_table.note_proof(0, NOW, same=True)
+    assert NoiseCap(site_table).floors(PERIOD).tolist() == [0.0, PERIOD, 0.0]
 
 
-def test_twins_are_at_most_one_in_fifty_polls_and_rotate() -> None:
-    cap, held = NoiseCap(table()), np.array([0, 1])
-    repeats = [slot for _ in range(100) for slot in asked(cap, held, 1)]
-    assert repeats == [0, 1]
-
-
-@pytest.mark.parametrize(("last_poll", "held"), [(NOW - 50, [0, 1]), (NOW - 1, [])])
-def test_no_twin_long_after_the_poll_nor_where_nobody_may_be_asked(last_poll: float, held: list[int]) -> None:
-    site_table = table()
-    site_table.last_poll[:3] = last_poll
-    cap = NoiseCap(site_table)
-    assert not any(asked(cap, np.array(held, np.int64), 50) for _ in range(5))
-
-
-def test_a_page_that_holds_still_between_twins_is_let_go() -> None:
+def test_what_is_not_known_is_proven_until_three_proofs_in_a_row_explain_nothing() -> None:
     site_table = table()
     cap = NoiseCap(site_table)
-    (slot,) = asked(cap, np.array([0, 1]), 50)
-    site_table.note_history(np.array([slot]), np.array([True]))
-    assert site_table.changes_always()[slot]
-    site_table.note_history(np.array([slot]), np.array([False]))
-    assert not site_table.changes_always()[slot]
+    for number in range(5):
+        assert cap.wants_proof(2, NOW + number, PERIOD, proven=False) is (number < 3)
+        site_table.note_proof(2, NOW + number, same=False)
+    assert not cap.wants_proof(2, NOW + 4 + 7.9 * PERIOD, PERIOD, proven=False)
+    assert cap.wants_proof(2, NOW + 4 + 8 * PERIOD, PERIOD, proven=False)
+
+
+@pytest.mark.parametrize(("slot", "since", "wants"), [(0, 8.0, True), (0, 7.9, False), (2, 1e6, False)])
+def test_what_is_known_is_proven_again_only_where_a_page_keeps_changing(slot: int, since: float, wants: bool) -> None:
+    site_table = table()
+    site_table.proof_at[slot] = NOW - since * PERIOD
+    assert NoiseCap(site_table).wants_proof(slot, NOW, PERIOD, proven=True) is wants

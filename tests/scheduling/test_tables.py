@@ -77,46 +77,58 @@ def test_who_changes_always_is_found_among_few_and_many(others: int) -> None:
     assert np.flatnonzero(table.changes_always()).tolist() == [0, 1]
 
 
-def test_a_suspect_changes_always_until_a_twin_holds_still() -> None:
+def one_site(*changed: bool) -> SiteTable:
     table = SiteTable()
     table.add([1])
-    table.last_poll[0] = NOW - 10
-    table.note_history(np.array([0]), np.array([False]))
-    table.suspect(0)
-    assert table.changes_always()[0]
-    table.repeat_at[0] = NOW
-    table.note_history(np.array([0]), np.array([False]))
-    assert not table.changes_always()[0]
+    for found in changed:
+        table.note_history(np.array([0]), np.array([found]))
+    return table
 
 
-def test_a_page_whose_twin_held_still_is_believed_for_64_polls() -> None:
-    table = SiteTable()
-    table.add([1])
-    table.last_poll[0], table.repeat_at[0] = NOW - 10, NOW
-    table.note_history(np.array([0]), np.array([False]))
-    table.last_poll[0] = NOW + 1
+@pytest.mark.parametrize(
+    ("changed", "keeps"),
+    [
+        ([True], False),
+        ([True, True], True),
+        ([False, True], False),
+        ([False, True, True], False),
+        ([False] * 20 + [True] * 3, True),
+        ([True] * 5 + [False], False),
+    ],
+)
+def test_a_page_keeps_changing_if_its_last_three_polls_changed(changed: list[bool], keeps: bool) -> None:
+    assert one_site(*changed).keeps_changing(0) is keeps
+
+
+def test_a_page_that_is_the_same_at_its_proof_is_believed_for_64_polls() -> None:
+    table = one_site(*[True] * 5)
+    table.note_proof(0, NOW, same=True)
     for _ in range(63):
         table.note_history(np.array([0]), np.array([True]))
     assert not table.changes_always()[0]
+    assert not table.keeps_changing(0)
     table.note_history(np.array([0]), np.array([True]))
     assert table.changes_always()[0]
+    assert table.keeps_changing(0)
 
 
-def test_a_twin_that_differed_in_noise_alone_is_not_believed_for_64_polls() -> None:
-    table = SiteTable()
-    table.add([1])
-    table.last_poll[0], table.repeat_at[0] = NOW - 10, NOW
-    table.note_history(np.array([0]), np.array([False]))
-    table.forget_history(np.array([0]))
-    table.last_poll[0] = NOW + 1
-    for _ in range(4):
-        assert not table.changes_always()[0]
-        table.note_history(np.array([0]), np.array([True]))
-    assert table.changes_always()[0]
+def test_a_quiet_page_whose_change_is_proven_is_looked_at_as_before() -> None:
+    table = one_site(False, False, True)
+    table.note_proof(0, NOW, same=True)
+    assert table.trusted[0] == 0
+    assert table.history_length[0] == 3
 
 
-@pytest.mark.parametrize("after", [2, 4])
-def test_what_was_forgotten_counts_no_more(after: int) -> None:
+def test_proofs_that_explain_nothing_are_counted_until_one_does() -> None:
+    table = one_site()
+    for _ in range(300):
+        table.note_proof(0, NOW, same=False)
+    assert table.proof_failures[0] == 255
+    table.note_proof(0, NOW + 1, same=True)
+    assert (table.proof_failures[0], table.proof_at[0]) == (0, NOW + 1)
+
+
+def test_what_was_forgotten_counts_no_more() -> None:
     """Ten changes that were noise, then polls that find nothing: it does not change always."""
     table = SiteTable()
     table.add([1])
@@ -125,16 +137,8 @@ def test_what_was_forgotten_counts_no_more(after: int) -> None:
     table.forget_history(np.array([0]))
     for _ in range(6):
         table.note_history(np.array([0]), np.array([False]))
-        assert not table.changes_always(after=after)[0]
-
-
-def test_two_polls_that_found_a_change_are_a_suspicion() -> None:
-    table = SiteTable()
-    table.add([1, 2])
-    for found in ([True, True], [True, False]):
-        table.note_history(np.array([0, 1]), np.array(found))
-    assert table.changes_always(after=2).tolist() == [True, False]
-    assert not table.changes_always().any()
+        assert not table.changes_always()[0]
+        assert not table.keeps_changing(0)
 
 
 def test_crawl_delay_widens_the_host_interval_up_to_the_cap() -> None:

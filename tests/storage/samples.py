@@ -37,7 +37,10 @@ async def add(store: Store, count: int = 1, hosts: int = 2, **spec: Any) -> list
 async def schedule_of(store: Store) -> ScheduleRows:
     """All sites, of which there is one at least, put together from their pieces."""
     pieces = [rows async for rows, _ in store.sites.schedule()]
-    return ScheduleRows(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(ScheduleRows)))
+    names = [field.name for field in fields(ScheduleRows) if field.name != "windows"]
+    windows = {site_id: its for piece in pieces for site_id, its in piece.windows.items()}
+    columns = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
+    return ScheduleRows(**columns, windows=windows)
 
 
 async def hosts_of(store: Store) -> list[HostRow]:

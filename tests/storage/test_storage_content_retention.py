@@ -13,7 +13,7 @@ from sqlalchemy import Connection, event
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Change
-from pollerd.storage import Order, PruneResult, StorageSettings, Store
+from pollerd.storage import ChangeFilter, Order, PruneResult, StorageSettings, Store
 from pollerd.storage.db import steps
 from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.polls import content_retention
@@ -33,7 +33,7 @@ async def open_with(url: str, **settings: Any) -> Store:
 
 
 async def changes_of(store: Store, site: int) -> list[Change]:
-    return (await store.history.list_changes(site_id=site, limit=1000, order=Order.OLDEST)).items
+    return (await store.history.list_changes(ChangeFilter(site_id=site), limit=1000, order=Order.OLDEST)).items
 
 
 async def readable(store: Store, site: int) -> list[float]:

@@ -18,14 +18,15 @@ async def test_filters_hold_together(store: Store) -> None:
     for at in (10.0, 20.0):
         await changed(store, plain, at)
         await changed(store, tagged, at + 5)
-    found = await store.history.list_changes(tag="x", order=Order.OLDEST)
+    found = await store.history.list_changes(ChangeFilter(tag="x"), order=Order.OLDEST)
     assert [c.detected_at for c in found.items] == [15.0, 25.0]
-    assert [c.detected_at for c in (await store.history.list_changes(tag="x", since=20.0, site_id=tagged)).items] == [
-        25.0
-    ]
-    assert (await store.history.list_changes(tag="x", site_id=plain)).items == []
-    assert (await store.history.list_changes(tag="z")).items == []
-    newest = await store.history.list_changes(tag="y", limit=1)
+    assert [
+        c.detected_at
+        for c in (await store.history.list_changes(ChangeFilter(tag="x", since=20.0, site_id=tagged))).items
+    ] == [25.0]
+    assert (await store.history.list_changes(ChangeFilter(tag="x", site_id=plain))).items == []
+    assert (await store.history.list_changes(ChangeFilter(tag="z"))).items == []
+    newest = await store.history.list_changes(ChangeFilter(tag="y"), limit=1)
     assert newest.items == found.items[-1:]
     assert [c.detected_at for c in (await store.history.list_changes()).items] == [25.0, 20.0, 15.0, 10.0]
 

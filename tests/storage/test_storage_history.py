@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.model import OutcomeKind
-from pollerd.storage import Batch, Order, PruneResult, StorageSettings, Store
+from pollerd.storage import Batch, ChangeFilter, Order, PruneResult, StorageSettings, Store
 from tests.storage.samples import add, poll_all, query, record
 
 
@@ -38,9 +38,11 @@ async def test_changes_oldest_first_and_onwards(store: Store) -> None:
         assert (page.next_cursor is not None) is more
     assert seen == [(s, at) for at in (10.0, 20.0) for s in sites]
     await poll_all(store, sites[1:], 30.0, b"c", changed=True)
-    page = await store.history.list_changes(since=25.0)
+    page = await store.history.list_changes(ChangeFilter(since=25.0))
     assert [c.detected_at for c in page.items] == [30.0]
-    assert [c.detected_at for c in (await store.history.list_changes(since=20.0, site_id=sites[0])).items] == [20.0]
+    assert [
+        c.detected_at for c in (await store.history.list_changes(ChangeFilter(since=20.0, site_id=sites[0]))).items
+    ] == [20.0]
     assert await store.history.get_change(page.items[0].id or 0) == page.items[0]
 
 

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, event
 
 from pollerd.errors import InvalidValueError
-from pollerd.storage import ListPage, Order, Store
+from pollerd.storage import ChangeFilter, ListPage, Order, Store
 from tests.storage.samples import add, poll_all, query
 
 Read = Callable[..., Any]
@@ -28,7 +28,7 @@ def lists_of(store: Store, site: int) -> dict[str, Read]:
         return await store.history.list_polls(site, **options)
 
     async def changes(**options: Any) -> ListPage[Any]:
-        return await store.history.list_changes(site_id=site, **options)
+        return await store.history.list_changes(ChangeFilter(site_id=site), **options)
 
     return {"polls": polls, "changes": changes}
 
@@ -128,7 +128,10 @@ async def test_a_cursor_with_an_order_that_is_none_is_refused(store: Store) -> N
 
 READS: dict[str, tuple[str, Callable[[Store, Any], Any]]] = {
     "all changes": ("change", lambda store, options: store.history.list_changes(**options)),
-    "a site's changes": ("change", lambda store, options: store.history.list_changes(site_id=1, **options)),
+    "a site's changes": (
+        "change",
+        lambda store, options: store.history.list_changes(ChangeFilter(site_id=1), **options),
+    ),
     "a site's polls": ("poll", lambda store, options: store.history.list_polls(1, **options)),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pollerd.storage import Batch, HostUpdate, Store
+from pollerd.storage import Batch, ChangeFilter, HostUpdate, Store
 from tests.storage.samples import add, record
 from tests.support.wire import Wire, relayed
 
@@ -74,7 +74,7 @@ async def test_a_site_that_is_in_a_batch_more_than_once(store: Store) -> None:
     assert [change.record for change in result.changes] == [0, 1, 2, 3]
     found = await store.sites.get(site)
     assert (found.polls, found.changes, found.last_poll_at) == (3, 3, 3.0)
-    changes = (await store.history.list_changes(site_id=site)).items
+    changes = (await store.history.list_changes(ChangeFilter(site_id=site))).items
     assert [(await store.history.get_content(c.after_content_id or 0)).body for c in changes] == [
         b"one",
         b"two",

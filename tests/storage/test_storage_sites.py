@@ -12,7 +12,7 @@ from cryptography.fernet import Fernet
 from msgspec.structs import fields as struct_fields
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NUMERIC_SETTINGS, Access, SiteSpec, SiteState
+from pollerd.model import NUMERIC_SETTINGS, Access, DayWindow, SiteSpec, SiteState, Windows
 from pollerd.scheduling import SiteTable
 from pollerd.storage import SiteChanges, StorageSettings, Store
 from pollerd.storage.db import schema
@@ -47,7 +47,7 @@ async def test_a_site_comes_back_as_it_was_given(store: Store) -> None:
     site = await store.sites.find("http://h/é")
     assert site is not None
     assert site == await store.sites.get(site.id)
-    assert site.spec == SiteSpec("http://h/é", 2.0, 3.0, ("a", "b"), 10.0, 20.0, 30.0)
+    assert site.spec == SiteSpec("http://h/é", 2.0, 3.0, ("b", "a"), 10.0, 20.0, 30.0), "tags keep their order"
     assert (site.host, site.state, site.created_at, site.polls) == ("h:80", SiteState.ACTIVE, 7.5, 0)
     assert await store.sites.find("http://h/e") is None
 
@@ -63,6 +63,7 @@ async def test_sites_of_many_kinds_in_one_import_come_back_as_they_were_given(ur
         {"respect_ttl": False, "half_life": 1e-3},
         {"access": Access(headers=(("X-A", "1"),))},
         {"access": Access(proxy="http://p:1"), "cost": 3.0},
+        {"windows": Windows("UTC", (DayWindow(("mon",), "08:00", "24:00"),)), "weight": 1.0},
     ]
     specs = [SiteSpec(f'http://h/"é\\{i}', **rng.choice(kinds)) for i in range(60)]
     result = await store.sites.add([*specs, specs[0]], ["h:80", "i:80"] * 30 + ["h:80"], 1.0, respect_deleted=True)
@@ -207,7 +208,8 @@ async def test_a_hundred_thousand_sites_at_once(store: Store) -> None:
 
 
 def test_every_table_of_sites_has_the_settings_that_are_numbers() -> None:
-    assert set(NUMERIC_SETTINGS) == {one.name for one in struct_fields(SiteSpec)} - {"url", "tags", "access", "paused"}
+    others = {"url", "title", "tags", "access", "paused", "windows", "selections", "render"}
+    assert set(NUMERIC_SETTINGS) == {one.name for one in struct_fields(SiteSpec)} - others
     assert set(NUMERIC_SETTINGS) <= set(schema.site.c.keys())
     assert set(NUMERIC_SETTINGS) <= {one.name for one in fields(ScheduleRows)}
     table = SiteTable()

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from fastapi import APIRouter, Request, Response
 
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.parameters import Limit, Wanted
+from pollerd.api.http.parameters import Announced, Limit
 from pollerd.api.http.timestamps import rfc3339
 from pollerd.model import Change
 
@@ -37,9 +37,9 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/changes.atom", response_class=Response, responses=_ANSWERS, summary="Changes as a feed")
-async def changes_feed(request: Request, daemon: Daemon, wanted: Wanted, limit: Limit = 100) -> Response:
+async def changes_feed(request: Request, daemon: Daemon, wanted: Announced, limit: Limit = 100) -> Response:
     """Atom, newest first. Readers that send `If-None-Match` or `If-Modified-Since` get 304 while nothing is new."""
-    found = (await daemon.store.history.list_changes(wanted.since, wanted.site_id, wanted.tag, limit)).items
+    found = (await daemon.store.history.list_changes(wanted, limit)).items
     body = _document(found, str(request.url), str(request.base_url), request.app.version)
     headers = {
         "Cache-Control": "private, no-cache",

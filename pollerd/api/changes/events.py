@@ -14,7 +14,7 @@ from fastapi.sse import EventSourceResponse, format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from pollerd.api.http.context import Daemon
-from pollerd.api.http.parameters import MAX_ID, Wanted
+from pollerd.api.http.parameters import MAX_ID, Announced
 from pollerd.api.http.problems import RETRY_SECONDS, problem
 from pollerd.api.schemas.polls import ChangeSchema
 from pollerd.errors import DatabaseUnavailableError
@@ -106,7 +106,7 @@ class _EventStream(EventSourceResponse):
 async def follow_changes(
     request: Request,
     daemon: Daemon,
-    wanted: Wanted,
+    wanted: Announced,
     last_event_id: LastId = None,
     last_event_id_header: LastIdHeader = None,
 ) -> Response:

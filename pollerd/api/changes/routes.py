@@ -21,7 +21,7 @@ async def list_changes(
     To follow the changes read them oldest first, and repeat the last cursor: its page then grows at its end. `/events`
     tells of them as they are found.
     """
-    page = await daemon.store.history.list_changes(wanted.since, wanted.site_id, wanted.tag, limit, cursor, order)
+    page = await daemon.store.history.list_changes(wanted, limit, cursor, order)
     return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
 
 

@@ -13,11 +13,12 @@ from pollerd.masking import NOT_SHOWN, is_secret_name
 from pollerd.model import NO_ACCESS, Access, Credentials, SiteSpec
 from pollerd.urls import origin_of
 
-FIELDS = ("headers", "credentials", "proxy")
+FIELDS = ("headers", "credentials", "proxy", "body", "typed")
 """The fields of a site that form its `Access`: accepted, never returned."""
 MAX_HEADERS = 32
 MAX_HEADERS_SIZE = 8192
 MAX_SECRET_LENGTH = 4096
+MAX_BODY_LENGTH = 65_536
 HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$"
 HEADER_VALUE = r"^([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?$"
 _NAME = re.compile(HEADER_NAME.removesuffix("$") + r"\Z")
@@ -66,6 +67,8 @@ def check_access(access: Access) -> Access:
         _check_credentials(access.credentials)
         if any(name.lower() == "authorization" for name in access.header_names):
             raise InvalidValueError("headers.Authorization", "left out where credentials are given", NOT_SHOWN)
+    if access.body is not None and not (len(access.body) <= MAX_BODY_LENGTH and _storable(access.body)):
+        raise InvalidValueError("body", f"at most {MAX_BODY_LENGTH:,} characters of UTF-8 without NUL", NOT_SHOWN)
     if access.proxy is None:
         return access
     return replace(access, proxy=normalise_proxy(access.proxy))
@@ -76,7 +79,7 @@ def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
 
     Raises `InvalidValueError` for a wrong type.
     """
-    headers, credentials, proxy = base.headers, base.credentials, base.proxy
+    headers, credentials, proxy, body = base.headers, base.credentials, base.proxy, base.body
     if "headers" in given:
         headers = tuple(_texts("headers", given["headers"]).items())
     if "credentials" in given:
@@ -85,7 +88,15 @@ def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
         proxy = given["proxy"]
         if not (proxy is None or isinstance(proxy, str)):
             raise InvalidValueError("proxy", "a text", type(proxy).__name__)
-    return Access(headers, credentials, proxy)
+    if "body" in given:
+        body = given["body"]
+        if not (body is None or isinstance(body, str)):
+            raise InvalidValueError("body", "a text", type(body).__name__)
+    return Access(headers, credentials, proxy, body, tuple(given.get("typed", base.typed)))
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def shown(field: str, given: object) -> object:

@@ -11,8 +11,8 @@ import numpy as np
 from fastapi import Depends, Request
 from numpy.typing import NDArray
 
-from pollerd.model import Site, SiteSpec
-from pollerd.storage import AddResult, KnownHost, RestoreResult, SiteChanges, SiteRestore, Store
+from pollerd.model import Site, SiteSpec, Tags, TagSettings
+from pollerd.storage import AddResult, KnownHost, RestoreResult, SiteChanges, SiteRestore, Source, SourceSpec, Store
 
 
 class LiveView(Protocol):
@@ -74,6 +74,48 @@ class SitesPort(Protocol):
         """Explains why a site is polled as it is. Raises NotFoundError."""
 
 
+class PreviewPort(Protocol):
+    """Previews selections. The results have the attributes of `schemas.selections`."""
+
+    async def of_url(self, wanted: SiteSpec) -> object:
+        """Returns what its selections keep of a page, which is got now. Raises InvalidValueError."""
+
+    async def of_stored(self, site_id: int, selections: str) -> object:
+        """Returns what they keep of a site's stored content. Raises NotFoundError, InvalidValueError."""
+
+
+class SourcesPort(Protocol):
+    """Adds, changes and removes sources of sites."""
+
+    async def add(self, spec: SourceSpec, *, after: float = 0.0) -> Source:
+        """Adds a source, to be read after so many seconds. Raises DuplicateError with the existing id."""
+
+    async def update(self, source_id: int, spec: SourceSpec) -> Source:
+        """Sets the settings of a source, but for URL and kind. Raises NotFoundError."""
+
+    async def delete(self, source_id: int, *, remove_sites: bool = False) -> int:
+        """Deletes a source, and perhaps its sites; returns how many of these. Raises NotFoundError."""
+
+    async def read_now(self, source_id: int) -> Source:
+        """Has a source read next. Raises NotFoundError."""
+
+
+class TagsPort(Protocol):
+    """Settings of tags."""
+
+    def all(self) -> Tags:
+        """Returns the tags that have settings, by name."""
+
+    def get(self, name: str) -> TagSettings:
+        """Returns the settings of a tag. Raises NotFoundError."""
+
+    async def put(self, given: TagSettings, *, by: str) -> TagSettings:
+        """Gives a tag settings in place of those that it had. Raises InvalidValueError."""
+
+    async def delete(self, name: str, *, by: str) -> None:
+        """Takes the settings of a tag away. Raises NotFoundError."""
+
+
 class AllocationPort(Protocol):
     """Shows and changes the allocation. The views have the attributes named in `schemas.allocation`."""
 
@@ -121,6 +163,18 @@ class ControlPort(Protocol):
     @property
     def sites(self) -> SitesPort:
         """The sites and their polling."""
+
+    @property
+    def preview(self) -> PreviewPort:
+        """Previews of selections."""
+
+    @property
+    def sources(self) -> SourcesPort:
+        """The sitemaps and feeds whose pages become sites."""
+
+    @property
+    def tags(self) -> TagsPort:
+        """The settings of tags."""
 
     @property
     def hosts(self) -> HostsPort:

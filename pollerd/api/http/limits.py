@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+import orjson
 from msgspec.structs import replace
 
 from pollerd.api.http.access import check_access
 from pollerd.errors import InvalidValueError
-from pollerd.model import SiteSpec
+from pollerd.inheritance import SETTINGS
+from pollerd.model import SiteSpec, TagSettings
 from pollerd.ranges import SITE
+from pollerd.rendering.settings import DEFAULT_RENDER_COST
 from pollerd.urls import normalise_url
 
 MAX_TAGS = 64
 MAX_TAG_LENGTH = 64
+MAX_TITLE_LENGTH = 200
 _WEIGHT, _COST, _MIN_YIELD, _HALF_LIFE = SITE["weight"], SITE["cost"], SITE["min_yield"], SITE["half_life"]
 _MIN_INTERVAL, _MAX_INTERVAL = SITE["min_interval"], SITE["max_interval"]
 
@@ -24,8 +29,35 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
     Numbers are in the ranges of `SITE`, min_interval at most max_interval; 64 tags of 64 characters; access as in
     `check_access`. Raises `InvalidValueError`, naming the field.
     """
-    _WEIGHT.check(spec.weight)
-    _COST.check(spec.cost)
+    if spec.weight is not None:
+        _WEIGHT.check(spec.weight)
+    if spec.cost is not None:
+        _COST.check(spec.cost)
+    _check_intervals(spec)
+    if spec.min_yield is not None:
+        _MIN_YIELD.check(spec.min_yield)
+    if spec.half_life is not None:
+        _HALF_LIFE.check(spec.half_life)
+    tags = _tags(spec.tags) if spec.tags else ()
+    access = check_access(spec.access) if spec.access else spec.access
+    selections = check_selections(orjson.loads(spec.selections)) if spec.selections else ""
+    if len(spec.title) > MAX_TITLE_LENGTH or not (spec.title.isprintable() or not spec.title):
+        raise InvalidValueError("title", f"at most {MAX_TITLE_LENGTH} printable characters", spec.title[:100])
+    cost = DEFAULT_RENDER_COST if spec.render and spec.cost is None else spec.cost
+    url = normalise_url(spec.url)
+    return replace(spec, url=url, cost=cost, tags=tags, access=access, selections=selections)
+
+
+def check_tag_settings(tag: TagSettings) -> TagSettings:
+    """Returns the settings of a tag, checked as those of a site. Raises `InvalidValueError`, naming the field."""
+    settings: dict[str, Any] = {name: tag.settings[name] for name in SETTINGS if name in tag.settings}
+    checked = check_spec(SiteSpec("http://tag/", access=tag.access, **settings))
+    if checked.render:
+        settings["cost"] = checked.cost
+    return replace(tag, name=check_tag(tag.name, "name"), settings=settings, access=checked.access)
+
+
+def _check_intervals(spec: SiteSpec) -> None:
     if spec.min_interval is not None:
         _MIN_INTERVAL.check(spec.min_interval)
     if spec.max_interval is not None:
@@ -34,13 +66,15 @@ def check_spec(spec: SiteSpec) -> SiteSpec:
             raise InvalidValueError(
                 "max_interval", f"at least min_interval ({spec.min_interval:g} s)", spec.max_interval
             )
-    if spec.min_yield is not None:
-        _MIN_YIELD.check(spec.min_yield)
-    if spec.half_life is not None:
-        _HALF_LIFE.check(spec.half_life)
-    tags = _tags(spec.tags) if spec.tags else ()
-    access = check_access(spec.access) if spec.access else spec.access
-    return replace(spec, url=normalise_url(spec.url), tags=tags, access=access)
+
+
+def check_selections(given: object) -> str:
+    """Returns settings of selections by name as `SiteSpec` holds them. Raises `InvalidValueError` with the position."""
+    if given is None or given == {}:
+        return ""
+    from pollerd.detection.selection.selections import canonical  # loaded with the first site that has some
+
+    return canonical(given)
 
 
 def _tags(given: Iterable[str]) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ _METHODS = ("get", "put", "post", "patch", "delete")
 _PARAMETER = re.compile(r"\{[^}]*\}")
 _TAGS = {
     "sites": "What is polled, and how.",
+    "sources": "Sitemaps and feeds whose pages become sites.",
+    "tags": "What sites have in common.",
     "hosts": "Who is asked, and how politely.",
     "changes": "What was found.",
     "allocation": "How the budget is spent.",
@@ -89,13 +91,16 @@ _WORDS = {
     "AllocatorName": allocation.names(),
     "Objective": ("changes", "freshness", "interest"),
     "PausedBy": ("host", "operator"),
+    "SourceKind": ("sitemap", "feed"),
+    "SourceHosts": ("same", "any"),
+    "ListedState": ("joined", "vanished"),
     "ChangeSide": ("before", "after"),
 }
 _SERVERS = [{"url": "/", "description": "the daemon that serves this document"}]
-_CONFLICTS = frozenset({"add_site", "change_site", "accept_redirect"})
+_CONFLICTS = frozenset({"add_site", "add_source", "change_site", "accept_redirect"})
 _RETRY: Json = {"Retry-After": {"description": "seconds", "schema": {"type": "integer"}}}
 _CHALLENGE: Json = {"WWW-Authenticate": {"description": "RFC 6750", "schema": {"type": "string"}}}
-_LOCATION: Json = {"Location": {"description": "path of the new site", "schema": {"type": "string"}}}
+_LOCATION: Json = {"Location": {"description": "path of what was added", "schema": {"type": "string"}}}
 
 
 def install(app: FastAPI) -> None:
@@ -130,7 +135,7 @@ def completed(document: Json) -> Json:
     document["tags"] = [{"name": name, "description": text} for name, text in _TAGS.items()]
     for name in BODIES.keys() & parts["schemas"].keys():
         parts["schemas"][name].setdefault("examples", [BODIES[name]])
-    for schema in ("SitePatch", "AllocationPatch", "HostPatch", "SiteSelection"):
+    for schema in ("SitePatch", "AllocationPatch", "HostPatch", "SiteSelection", "SourcePatch"):
         for field in parts["schemas"][schema]["properties"].values():
             field.pop("default", None)  # omitted fields keep their values
     for path, operation in _operations(document):

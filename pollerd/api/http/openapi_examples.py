@@ -28,6 +28,18 @@ PARAMETERS: dict[str, Any] = {
     "list_polls.cursor": "cG4xMDA",
     "order": "newest",
     "name": "example.org:443",
+    "selection": "default",
+    "matters": "true",
+    "list_values.name": "price",
+    "list_values.cursor": "dm4xMDA",
+    "source_id": 3,
+    "list_sources.cursor": "cTEwMA",
+    "list_source_sites.cursor": "bTEwMA",
+    "list_source_sites.state": "vanished",
+    "remove_sites": False,
+    "get_tag.name": "offices",
+    "put_tag.name": "offices",
+    "delete_tag.name": "offices",
     "list_hosts.q": "example.org",
     "list_hosts.cursor": "aDEwMA",
     "paused": True,
@@ -47,6 +59,7 @@ PARAMETERS: dict[str, Any] = {
 _SITE: dict[str, Any] = {
     "id": 7,
     "url": "https://example.org/news",
+    "title": "News of the valley",
     "state": "active",
     "weight": 2.0,
     "cost": 1.0,
@@ -56,9 +69,13 @@ _SITE: dict[str, Any] = {
     "min_yield": None,
     "respect_ttl": None,
     "half_life": None,
+    "windows": None,
     "header_names": ["Accept-Language"],
     "has_credentials": True,
+    "method": "GET",
     "proxy": None,
+    "render": None,
+    "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
     "created_at": "2026-01-01T08:00:00.000Z",
     "last_poll_at": _AT,
     "next_poll_at": _AT,
@@ -70,6 +87,10 @@ _SITE: dict[str, Any] = {
     "last_detail": "",
     "redirect_proposal": None,
 }
+_READ = {"text": "479", "number": 479.0, "moment": None, "currency": "EUR", "problem": ""}
+_CURRENT: dict[str, Any] = {"name": "price", **_READ}
+_SELECTION: dict[str, Any] = {"name": "default", "kind": "html", "missing": "", "values": [_CURRENT]}
+_VALUE: dict[str, Any] = {"id": 12, "selection": "default", "name": "price", "at": _AT, **_READ}
 _CHANGE: dict[str, Any] = {
     "id": 42,
     "site_id": 7,
@@ -78,6 +99,9 @@ _CHANGE: dict[str, Any] = {
     "previous_poll_at": _EARLIER,
     "kind": "html",
     "summary": "+3 -1 lines: the mill is for sale",
+    "selection": "default",
+    "matters": True,
+    "why": "",
 }
 _POLL: dict[str, Any] = {
     "id": 410,
@@ -126,12 +150,58 @@ _HOST: dict[str, Any] = {
     "override": _OVERRIDE,
 }
 
+_SOURCE: dict[str, Any] = {
+    "id": 3,
+    "url": "https://example.org/sitemap.xml",
+    "kind": "sitemap",
+    "tags": ["news"],
+    "weight": 1.0,
+    "limit": 100_000,
+    "pattern": "/news/",
+    "hosts": "same",
+    "interval": None,
+    "max_shrink": 0.5,
+    "paused": False,
+    "created_at": "2026-01-01T08:00:00.000Z",
+    "last_read_at": _EARLIER,
+    "next_read_at": _LATER,
+    "learned_interval": 10_800.0,
+    "listed": 1_312,
+    "joined": 804,
+    "vanished": 17,
+    "failures": 0,
+    "last_detail": "4 joined; 1 vanished; 1 paused",
+}
+_LISTED: dict[str, Any] = {
+    "site_id": 7,
+    "url": "https://example.org/news/7",
+    "state": "vanished",
+    "since": _AT,
+    "paused": True,
+}
+
 _DECILES: list[dict[str, Any]] = [
     {"polls": 9120, "predicted": round(0.05 + tenth / 10, 2), "found": round(0.04 + tenth / 10, 2)}
     for tenth in range(10)
 ]
 
+_TAG: dict[str, Any] = {
+    "name": "offices",
+    **dict.fromkeys(("weight", "cost", "max_interval", "min_yield", "respect_ttl", "half_life")),
+    "min_interval": 900.0,
+    "selections": None,
+    "render": None,
+    "windows": {"zone": "Europe/Berlin", "open": [{"days": ["mon", "tue"], "from": "08:00", "to": "18:00"}]},
+    "header_names": ["Accept-Language"],
+    "has_credentials": False,
+    "proxy": None,
+    "changed_at": _AT,
+    "fault": None,
+}
+
 BODIES: dict[str, dict[str, Any]] = {
+    "Tag": _TAG,
+    "TagList": {"items": [_TAG], "next_cursor": None},
     "Site": _SITE,
     "Change": _CHANGE,
     "Poll": _POLL,
@@ -139,6 +209,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "Host": _HOST,
     "HostList": {"items": [_HOST], "next_cursor": "aDc"},
     "SitesChanged": {"count": 117},
+    "Source": _SOURCE,
+    "SourceList": {"items": [_SOURCE], "next_cursor": None},
+    "ListedPage": _LISTED,
+    "ListedPageList": {"items": [_LISTED], "next_cursor": None},
+    "SourceRemoved": {"sites_removed": 0},
     "ChangeList": {"items": [_CHANGE], "next_cursor": None},
     "PollList": {"items": [_POLL], "next_cursor": None},
     "ImportResult": {
@@ -177,7 +252,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "sections": [
             {"section": "sites", "status": "applied", "added": 120, "changed": 2, "unchanged": 5, "reason": None}
         ],
-        "secrets_missing": [{"url": "https://example.org/members", "kinds": ["credentials"]}],
+        "secrets_missing": [{"url": "https://example.org/members", "tag": None, "kinds": ["credentials"]}],
         "secrets_missing_count": 1,
     },
     "Explanation": {
@@ -204,6 +279,12 @@ BODIES: dict[str, dict[str, Any]] = {
         "notes": {"prior_source": "learned from all sites"},
         "host": "example.org:443",
         "host_override": _OVERRIDE,
+        "origins": {
+            "weight": "site",
+            "min_interval": "tag offices",
+            "cost": "default",
+            "headers.Accept": "tag offices",
+        },
         "mask": ["after «Latest news»: ‹number›"],
     },
     "Allocation": {
@@ -221,6 +302,7 @@ BODIES: dict[str, dict[str, Any]] = {
         "sites": 5000,
         "late_sites": 0,
         "noisy_sites": 12,
+        "proofs_waiting": 3,
         "maximum_intervals_feasible": True,
         "calibration": {"polls": 91_200, "expected_error": 0.021, "deciles": _DECILES},
         "one_more_poll_per_second_finds_per_hour": 31.0,
@@ -259,6 +341,39 @@ BODIES: dict[str, dict[str, Any]] = {
         "truncated": False,
         "text": "@@ -7 +7 @@\n-The mill is open.\n+The mill is for sale.\n",
         "rows": None,
+    },
+    "SelectionStatusList": {"items": [_SELECTION], "next_cursor": None},
+    "SelectionStatus": _SELECTION,
+    "ValueList": {"items": [_VALUE], "next_cursor": None},
+    "Value": _VALUE,
+    "Preview": {
+        "url": "https://example.org/shop",
+        "outcome": "body",
+        "status": 200,
+        "detail": "",
+        "retry_after": None,
+        "selections": [
+            {
+                "name": "default",
+                "kind": "html",
+                "kept": "479.00",
+                "cut": False,
+                "removed": ["Menu"],
+                "values": [_CURRENT],
+                "missing": "",
+                "warnings": [],
+                "now": None,
+                "earlier": [
+                    {
+                        "change_id": 42,
+                        "detected_at": _AT,
+                        "counts": True,
+                        "matters": True,
+                        "why": "price 479 is below 500",
+                    }
+                ],
+            }
+        ],
     },
     "Health": {"status": "ok"},
     "Readiness": {"status": "ready", "reason": None},

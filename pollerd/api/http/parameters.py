@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Depends, HTTPException, Path, Query, Request
 from fastapi.dependencies.models import Dependant
@@ -60,17 +61,39 @@ Since = Annotated[str | None, Query(description="RFC 3339 or epoch seconds", max
 Words = Annotated[str, AfterValidator(_storable), Field(json_schema_extra={"pattern": "^[^\\u0000]*$"})]
 
 
-async def _wanted(
+Matters = Literal["true", "false", "all"]
+_MATTERS = "whether the conditions of the selection let the change matter; all: either"
+
+
+async def _filter(
     since: Since = None,
     site: Annotated[int | None, Query(ge=1, le=MAX_ID, description="a site's id")] = None,
     tag: Annotated[Words | None, Query(description="of sites with this tag", max_length=100)] = None,
+    selection: Annotated[Words | None, Query(description="found in this selection", max_length=100)] = None,
 ) -> ChangeFilter:
     moment = None if since is None else parse_moment("since", since)
-    return ChangeFilter(moment, site, tag)
+    return ChangeFilter(moment, site, tag, selection=selection)
+
+
+_Filter = Annotated[ChangeFilter, Depends(_filter)]
+
+
+async def _wanted(found: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "all") -> ChangeFilter:
+    return _mattering(found, matters)
+
+
+async def _announced(found: _Filter, matters: Annotated[Matters, Query(description=_MATTERS)] = "true") -> ChangeFilter:
+    return _mattering(found, matters)
+
+
+def _mattering(found: ChangeFilter, matters: Matters) -> ChangeFilter:
+    return found if matters == "all" else replace(found, matters=matters == "true")
 
 
 Wanted = Annotated[ChangeFilter, Depends(_wanted)]
-"""Filter on changes: query parameters since, site and tag."""
+"""Filter on changes: query parameters since, site, tag, selection and matters, all by default."""
+Announced = Annotated[ChangeFilter, Depends(_announced)]
+"""As `Wanted`; by default only changes that matter."""
 
 
 async def known_query(request: Request) -> None:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import allocation
 from pollerd.api.schemas.common import Given
-from pollerd.api.schemas.numbers import Budget
+from pollerd.api.schemas.inputs.numbers import Budget
 
 AllocatorName = Annotated[str, Field(json_schema_extra={"enum": list(allocation.names())})]
 Objective = Annotated[str, Field(json_schema_extra={"enum": ["changes", "freshness", "interest"]})]
@@ -92,6 +92,7 @@ class Allocation(BaseModel):
     sites: int
     late_sites: int
     noisy_sites: int
+    proofs_waiting: int = Field(description="sites whose change waits for a second poll that proves it")
     maximum_intervals_feasible: bool
     calibration: Calibration
     one_more_poll_per_second_finds_per_hour: float | None = Field(

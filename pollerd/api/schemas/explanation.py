@@ -45,4 +45,7 @@ class Explanation(BaseModel):
     )
     host: str = Field(description="name:port")
     host_override: HostOverrideSchema | None = Field(description="what an operator last did to the host's pause")
+    origins: dict[str, str] = Field(
+        description="where each setting comes from: site, `tag NAME`, or default; headers by name, as headers.Accept"
+    )
     mask: tuple[str, ...] = Field(description="what of the page differs at every fetch and does not count, a line each")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd.api.schemas.common import Moment
 from pollerd.model import Media, OutcomeKind
@@ -46,3 +46,6 @@ class ChangeSchema(BaseModel):
     previous_poll_at: Moment | None
     kind: Media
     summary: str
+    selection: str = Field(description="the selection in which it was found")
+    matters: bool = Field(description="whether it is announced, by the selection's conditions; without any, all are")
+    why: str = Field(description="what the conditions say; empty without any")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import dataclasses
+from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from pollerd import model
-from pollerd.api.http import access, limits
+from pollerd.api.http import limits
 from pollerd.api.http.context import LiveView
+from pollerd.api.http.rendered import check_render, shown_render
 from pollerd.api.schemas.common import Given, Moment
-from pollerd.api.schemas.numbers import Cost, HalfLife, MaxInterval, MinInterval, MinYield, Weight
-from pollerd.api.schemas.site_access import AccessFields
+from pollerd.api.schemas.inputs.settings import Render, Selections, SettingsFields
+from pollerd.api.schemas.inputs.windows import WindowsSchema, windows_schema
 from pollerd.errors import InvalidValueError
 from pollerd.fetching import without_userinfo
+from pollerd.inheritance import inherit
 from pollerd.model import OutcomeKind, SiteState
 
 REDIRECT_CONFIRMATIONS = 3
@@ -22,10 +26,9 @@ REDIRECT_CONFIRMATIONS = 3
 Url = Annotated[str, Field(json_schema_extra={"pattern": r"^[ \t\r\n]*[Hh][Tt][Tt][Pp][Ss]?://[^/?#]"})]
 Tag = Annotated[str, Field(json_schema_extra={"pattern": r"^[^;]*[^;\s][^;]*$"})]
 Tags = Annotated[list[Tag], Field(json_schema_extra={"maxItems": limits.MAX_TAGS})]
-_RESPECT_TTL = "leave the site alone for as long as its max-age or feed's ttl says, at most a day; null: the default"
 
 
-class NewSite(AccessFields):
+class NewSite(SettingsFields):
     """A site to poll."""
 
     model_config = ConfigDict(
@@ -42,24 +45,23 @@ class NewSite(AccessFields):
     )
 
     url: Url
-    weight: Weight = 1.0
-    cost: Cost = 1.0
+    title: str = Field("", description="what users call it", max_length=limits.MAX_TITLE_LENGTH)
     tags: Tags = Field([])
-    min_interval: MinInterval | None = None
-    max_interval: MaxInterval | None = None
-    min_yield: MinYield | None = None
-    respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
-    half_life: HalfLife | None = None
 
     def spec(self) -> model.SiteSpec:
         """Returns the checked spec. Raises `InvalidValueError`."""
-        settings = self.model_dump(exclude=set(access.FIELDS))
-        reached = self.access(model.NO_ACCESS)
-        return limits.check_spec(model.SiteSpec(**{**settings, "tags": tuple(self.tags), "access": reached}))
+        render, typed = check_render(self.render)
+        given: dict[str, Any] = {
+            "tags": tuple(self.tags),
+            "access": dataclasses.replace(self.access(model.NO_ACCESS), typed=typed),
+            "render": render,
+            "title": self.title.strip(),
+        }
+        return limits.check_spec(model.SiteSpec(self.url, **given, **self.inheritable()))
 
 
-class SitePatch(AccessFields):
-    """New values for a site; what is left out stays. null takes an interval, a half-life, credentials or proxy away.
+class SitePatch(SettingsFields):
+    """New values for a site; what is left out stays. null takes a setting away: its tags' holds then, or the default.
 
     `headers` replaces all of them. A URL at another origin takes headers and credentials away where none are given.
     """
@@ -67,14 +69,8 @@ class SitePatch(AccessFields):
     model_config = ConfigDict(json_schema_extra={"examples": [{"weight": 5.0, "tags": ["news"]}]})
 
     url: Url = ""
-    weight: Weight = 1.0
-    cost: Cost = 1.0
+    title: str = Field("", description="what users call it", max_length=limits.MAX_TITLE_LENGTH)
     tags: Tags = Field([])
-    min_interval: MinInterval | None = None
-    max_interval: MaxInterval | None = None
-    min_yield: MinYield | None = None
-    respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
-    half_life: HalfLife | None = None
 
 
 class SiteSelection(Given):
@@ -104,10 +100,11 @@ class SitesChanged(BaseModel):
 
 
 class SiteSchema(BaseModel):
-    """A site as it stands."""
+    """A site as it stands, with what it inherits from tags; null: the daemon's. `explain` says what comes whence."""
 
     id: int
     url: str
+    title: str
     state: SiteState
     weight: float
     cost: float
@@ -117,9 +114,15 @@ class SiteSchema(BaseModel):
     min_yield: float | None
     respect_ttl: bool | None
     half_life: float | None
-    header_names: tuple[str, ...] = Field(description="of the site's own request headers; their values are secret")
+    windows: WindowsSchema | None
+    header_names: tuple[str, ...] = Field(
+        description="of its request headers, inherited ones too; their values are secret"
+    )
     has_credentials: bool
-    proxy: str | None = Field(description="the site's own proxy, without user name and password")
+    method: Literal["GET", "POST"] = Field(description="POST: the site has a body of its own, which is secret")
+    proxy: str | None = Field(description="the proxy that it or a tag has, without user name and password")
+    selections: Selections | None = Field(description="what of the page counts; null: the whole page")
+    render: Render | None = Field(description="null: fetched without a browser")
     created_at: Moment
     last_poll_at: Moment | None
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
@@ -132,24 +135,29 @@ class SiteSchema(BaseModel):
     redirect_proposal: str | None = Field(description="where a permanent redirect leads; see accept-redirect")
 
     @classmethod
-    def of(cls, site: model.Site, live: LiveView | None) -> SiteSchema:
-        """Returns the site with its in-memory values."""
-        spec = site.spec
+    def of(cls, site: model.Site, live: LiveView | None, tags: model.Tags) -> SiteSchema:
+        """Returns the site with its in-memory values, and what it inherits from those of its tags among `tags`."""
+        spec = inherit(site.spec, tags)
         return cls(
             id=site.id,
             url=spec.url,
             state=site.state,
-            weight=spec.weight,
-            cost=spec.cost,
+            weight=1.0 if spec.weight is None else spec.weight,
+            cost=1.0 if spec.cost is None else spec.cost,
             tags=spec.tags,
             min_interval=spec.min_interval,
             max_interval=spec.max_interval,
             min_yield=spec.min_yield,
             respect_ttl=spec.respect_ttl,
             half_life=spec.half_life,
+            windows=windows_schema(spec.windows),
             header_names=spec.access.header_names,
             has_credentials=spec.access.credentials is not None,
+            method="GET" if spec.access.body is None else "POST",
             proxy=None if spec.access.proxy is None else without_userinfo(spec.access.proxy),
+            selections=orjson.loads(spec.selections) if spec.selections else None,
+            render=shown_render(spec.render),
+            title=spec.title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,
             next_poll_at=site.next_poll_at if live is None else live.next_poll_at,

@@ -14,12 +14,15 @@ class SecretKind(StrEnum):
     HEADERS = "headers"
     CREDENTIALS = "credentials"
     PROXY = "proxy"
+    BODY = "body"
+    TYPED = "typed"
 
 
 class SecretsMissing(BaseModel):
-    """A site whose secrets the document names and does not hold."""
+    """A site, or a tag, whose secrets the document names and does not hold."""
 
-    url: str
+    url: str | None = Field(description="of the site; null: a tag's")
+    tag: str | None = Field(description="null: a site's")
     kinds: list[SecretKind]
 
 

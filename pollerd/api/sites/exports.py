@@ -13,6 +13,8 @@ from fastapi.responses import StreamingResponse
 
 from pollerd.api.http.context import Daemon
 from pollerd.api.http.format_names import Format
+from pollerd.api.http.rendered import shown_render
+from pollerd.api.schemas.inputs.windows import windows_as_given
 from pollerd.api.sites import opml
 from pollerd.api.sites.list_formats import FIELDS
 from pollerd.model import Site, SiteSpec
@@ -62,13 +64,24 @@ async def _written(store: SiteStore, page: ListPage[Site], form: Format) -> Asyn
 def settings(spec: SiteSpec) -> dict[str, Any]:
     """Returns the set values of `FIELDS`, in their order."""
     values = {name: getattr(spec, name) for name in FIELDS}
+    values["render"] = shown_render(spec.render)
+    values["title"] = spec.title or None
+    values["selections"] = orjson.loads(spec.selections) if spec.selections else None
+    values["windows"] = windows_as_given(spec.windows)
     return {name: value for name, value in values.items() if value is not None and (name, value) != ("paused", False)}
 
 
 def _texts(spec: SiteSpec) -> dict[str, str]:
     """Returns the settings as texts for CSV cells: tags separated by `;`, booleans lower case, numbers exact."""
     given = settings(spec)
+    windows = given.pop("windows", None)
     texts = {name: value if isinstance(value, str) else repr(value).lower() for name, value in given.items()}
+    if windows is not None:
+        texts["windows"] = orjson.dumps(windows).decode()
+    if spec.render:
+        texts["render"] = orjson.dumps(shown_render(spec.render)).decode()
+    if spec.selections:
+        texts["selections"] = spec.selections
     return {**texts, "tags": ";".join(spec.tags)}
 
 

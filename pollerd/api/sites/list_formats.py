@@ -14,13 +14,16 @@ import orjson
 
 from pollerd.api.http import access
 from pollerd.api.http.format_names import MEDIA, Format, media_type
-from pollerd.api.http.limits import check_spec
+from pollerd.api.http.limits import check_selections, check_spec, check_tag_settings
+from pollerd.api.http.rendered import check_render
 from pollerd.api.sites import opml
 from pollerd.errors import InvalidValueError
+from pollerd.inheritance import SETTINGS
 from pollerd.list_document import Entry
-from pollerd.masking import masked, masked_line
-from pollerd.model import SiteSpec
+from pollerd.masking import NOT_SHOWN, masked, masked_line
+from pollerd.model import SiteSpec, TagSettings
 from pollerd.quantities import seconds, share
+from pollerd.scheduling.windows import windows_of
 from pollerd.urls import normalise_url
 
 _FORMATS = {
@@ -44,7 +47,11 @@ FIELDS = (
     "min_yield",
     "respect_ttl",
     "half_life",
+    "windows",
     "paused",
+    "selections",
+    "render",
+    "title",
 )
 """Columns of CSV, keys of JSON lines and attributes of OPML. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
@@ -208,7 +215,7 @@ def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
 
 def _cell(field: str, text: str) -> object:
     """Parses a cell: texts, tags separated by `;`, headers and credentials as JSON objects, booleans, else numbers."""
-    if field in ("url", "proxy"):
+    if field in ("url", "proxy", "title", "body"):
         return text
     if field == "tags":
         return tuple(tag for tag in text.split(";") if tag.strip())
@@ -216,12 +223,15 @@ def _cell(field: str, text: str) -> object:
         if text.lower() not in ("true", "false"):
             raise InvalidValueError(field, "true or false", text)
         return text.lower() == "true"
-    if field not in access.FIELDS:
+    if field not in (*access.FIELDS, "windows", "selections", "render"):
         return _number(field, text)
     try:
-        return orjson.loads(text)
+        found = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise InvalidValueError(field, "a JSON object", "(not shown)") from error
+    if field == "selections":
+        return check_selections(found)
+    return windows_of(found) if field == "windows" else found
 
 
 def _number(field: str, text: str) -> float:
@@ -266,26 +276,81 @@ def spec_of(found: Mapping[str, Any]) -> SiteSpec:
     return check_spec(_spec({name: _typed(name, value) for name, value in found.items() if value is not None}))
 
 
+def tag_of(name: str, found: Mapping[str, Any]) -> TagSettings:
+    """Returns the settings of a tag from the fields of a site that are no site's alone. Raises `InvalidValueError`."""
+    allowed = [*SETTINGS, *access.FIELDS]
+    for field in found:
+        if field not in allowed:
+            raise InvalidValueError(masked(field), f"left out; known are {', '.join(allowed)}", NOT_SHOWN)
+    typed = {field: _typed(field, value) for field, value in found.items() if value is not None}
+    secret = {field: typed.pop(field) for field in access.FIELDS if field in typed}
+    if "render" in typed:
+        typed["render"], secret["typed"] = check_render(typed["render"], secret.get("typed"))
+    return check_tag_settings(TagSettings(name, typed, access.access_of(secret)))
+
+
+def tags_of(tags: Mapping[str, Mapping[str, Any]]) -> list[TagSettings]:
+    """Returns the tags of a TOML or YAML document. Raises `InvalidValueError`, naming tag and field."""
+    found = []
+    for name, fields in tags.items():
+        try:
+            found.append(tag_of(name, fields))
+        except InvalidValueError as error:
+            raise InvalidValueError(f"tags.{masked(name)}.{error.field}", error.allowed, error.given) from error
+    return found
+
+
 def _typed(field: str, value: object) -> object:
     if field in access.FIELDS:
         return value
-    if field == "url":
-        if isinstance(value, str):
-            return value
-        raise InvalidValueError(field, "a text", type(value).__name__)
-    if field == "tags":
-        if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
-            return tuple(value)
-        raise InvalidValueError(field, "a list of texts", type(value).__name__)
+    if field in _TYPED:
+        return _TYPED[field](value)
     if field in _SWITCHES:
         if isinstance(value, bool):
             return value
         raise InvalidValueError(field, "true or false", type(value).__name__)
+    return _typed_number(field, value)
+
+
+def _typed_number(field: str, value: object) -> float:
     if isinstance(value, str) and field in _READERS:
         return _number(field, value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValueError(field, "a number", type(value).__name__)
     return float(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise InvalidValueError("url", "a text", type(value).__name__)
+
+
+def _tags(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
+        return tuple(value)
+    raise InvalidValueError("tags", "a list of texts", type(value).__name__)
+
+
+def _title(value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    raise InvalidValueError("title", "a text", type(value).__name__)
+
+
+def _as_given(value: object) -> object:
+    return value
+
+
+_TYPED: Mapping[str, Callable[[object], object]] = {
+    "url": _text,
+    "title": _title,
+    "tags": _tags,
+    "windows": windows_of,
+    "selections": check_selections,
+    "render": _as_given,
+}
+"""Readers of fields that are no numbers."""
 
 
 def _check_known(given: Mapping[str, object]) -> None:
@@ -300,4 +365,8 @@ def _spec(values: dict[str, Any]) -> SiteSpec:
     if "url" not in values:
         raise InvalidValueError("url", "given", None)
     secret = {name: values.pop(name) for name in access.FIELDS if name in values}
+    if "render" in values:
+        values["render"], typed = check_render(values["render"], secret.pop("typed", None))
+        if typed:
+            secret["typed"] = typed
     return SiteSpec(**values, access=access.access_of(secret)) if secret else SiteSpec(**values)

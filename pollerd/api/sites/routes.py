@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, cast
@@ -16,12 +17,14 @@ from pollerd.api.http.context import ApiPorts, Caller, Daemon
 from pollerd.api.http.limits import check_spec
 from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
 from pollerd.api.http.problems import problem
+from pollerd.api.http.rendered import check_render
 from pollerd.api.schemas.common import Listing
 from pollerd.api.schemas.explanation import Explanation
 from pollerd.api.schemas.polls import ChangeSchema, PollSchema
 from pollerd.api.schemas.sites import NewSite, SitePatch, SitesChanged, SiteSchema, SiteSelection, redirect_proposal
 from pollerd.model import SiteSpec, SiteState
-from pollerd.storage import SiteChanges
+from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.storage import ChangeFilter, SiteChanges
 from pollerd.urls import normalise_url
 
 router = APIRouter(prefix="/sites", tags=["sites"])
@@ -30,7 +33,7 @@ _JSON = [Depends(json_body)]
 
 def _shown(daemon: ApiPorts, sites: Sequence[model.Site]) -> list[SiteSchema]:
     live = daemon.control.sites.live([site.id for site in sites])
-    return [SiteSchema.of(site, live.get(site.id)) for site in sites]
+    return [SiteSchema.of(site, live.get(site.id), daemon.store.sites.tags) for site in sites]
 
 
 def _one(daemon: ApiPorts, site: model.Site) -> SiteSchema:
@@ -78,10 +81,16 @@ async def change_site(daemon: Daemon, site_id: SiteId, patch: SitePatch) -> Site
 
 def _changes(spec: SiteSpec, patch: SitePatch) -> SiteChanges:
     """Returns the changes of the patch, checked with the remaining settings. Raises `InvalidValueError`."""
-    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set - set(access.FIELDS)}
+    given: dict[str, Any] = {name: getattr(patch, name) for name in patch.model_fields_set & {"url", "tags", "title"}}
+    given |= patch.inheritable()
     if patch.model_fields_set & set(access.FIELDS):
         url = normalise_url(given.get("url", spec.url))
         given["access"] = patch.access(access.base_of(spec, url))
+    if "render" in patch.model_fields_set:
+        given["render"], typed = check_render(patch.render)
+        given["access"] = dataclasses.replace(given.get("access", spec.access), typed=typed)
+        if "cost" not in given and spec.cost in (None, DEFAULT_RENDER_COST):
+            given["cost"] = None  # what a rendered poll costs belongs to its plan
     checked = check_spec(_merged(spec, given)) if given else spec
     return cast(SiteChanges, {name: getattr(checked, name) for name in given})
 
@@ -152,7 +161,7 @@ async def list_site_changes(
 ) -> Listing[ChangeSchema]:
     """Newest first, or oldest first."""
     await daemon.store.sites.get(site_id)
-    page = await daemon.store.history.list_changes(site_id=site_id, limit=limit, cursor=cursor, order=order)
+    page = await daemon.store.history.list_changes(ChangeFilter(site_id=site_id), limit, cursor, order)
     return Listing.of(map(ChangeSchema.model_validate, page.items), page.next_cursor)
 
 

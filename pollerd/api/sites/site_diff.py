@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from pollerd.api.http.context import Daemon
+from pollerd.api.schemas.inputs.windows import windows_as_given
 from pollerd.api.schemas.lists import FieldDifference, ListDifference, Rejection, SiteDifference
 from pollerd.api.sites.imports import ListFormat, posted_lines
 from pollerd.api.sites.list_formats import LIST_BODY, Line, may_name_a_site
@@ -120,4 +121,6 @@ def _shown(field: str, spec: SiteSpec) -> Any:
     if field == "proxy":
         return None if spec.access.proxy is None else without_userinfo(spec.access.proxy)
     value = getattr(spec, field)
-    return sorted(value) if field == "tags" else value
+    if field == "windows":
+        return windows_as_given(value)
+    return list(value) if field == "tags" else value

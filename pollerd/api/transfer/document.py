@@ -59,6 +59,8 @@ class Document:
     file: BinaryIO
     header: bytes
     parameters: dict[str, Any] | None
+    named: frozenset[str] = frozenset()
+    """The sections that the header names."""
     digest: bytes = b""
     signature: str | None = None
     places: dict[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -128,7 +130,7 @@ def _begun(file: BinaryIO, header: bytes, sections: Sequence[str]) -> Document:
     secrets = found.get("secrets")
     if not (secrets is None or isinstance(secrets, dict)):
         raise InvalidValueError("document", "an export of pollerd", "something else")
-    return Document(file, header, secrets)
+    return Document(file, header, secrets, frozenset(map(str, named or ())))
 
 
 def _record(line: bytes, number: int) -> Record:
@@ -152,7 +154,8 @@ def _ended(document: Document, end: object, digest: bytes) -> Document:
     counted = {section: count for section, (_, _, count) in document.places.items()}
     stated = end.get("records")
     counts_stated = {s: n for s, n in stated.items() if n} if isinstance(stated, dict) else None
-    if counts_stated != counted or end.get("sha256") != digest.hex():
+    known = isinstance(stated, dict) and stated.keys() <= document.named
+    if not known or counts_stated != counted or end.get("sha256") != digest.hex():
         raise InvalidValueError("document", "what was written: it counts and digests its lines", "a damaged one")
     document.digest, document.signature = digest, end.get("signature")
     return document

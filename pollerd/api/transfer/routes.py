@@ -23,7 +23,9 @@ router = APIRouter(tags=["transfer"])
 MEDIA_TYPE = "application/octet-stream"
 MAX_MISSING_SHOWN = 10_000
 _IN_MEMORY_BYTES = 8 * 1024 * 1024
-_EXAMPLE = '{"pollerd_export":1,"written_by":"0.1.0","sections":["allocation","sites","deleted_urls"],"secrets":null}\n'
+_EXAMPLE = (
+    '{"pollerd_export":1,"written_by":"0.1.0","sections":["allocation","tags","sites","deleted_urls"],"secrets":null}\n'
+)
 _TEXT: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}, "example": _EXAMPLE}
 _ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "the document, as JSON lines", "content": {MEDIA_TYPE: _TEXT}}
@@ -144,7 +146,9 @@ def _note_missing(record: dict[str, Any], report: RestoreReport) -> None:
     if record.get(LEFT_OUT):
         report.secrets_missing_count += 1
         if len(report.secrets_missing) < MAX_MISSING_SHOWN:
-            report.secrets_missing.append(SecretsMissing(url=record["url"], kinds=record[LEFT_OUT]))
+            report.secrets_missing.append(
+                SecretsMissing(url=record.get("url"), tag=record.get("tag"), kinds=record[LEFT_OUT])
+            )
 
 
 async def _put_all(

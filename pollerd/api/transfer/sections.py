@@ -39,7 +39,18 @@ class Section(Protocol):
 
 
 def sections() -> Sequence[Section]:
-    """Returns all sections, in the order of writing and applying: sites after the allocator that they suit."""
-    from pollerd.api.transfer import allocation, deleted, sites
+    """Returns all sections, in the order of writing and applying: sites after the allocator that they suit.
 
-    return (allocation.AllocationSection(), sites.SitesSection(), deleted.DeletedSection())
+    Tags come before their sites. Sources come last: their pages are noted at sites, and what a user deleted does not
+    come back with them.
+    """
+    from pollerd.api.transfer import allocation, deleted, sites, sources, tags
+
+    return (
+        allocation.AllocationSection(),
+        tags.TagsSection(),
+        sites.SitesSection(),
+        deleted.DeletedSection(),
+        sources.SourcesSection(),
+        sources.SourceSitesSection(),
+    )

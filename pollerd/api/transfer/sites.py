@@ -21,7 +21,7 @@ from pollerd.model import Access, Site
 from pollerd.storage import SiteRestore
 
 LEFT_OUT = "secrets_left_out"
-_SEALED = "secrets_sealed"
+SEALED = "secrets_sealed"
 
 
 class SitesSection:
@@ -62,14 +62,17 @@ class SitesSection:
 
 
 def _record(site: Site, vault: Vault | None) -> Record:
-    spec = site.spec
-    record = settings(spec)
-    if not spec.access:
-        return record
-    secrets = _secrets(spec.access)
+    return settings(site.spec) | sealed(site.spec.access, site.spec.url, vault)
+
+
+def sealed(access: Access, owner: str, vault: Vault | None) -> Record:
+    """Returns the fields of a record that hold secrets, encrypted for their owner, or name those that are left out."""
+    if not access:
+        return {}
+    secrets = _secrets(access)
     if vault is None:
-        return {**record, LEFT_OUT: list(secrets)}
-    return {**record, _SEALED: vault.seal(spec.url, orjson.dumps(secrets))}
+        return {LEFT_OUT: list(secrets)}
+    return {SEALED: vault.seal(owner, orjson.dumps(secrets))}
 
 
 def _secrets(access: Access) -> dict[str, Any]:
@@ -80,23 +83,31 @@ def _secrets(access: Access) -> dict[str, Any]:
         "headers": dict(access.headers),
         "credentials": credentials and {k: v for k, v in credentials.items() if v is not None},
         "proxy": access.proxy,
+        "body": access.body,
+        "typed": list(access.typed),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in found.items() if value or (name == "body" and value is not None)}
 
 
 def _restore(record: Record, vault: Vault | None) -> SiteRestore:
-    given = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, _SEALED)}
+    given = {name: value for name, value in record.items() if name not in ("section", LEFT_OUT, SEALED)}
     unknown = sorted(given.keys() - set(FIELDS))
     if unknown:
         raise InvalidValueError(unknown[0][:100], f"left out; known are {', '.join(FIELDS)}", "(not shown)")
+    given |= unsealed(record, str(record.get("url")), vault)
+    return SiteRestore(check_spec(spec_of(given)), keeps_access=bool(record.get(LEFT_OUT)))
+
+
+def unsealed(record: Record, owner: str, vault: Vault | None) -> dict[str, Any]:
+    """Returns the secrets of a record, as in lists. Raises `InvalidValueError`."""
     left_out = record.get(LEFT_OUT, [])
     if not (isinstance(left_out, list) and all(name in ACCESS_FIELDS for name in left_out)):
         raise InvalidValueError(LEFT_OUT, f"a list of {', '.join(ACCESS_FIELDS)}", "(not shown)")
-    if _SEALED in record:
-        if vault is None:
-            raise InvalidValueError("document", "one that says how its secrets are sealed", "one that does not")
-        given |= _opened(vault.open(str(record.get("url")), record[_SEALED]))
-    return SiteRestore(check_spec(spec_of(given)), keeps_access=bool(left_out))
+    if SEALED not in record:
+        return {"typed": []} if "typed" in left_out else {}
+    if vault is None:
+        raise InvalidValueError("document", "one that says how its secrets are sealed", "one that does not")
+    return _opened(vault.open(owner, record[SEALED]))
 
 
 def _opened(data: bytes) -> dict[str, Any]:

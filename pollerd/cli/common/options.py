@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +23,22 @@ def duration(text: str | float) -> float:
         return quantities.seconds(text)
     except ValueError as error:
         raise typer.BadParameter(f"must be {quantities.DURATION}; given: {text!r}") from error
+
+
+NONE = "none"
+"""Word that takes a setting away."""
+WINDOWS = "When sites may be polled: JSON, as the API takes it."
+
+
+def windows(text: Any) -> Any:
+    """Returns the JSON of windows given by the user, and `NONE` as it is. Raises BadParameter."""
+    if not isinstance(text, str) or text == NONE:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        example = '{"zone": "Europe/Berlin", "open": [{"from": "08:00", "to": "18:00"}]}'
+        raise typer.BadParameter(f"must be JSON, as {example}") from error
 
 
 def _silence(text: str | float) -> float:

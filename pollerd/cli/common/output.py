@@ -18,7 +18,9 @@ from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.text import clean
 
 T = TypeVar("T")
-_DURATIONS = frozenset({"min_interval", "max_interval", "half_life", "elapsed", "expected_interval"})
+_DURATIONS = frozenset(
+    {"min_interval", "max_interval", "half_life", "elapsed", "expected_interval", "interval", "learned_interval"}
+)
 """Fields of the API in seconds: shown as 30s, 5m, 1.5h."""
 
 

@@ -18,6 +18,10 @@ COMMANDS: Commands = {
         "Adds the sites of a file.",
     ),
     "diff": ("sites.diff:diff", "Says what a list would change, and changes nothing."),
+    "preview": (
+        "sites.preview:preview",
+        "Shows what is kept of a page, what is removed, its values, and what the conditions say.",
+    ),
     "export": ("sites.lists:export", "Writes all sites with their settings, as `import` reads them."),
 }
 app = group_of(COMMANDS, help_="The sites of a running daemon.")

@@ -9,20 +9,21 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_items, show_json
 from pollerd.cli.sites.named import Names, for_each
+from pollerd.cli.sites.selecting import SELECT_HELP, selections
 
 _COLUMNS = ("id", "url", "weight", "cost", "tags", "min_interval", "max_interval", "min_yield", "half_life")
-_NONE = "none"
 
 
 def _seconds_or_none(text: str) -> str | float:
-    return _NONE if text == _NONE else duration(text)
+    return NONE if text == NONE else duration(text)
 
 
 def _interval(help_: str) -> Any:
-    return typer.Option(help=help_, parser=_seconds_or_none, metavar=f"{DURATION}|{_NONE}")
+    return typer.Option(help=help_, parser=_seconds_or_none, metavar=f"{DURATION}|{NONE}")
 
 
 def edit(
@@ -38,6 +39,13 @@ def edit(
         str | None, typer.Option(help="No poll while a change is less likely, as 1%; none: the daemon's.")
     ] = None,
     half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
+    select: Annotated[
+        Any,
+        typer.Option(help=f"{SELECT_HELP} none: the whole page.", parser=selections, metavar="SELECTION"),
+    ] = None,
+    windows: Annotated[
+        Any, typer.Option(help=f"{WINDOWS} none: its tags'.", parser=parse_windows, metavar="JSON")
+    ] = None,
     new_url: Annotated[str | None, typer.Option(help="Moves the site there: for one site only.")] = None,
     url: Url = None,
     token: Token = None,
@@ -54,8 +62,10 @@ def edit(
         "max_interval": max_interval,
         "min_yield": min_yield,
         "half_life": half_life,
+        "selections": select,
+        "windows": windows,
     }
-    patch = {name: None if value == _NONE else value for name, value in given.items() if value is not None}
+    patch = {name: None if value == NONE else value for name, value in given.items() if value is not None}
     more, less = add_tag or (), remove_tag or ()
     _check(sites, patch, more, less)
     with daemon_at(url, token, timeout) as daemon:

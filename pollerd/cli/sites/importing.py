@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pollerd.api.http.format_names import Format
 from pollerd.cli.client.client import ApiClient
 from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
-from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_entries
+from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_document
 from pollerd.wording import counted
 
 REJECTED_ENOUGH = 1_000
@@ -39,6 +40,8 @@ class SentList:
     """Of a document: the number of the site in each line."""
     refused: Sequence[dict[str, Any]] = ()
     """Of a document: sites that cannot be sent, in the form of the daemon's rejections."""
+    tags: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """Of a document: the settings of tags."""
 
     @property
     def place(self) -> str:
@@ -58,7 +61,8 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
     if form not in DOCUMENTS:
         return SentList(Format(form), data)
     try:
-        entries = list(read_entries(data, form, folder))
+        document = read_document(data, form, folder)
+        entries = list(document.entries)
     except ConfigError as error:
         raise CallError(str(error)) from error
     lines, numbers, refused = list[str](), list[int](), list[dict[str, Any]]()
@@ -70,7 +74,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
         else:
             lines.append(line)
             numbers.append(number)
-    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused)
+    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused, document.tags)
 
 
 def _line(entry: dict[str, Any] | InvalidValueError) -> str:
@@ -89,6 +93,7 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
     Stops sending after `max_rejected` bad lines. Raises `CallError`; what was sent before stays, and sending the list
     again adds nothing twice.
     """
+    send_tags(daemon, sent.tags)
     if sent.form is Format.OPML:  # a tree, which cannot be divided
         return _sent(daemon, sent.data, sent.form, max_rejected, patience_for(daemon, len(sent.data)))
     lines = sent.data.splitlines(keepends=True)
@@ -106,6 +111,14 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
             report_progress(min(before + len(block), len(lines)), len(lines))
     total["rejected"].sort(key=lambda one: int(one["line"]))
     return total
+
+
+def send_tags(daemon: ApiClient, tags: Mapping[str, dict[str, Any]]) -> None:
+    """Gives settings to those of the tags that have none: as with sites, a list only adds."""
+    there = {tag["name"] for tag in daemon.call("GET", "/tags")["items"]} if tags else set[str]()
+    for name, settings in tags.items():
+        if name not in there:
+            daemon.call("PUT", f"/tags/{quote(name, safe='')}", settings)
 
 
 def _add(total: dict[str, Any], found: dict[str, Any], before: int, sent: SentList) -> None:

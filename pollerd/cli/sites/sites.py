@@ -9,9 +9,11 @@ import typer
 
 from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
 from pollerd.cli.client.connection import daemon_at
-from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import DURATION, WINDOWS, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_fields, show_items, show_json
 from pollerd.cli.sites.named import Name, Names, for_each, id_of
+from pollerd.cli.sites.selecting import NONE, Select
 from pollerd.model import SiteState
 
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="May be given more than once.")]
@@ -24,8 +26,8 @@ def _interval(help_: str) -> Any:
 
 def add(
     sites: Annotated[list[str], typer.Argument(metavar="URL...")],
-    weight: Annotated[float, typer.Option(help="What one change is worth.")] = 1.0,
-    cost: Annotated[float, typer.Option(help="What one poll costs of the budget.")] = 1.0,
+    weight: Annotated[float | None, typer.Option(help="What one change is worth.")] = None,
+    cost: Annotated[float | None, typer.Option(help="What one poll costs of the budget.")] = None,
     tag: Tags = None,
     min_interval: Annotated[float | None, _interval("Shortest time between two polls, as 30s, 5m, 1.5h or 2d.")] = None,
     max_interval: Annotated[float | None, _interval("Longest time between two polls.")] = None,
@@ -33,6 +35,8 @@ def add(
         str | None, typer.Option(help="No poll while a change is believed less likely, as 1% or 0.01.")
     ] = None,
     half_life: Annotated[float | None, _interval("For objective interest: when a change is worth half.")] = None,
+    select: Select = NONE,
+    windows: Annotated[Any, typer.Option(help=WINDOWS, parser=parse_windows, metavar="JSON")] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
@@ -47,6 +51,8 @@ def add(
         "max_interval": max_interval,
         "min_yield": min_yield,
         "half_life": half_life,
+        "selections": None if select == NONE else select,
+        "windows": windows,
     }
     with daemon_at(url, token, timeout) as daemon:
         added = [daemon.call("POST", "/sites", {"url": site, **settings}) for site in sites]

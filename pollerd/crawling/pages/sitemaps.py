@@ -40,6 +40,8 @@ class Sitemap(Struct, frozen=True, gc=False):
 
     pages: tuple[Listed, ...] = ()
     sitemaps: tuple[Listed, ...] = ()
+    complete: bool = True
+    """False: cut off, malformed behind the last entry, or beyond the limits; it lists more than is known here."""
 
 
 def read_sitemap(body: bytes) -> Sitemap | None:
@@ -49,22 +51,24 @@ def read_sitemap(body: bytes) -> Sitemap | None:
     them greatly. If all entries have the same date it is that of the sitemap, not of the pages, and is omitted. A
     page's date is evidence of its age at that time, as far as the site is trusted. Raises nothing.
     """
-    plain = _unpacked(body)
-    if plain is None or _HOSTILE.search(plain):
+    unpacked = _unpacked(body)
+    if unpacked is None or _HOSTILE.search(unpacked[0]):
         return None
+    plain, complete = unpacked
     text = plain.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
     if not text.startswith("<"):
-        return _lines(text)
+        return _lines(text, complete)
     pages, sitemaps = list[Listed](), list[Listed]()
     try:
         for kind, listed in _entries(text):
-            (pages if kind == "url" else sitemaps).append(listed)
             if len(pages) + len(sitemaps) >= MOST_ENTRIES:
+                complete = False
                 break
+            (pages if kind == "url" else sitemaps).append(listed)
     except ParseError:
         # Entries before the error still count.
-        pass
-    return Sitemap(_dated(pages), _dated(sitemaps)) if pages or sitemaps else None
+        complete = False
+    return Sitemap(_dated(pages), _dated(sitemaps), complete) if pages or sitemaps else None
 
 
 def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
@@ -79,20 +83,23 @@ def robots_sitemaps(robots: bytes, url: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _unpacked(body: bytes) -> bytes | None:
+def _unpacked(body: bytes) -> tuple[bytes, bool] | None:
+    """Returns the first bytes of the document, and whether they are all of it."""
     if not body.startswith(_GZIP):
-        return body[:MOST_BYTES]
+        return body[:MOST_BYTES], len(body) <= MOST_BYTES
     try:
-        return zlib.decompressobj(wbits=31).decompress(body, MOST_BYTES)
+        unpacking = zlib.decompressobj(wbits=31)
+        plain = unpacking.decompress(body, MOST_BYTES)
     except zlib.error:
         return None
+    return plain, unpacking.eof and not unpacking.unused_data.startswith(_GZIP)
 
 
-def _lines(text: str) -> Sitemap | None:
-    urls = [line for raw in text.splitlines()[:MOST_ENTRIES] if (line := raw.strip())]
+def _lines(text: str, complete: bool) -> Sitemap | None:
+    urls = [line for raw in text.splitlines() if (line := raw.strip())]
     if not urls or not all(url.lower().startswith(("http://", "https://")) for url in urls):
         return None
-    return Sitemap(tuple(map(Listed, urls)))
+    return Sitemap(tuple(map(Listed, urls[:MOST_ENTRIES])), complete=complete and len(urls) <= MOST_ENTRIES)
 
 
 def _entries(text: str) -> Iterator[tuple[str, Listed]]:
@@ -101,7 +108,7 @@ def _entries(text: str) -> Iterator[tuple[str, Listed]]:
     for event, element in iterparse(StringIO(text), ("start", "end")):
         depth += 1 if event == "start" else -1
         if depth > _DEEPEST:
-            return
+            raise ParseError("nested too deeply")
         kind = _name(element)
         if event == "end" and kind in ("url", "sitemap"):
             if (listed := _listed(element)) is not None:

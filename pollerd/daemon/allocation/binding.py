@@ -31,11 +31,13 @@ class Binding:
     """None: the budget itself binds."""
     private: str | None = None
     """Notice about sites at private addresses, given whatever limit binds."""
+    closed: str | None = None
+    """Notice about sites outside of their windows, given whatever limit binds."""
 
     def in_short(self) -> str | None:
         """Returns the text for a line that also shows the rate; None: there is nothing to report."""
         reason = f"budget not binding: {self.reason}" if self.limit in _REMEDIES else self.reason
-        return ", ".join(dict.fromkeys(text for text in (reason, self.private) if text)) or None
+        return ", ".join(dict.fromkeys(text for text in (reason, self.private, self.closed) if text)) or None
 
     def in_full(self, rate: float, budget: float) -> str:
         """Returns the full text for the user; rate and budget in polls per second."""
@@ -43,7 +45,8 @@ class Binding:
             return "no sites to poll"
         used = f"{f'{rate:.0f}' if rate >= 10 else f'{rate:.2g}'} of {budget:g} polls/s used"
         text = f"budget {'' if self.reason is None else 'not '}binding: {used}"
-        reasons = dict.fromkeys(text for text in (self.reason or "a larger one shortens delays", self.private) if text)
+        reason = self.reason or "a larger one shortens delays"
+        reasons = dict.fromkeys(text for text in (reason, self.private, self.closed) if text)
         return f"{text}; {', '.join(reasons)}"
 
 
@@ -90,7 +93,9 @@ def binding(waiting: Waiting, settings: SchedulingSettings, rate: float, budget:
     """Returns the binding limit for these counts; `rate` of the budget is used, both in cost per second."""
     limit = waiting.binding(rate, budget)
     private = f"{waiting.private:,} at private addresses: --allow-private" if waiting.private else None
-    return Binding(limit, private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings), private)
+    closed = f"closed: {waiting.closed:,}" if waiting.closed else None
+    reason = private if limit is PollLimit.PRIVATE else _reason(limit, waiting, settings)
+    return Binding(limit, reason, private, closed)
 
 
 def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) -> str | None:
@@ -102,6 +107,7 @@ def _reason(limit: PollLimit, waiting: Waiting, settings: SchedulingSettings) ->
         PollLimit.BACKOFF: f"{waiting.backing_off:,} backing off after failures",
         PollLimit.ROBOTS: f"{waiting.unreachable:,} wait for a robots.txt that cannot be had",
         PollLimit.BLOCKED: f"{waiting.blocked:,} blocked by robots.txt or their address",
+        PollLimit.CLOSED: f"closed: {waiting.closed:,}",
         PollLimit.PAUSED: f"{waiting.paused:,} paused",
         PollLimit.GONE: f"{waiting.gone:,} gone",
         **_REMEDIES,

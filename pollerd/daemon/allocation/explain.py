@@ -87,6 +87,7 @@ class ScheduleExplainer:
         earliest = self._earliest(slot, float(self._scheduler.floors(one)[0]))
         soon = None if earliest is None else max(earliest, now)
         expected = None if soon is None or period is None else max(soon, float(sites.last_poll[slot]) + period)
+        expected = None if expected is None else self._once_open(slot, expected)
         return ExplanationView(
             site_id=site_id,
             allocator=self._scheduler.allocator_name,
@@ -158,6 +159,7 @@ class ScheduleExplainer:
             sites=len(self._scheduler.sites),
             late_sites=self.late_sites(),
             noisy_sites=self.noisy_sites(),
+            proofs_waiting=len(self._scheduler.sites.proofs),
             maximum_intervals_feasible=self._maximum_intervals_feasible(),
             calibration=self._calibration.view(),
             one_more_poll_per_second_finds_per_hour=None,
@@ -178,7 +180,7 @@ class ScheduleExplainer:
         sites = self._scheduler.sites
         if not sites.eligibility.is_kept:
             return int(np.count_nonzero(sites.changes_always()))
-        return int(np.count_nonzero(sites.changes_always(np.flatnonzero(sites.eligibility.suspect[: sites.size]))))
+        return int(np.count_nonzero(sites.eligibility.changing[: sites.size]))
 
     def _earliest(self, slot: int, floor: float) -> float | None:
         """Returns the earliest time of the next poll, epoch s, possibly past; None if there will be none."""
@@ -186,7 +188,13 @@ class ScheduleExplainer:
         if sites.paused[slot] or sites.state[slot] == _GONE:
             return None
         own = max(float(sites.last_poll[slot]) + floor, float(sites.not_before[slot]))
-        return _number(max(own, self._scheduler.hosts.ready_at_of(int(sites.host[slot]))))
+        soonest = max(own, self._scheduler.hosts.ready_at_of(int(sites.host[slot])))
+        return _number(self._once_open(slot, soonest))
+
+    def _once_open(self, slot: int, at: float) -> float:
+        """Returns the first time from `at` on (epoch s) at which the site is in its windows; inf: never."""
+        times = self._scheduler.sites.timetable.windows_of(slot)
+        return at if times is None else times.next_open(max(at, self._clock()))
 
     def _why_not_now(self, slot: int, earliest: float | None, now: float) -> str | None:
         """Returns why the site is not polled now; None: only the budget prevents it."""
@@ -199,6 +207,7 @@ class ScheduleExplainer:
             (bool(sites.paused[slot]), "paused by the user"),
             (state is SiteState.GONE, "the server said 410 Gone"),
             (bool(sites.in_flight[slot]), "a poll is under way"),
+            (not self._scheduler.is_open(slot, now), f"closed until {_moment(self._once_open(slot, now))}: windows"),
             (
                 bool(at_private_addresses(sites)[slot]),
                 "its address is private, and pollerd runs without --allow-private",
@@ -209,6 +218,7 @@ class ScheduleExplainer:
             (hosts.robots_at[host] == -math.inf and hosts.robots_retry_at[host] > now, "robots.txt is unreachable"),
             (bool(hosts.busy[host]), "another request to the host is under way"),
             (hosts.ready_at_of(host) > now, "the host's interval is not over"),
+            (slot in sites.proofs, "its change waits for a second poll: at most a tenth of the budget goes to proofs"),
             (noisy and waiting, "held to the uniform share: it changes at nearly every poll"),
             (self._quiet_until(slot, now) is not None, self._unchanged_in_words(slot)),
             (waiting, "its min_interval is not over"),
@@ -227,7 +237,7 @@ class ScheduleExplainer:
         if not math.isfinite(until):
             return ""
         announced = float(sites.last_seen[slot]) + float(announced_waits(self._scheduler, np.array([slot]))[0])
-        moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        moment = _moment(until)
         if announced >= until:
             return f"its max-age or ttl holds until {moment}: respect-ttl"
         return f"believed unchanged until {moment}: min-yield {100 * share:g} %"
@@ -240,6 +250,13 @@ class ScheduleExplainer:
         maximum = np.where(np.isnan(own), self._scheduler.settings.max_interval_seconds, own)
         load = (sites.cost[:n] / maximum)[sites.occupied() & ~sites.paused[:n]].sum()
         return bool(load <= self._scheduler.budget)
+
+
+def _moment(at: float) -> str:
+    """Returns the time in words, RFC 3339 in UTC."""
+    if at == math.inf:
+        return "ever"
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _number(value: float | None) -> float | None:

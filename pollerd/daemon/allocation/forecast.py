@@ -187,7 +187,7 @@ class Forecast:
         if place < len(figures.slots) and figures.slots[place] == slot:
             return float(figures.benefit.periods[place])
         if not self._scheduler.sites.in_force(np.array([slot]))[0]:
-            return math.inf
+            return math.inf  # a closed site: the interval that it will have once it is open
         return float(self._belief_of(np.array([slot])).mixture().periods(figures.benefit.price)[0])
 
     def belief(self) -> BeliefColumns:

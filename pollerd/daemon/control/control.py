@@ -8,7 +8,10 @@ from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.preview import PreviewControl
 from pollerd.daemon.control.sites import SiteControl
+from pollerd.daemon.control.sources import SourceControl
+from pollerd.daemon.control.tags import TagControl
 from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.gauges import Gauges
 
@@ -18,7 +21,10 @@ class Control:
     """Views and actions of the daemon, by subject."""
 
     sites: SiteControl
+    sources: SourceControl
+    tags: TagControl
     hosts: HostControl
+    preview: PreviewControl
     allocation: AllocationControl
     explainer: ScheduleExplainer
     collection: CollectionReporter

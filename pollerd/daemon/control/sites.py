@@ -7,18 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import structlog
+from msgspec import structs
 
 from pollerd.daemon.allocation.explain import ScheduleExplainer
+from pollerd.daemon.control.site_removal import SiteRemoval
 from pollerd.daemon.polling.outage_filter import OutageFilter
-from pollerd.daemon.polling.site_removal import SiteRemoval
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.believed_unchanged import note_quiet
-from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.scheduler_state import SchedulerState, by_render, weight_and_cost
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.daemon.state.views import ExplanationView, LiveSite
 from pollerd.detection import noise_of
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import Site, SiteSpec, differing
+from pollerd.inheritance import effective, inherit, inherit_all, may_leak
+from pollerd.model import Site, SiteSpec, Tags, differing
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import (
     AddResult,
@@ -58,25 +60,28 @@ class SiteControl:
         """The current defaults for sites without settings of their own."""
         return self._scheduler.settings
 
-    async def add(self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False) -> AddResult:
+    async def add(
+        self, specs: Sequence[SiteSpec], *, respect_deleted: bool = False, source: int | None = None
+    ) -> AddResult:
         """Adds sites with normalised URLs; the result names those that exist already or were deleted.
 
         `respect_deleted`: leaves out URLs that a user deleted (as for the list that is read at every start). Sites that
-        the active allocator cannot hold are refused individually.
+        the active allocator cannot hold are refused individually. source: id of the source that lists them; raises
+        NotFoundError if it is gone.
         """
         async with self._scheduler.changing_sites:
-            refused = self._scheduler.refusals(specs)
+            refused = self._scheduler.refusals(inherit_all(specs, self._store.tags))
             if self._scheduler.allocator.most_sites is not None:
                 there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
                 refused |= self._scheduler.beyond(specs, there)
             places = [i for i in range(len(specs)) if i not in refused]
             specs = [specs[i] for i in places]
             hosts = [host_of(spec.url) for spec in specs]
-            result = await self._store.add(specs, hosts, self._clock(), respect_deleted=respect_deleted)
+            result = await self._store.add(specs, hosts, self._clock(), respect_deleted=respect_deleted, source=source)
             self._scheduler.add(
                 [site_id for site_id, _, _ in result.added],
                 [(host_id, hosts[i]) for _, i, host_id in result.added],
-                [specs[i] for _, i, _ in result.added],
+                inherit_all([specs[i] for _, i, _ in result.added], self._store.tags),
             )
             await self._take_in_unknown([site_id for site_id, _ in result.existing])
         await self._scheduler.budget_fit.fit_to_growth()
@@ -89,7 +94,28 @@ class SiteControl:
         for site_id in ids[self._scheduler.sites.slots_of(ids) < 0].tolist():
             site = await self._store.get(site_id)
             host_id = await self._store.host_id(site.host)
-            self._scheduler.add([site_id], [(host_id, site.host)], [site.spec])
+            self._scheduler.add([site_id], [(host_id, site.host)], [self._inherit(site.spec)])
+
+    def _inherit(self, spec: SiteSpec) -> SiteSpec:
+        """Returns the settings by which a site is polled: its own, and those that it inherits."""
+        return inherit(spec, self._store.tags)
+
+    async def agree(self, site_ids: Sequence[int]) -> None:
+        """Takes these sites into memory as they are stored: an answer that told of them may have been lost."""
+        async with self._scheduler.changing_sites:
+            sites = await self._store.get_many(site_ids)
+            await self._take_in_unknown([site.id for site in sites])
+            for site in sites:
+                if site.spec.paused != self._scheduler.is_paused(site.id):
+                    self._scheduler.set_paused(site.id, site.spec.paused)
+        self._scheduler.due.set()
+
+    async def discard(self, site_ids: Sequence[int]) -> None:
+        """Deletes sites without marking their URLs as deleted: a list or a source may add them again."""
+        async with self._scheduler.changing_sites:
+            await self._store.discard(site_ids)
+            for site_id in site_ids:
+                self._removal.remove(site_id)
 
     async def add_one(self, spec: SiteSpec) -> Site:
         """Adds one site. Raises DuplicateError with the existing id, InvalidValueError if it cannot be held."""
@@ -109,11 +135,14 @@ class SiteControl:
             if "url" in changes:
                 changes = {**changes, "host": host_of(changes["url"])}
             before = await self._store.get(site_id)
-            changes = _without_leak(before.spec, changes)
-            if "weight" in changes or "cost" in changes:
-                self._scheduler.admit(
-                    site_id, changes.get("weight", before.spec.weight), changes.get("cost", before.spec.cost)
-                )
+            changes = _without_leak(before.spec, changes, self._store.tags)
+            given = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
+            after = self._inherit(structs.replace(before.spec, **given))
+            if weight_and_cost(after) != weight_and_cost(self._inherit(before.spec)):
+                try:
+                    self._scheduler.admit(site_id, *weight_and_cost(after))
+                except InvalidValueError as error:
+                    raise by_render(error, after) from error
             now = self._clock()
             site = await self._store.update(site_id, changes, now)
             self._scheduler.settings_pending[site_id] = now
@@ -123,12 +152,14 @@ class SiteControl:
                 self._removal.remove(site_id)
                 for part in self._waiting:
                     part.forget(site_id)
-                self._scheduler.add([site_id], [(host_id, site.host)], [site.spec])
+                self._scheduler.add([site_id], [(host_id, site.host)], [self._inherit(site.spec)])
                 self._scheduler.carry_on(site)
-            self._scheduler.update(site_id, site.spec)
+            self._scheduler.update(site_id, self._inherit(site.spec))
             note_quiet(self._scheduler, np.array([self._slot(site_id)]))
             if "paused" in changes:
                 self._scheduler.set_paused(site_id, changes["paused"])
+            if site.spec.selections != before.spec.selections:
+                self._scheduler.poll_soon(self._slot(site_id))
         self._scheduler.due.set()
         return site
 
@@ -163,9 +194,9 @@ class SiteControl:
                 if site is None or not differing(site.spec, spec):
                     continue
                 try:
-                    self._scheduler.admit(site.id, spec.weight, spec.cost)
+                    self._scheduler.admit(site.id, *weight_and_cost(self._inherit(spec)))
                 except InvalidValueError as error:
-                    result.refused.append((i, error))
+                    result.refused.append((i, by_render(error, spec)))
                     continue
                 wanted.append(NewSettings(site.id, spec, resumed=site.spec.paused and not spec.paused))
                 result.changed.append((site.id, i))
@@ -179,7 +210,9 @@ class SiteControl:
         for one in wanted:
             self._scheduler.settings_pending[one.site_id] = now
             self._site_cache.forget(one.site_id)
-            self._scheduler.update(one.site_id, one.spec)
+            self._scheduler.update(one.site_id, self._inherit(one.spec))
+            if one.spec.selections != before[one.site_id].spec.selections:
+                self._scheduler.poll_soon(self._slot(one.site_id))
             if one.spec.paused != before[one.site_id].spec.paused:
                 self._scheduler.set_paused(one.site_id, one.spec.paused)
         self._scheduler.due.set()
@@ -206,12 +239,13 @@ class SiteControl:
             fresh = [one.spec for one in piece if one.spec.url not in there]
             # Each piece is checked together with the very first site: allocators for equal weights require all to be
             # like it. Allocators that hold few sites hold fewer than a piece has.
-            refused = self._scheduler.refusals([*first, *fresh]) | self._scheduler.beyond(fresh, there)
+            kinds = inherit_all([*first, *fresh], self._store.tags)
+            refused = self._scheduler.refusals(kinds) | self._scheduler.beyond(fresh, there)
             for error in refused.values():
                 raise error
             for one in piece:
                 if one.spec.url in there:
-                    self._scheduler.admit(there[one.spec.url].id, one.spec.weight, one.spec.cost)
+                    self._scheduler.admit(there[one.spec.url].id, *weight_and_cost(self._inherit(one.spec)))
             first[:] = first or fresh[:1]
 
         return admit
@@ -222,13 +256,14 @@ class SiteControl:
         if fresh:
             ids = await self._store.host_ids([site.host for site in fresh])
             hosts = [(ids[site.host], site.host) for site in fresh]
-            self._scheduler.add([site.id for site in fresh], hosts, [site.spec for site in fresh])
+            specs = inherit_all([site.spec for site in fresh], self._store.tags)
+            self._scheduler.add([site.id for site in fresh], hosts, specs)
         now, new = self._clock(), {site.id for site in fresh}
         for site in sites:
             if site.id not in new:
                 self._scheduler.settings_pending[site.id] = now
                 self._site_cache.forget(site.id)
-                self._scheduler.update(site.id, site.spec)
+                self._scheduler.update(site.id, self._inherit(site.spec))
                 if site.spec.paused != self._scheduler.is_paused(site.id):
                     self._scheduler.set_paused(site.id, site.spec.paused)
 
@@ -273,7 +308,8 @@ class SiteControl:
         context = (await self._site_cache.get([site_id])).get(site_id)
         if explanation is None or context is None:
             raise NotFoundError("site", site_id)
-        return replace(explanation, mask=noise_of(context.baseline.mask))
+        origins = effective((await self._store.get(site_id)).spec, self._store.tags)[1]
+        return replace(explanation, mask=noise_of(context.baseline.mask), origins=origins)
 
     def _slot(self, site_id: int) -> int:
         slot = self._scheduler.sites.slot_of(site_id)
@@ -292,8 +328,15 @@ def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, 
     )
 
 
-def _without_leak(spec: SiteSpec, changes: SiteChanges) -> SiteChanges:
-    """Returns the changes; drops headers and credentials if the site moves to another origin without new ones."""
-    if "url" not in changes or "access" in changes or origin_of(changes["url"]) == origin_of(spec.url):
+def _without_leak(spec: SiteSpec, changes: SiteChanges, tags: Tags) -> SiteChanges:
+    """Returns the changes; a site that moves to another origin without new ones loses headers and credentials.
+
+    So it does the tags from which it inherits some, unless it is given tags.
+    """
+    if "url" not in changes or origin_of(changes["url"]) == origin_of(spec.url):
         return changes
-    return {**changes, "access": spec.access.elsewhere()}
+    safe: SiteChanges = {} if "access" in changes else {"access": spec.access.elsewhere()}
+    leaking = [] if "tags" in changes else may_leak(spec.tags, tags)
+    if leaking:
+        safe["tags"] = tuple(name for name in spec.tags if name not in leaking)
+    return {**changes, **safe}

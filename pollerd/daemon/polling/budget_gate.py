@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import time
 
@@ -19,6 +18,8 @@ would never shrink. With tolerance t and share s, a window of T >= 1 s contains 
 which stays within budget·T + 1 as long as s·(1 + t) <= 1."""
 _WAIT_FLOOR_SECONDS = 0.005
 """Shortest wait: at high rates several starts share one iteration of the loop, which lowers the cost of each."""
+_EARLY_SECONDS = 0.001
+"""uvloop's timers count whole milliseconds: they ring up to this early, and the turn would take a second wait."""
 
 
 class BudgetGate(Throttler):
@@ -73,10 +74,14 @@ class BudgetGate(Throttler):
     async def _turn_comes(self) -> None:
         """Waits in one sleep, unless the budget changes or another waiter is first; Throttler would poll instead.
 
-        Wakes slightly late at high rates, so that several starts share an iteration of the loop.
+        Wakes slightly late at high rates, so that several starts share an iteration of the loop. The timer sets the
+        same event as a change of the budget: a timeout would cost a cancellation and two exceptions each turn.
         """
+        loop = asyncio.get_running_loop()
         while (wait := self._due + self.period - time.monotonic()) >= 0:
             self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(wait, _WAIT_FLOOR_SECONDS)):
-                    await self._changed.wait()
+            timer = loop.call_later(max(wait + _EARLY_SECONDS, _WAIT_FLOOR_SECONDS), self._changed.set)
+            try:
+                await self._changed.wait()
+            finally:
+                timer.cancel()

@@ -133,6 +133,7 @@ class Dispatcher:
         """Chooses for one tick and starts the chosen sites; returns False if nothing could be started."""
         began, scheduler, rate = time.perf_counter(), self._scheduler, self._budget.rate
         self._in_flight.mark_turn()
+        scheduler.sites.proofs.earn(self._clock(), rate)
         choice = self._chooser.choose(
             scheduler.allocator,
             self._clock(),
@@ -208,8 +209,10 @@ class Dispatcher:
             self._scheduler.settings_outdated(context)
             or not self._in_flight.still_chosen(slot)
             or not hosts.may_start(host, self._clock())
+            or not self._scheduler.is_open(slot, self._clock())
         ):
             self._in_flight.room.release()
             return
         self._budget.meter.note_start(cost)
+        sites.proofs.started(slot, cost)
         self._tasks.start_poll(slot, host, context)

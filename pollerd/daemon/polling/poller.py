@@ -8,6 +8,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from pollerd.daemon.crawler.hook import PageHook
+from pollerd.daemon.polling.pages.client import PageClient
+from pollerd.daemon.polling.pages.selecting import detect_selected, needs_whole_page
 from pollerd.daemon.polling.redirects import RedirectPolicy
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.polling.write_pacer import WritePacer
@@ -16,7 +18,7 @@ from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.detection import detect, heavy
-from pollerd.fetching import Fetcher, Request, own_headers
+from pollerd.fetching import Request, own_headers
 from pollerd.model import NO_ACCESS, Detection, Outcome, OutcomeKind, Validators
 from pollerd.storage import SiteContext
 
@@ -31,15 +33,16 @@ class Poller:
         self,
         *,
         scheduler: SchedulerState,
-        fetcher: Fetcher,
+        client: PageClient,
         robots: RobotsKeeper,
         pacer: WritePacer,
         hook: PageHook,
         runtime: Runtime,
     ) -> None:
-        self._scheduler, self._fetcher, self._robots = scheduler, fetcher, robots
+        self._scheduler, self._client, self._robots = scheduler, client, robots
         self._pacer, self._hook = pacer, hook
         self._workers, self._faults, self._clock = runtime.workers, runtime.faults, runtime.clock
+        self._selection_workers = runtime.selection_workers
         self.full_get_every = runtime.settings.full_get_every
         """Every n-th poll of a site is unconditional; may be changed."""
         self._began_at = runtime.clock()
@@ -78,7 +81,7 @@ class Poller:
         began = time.perf_counter()
         try:
             request, send = self._request(slot, context), partial(self._pacer.send, cost)
-            outcome = _dated(await self._fetcher.fetch(request, may_follow, send), self._clock())
+            outcome = _dated(await self._client.get(context, request, may_follow, send), self._clock())
         finally:
             redirects.finish()
             self._hook.responded(time.perf_counter() - began)
@@ -96,6 +99,8 @@ class Poller:
             context.polls_since_full >= self.full_get_every - 1
             or context.baseline.fingerprint is None
             or self._hook.wants_whole(context.site_id)
+            or (context.selections != "" and needs_whole_page(context))
+            or slot in self._scheduler.sites.proofs
             or (
                 changed_at is not None
                 and (changed_at > last_seen or context.site_id in self._scheduler.settings_pending)
@@ -104,7 +109,11 @@ class Poller:
         validators = Validators() if full else context.validators
         if context.access is NO_ACCESS:
             return Request(context.url, validators)
-        return Request(context.url, validators, own_headers(context.access), context.access.proxy)
+        access = context.access
+        if access.body is None:
+            return Request(context.url, validators, own_headers(access), access.proxy)
+        # A POST has no representation of its own that validators could name (RFC 9110, section 13.1).
+        return Request(context.url, Validators(), own_headers(access), access.proxy, access.body.encode())
 
     async def _detect(self, slot: int, context: SiteContext, outcome: Outcome) -> Detection | None:
         """Compares the answer with the site's baseline; None if there is no answer to compare."""
@@ -113,6 +122,8 @@ class Poller:
         last_seen = float(self._scheduler.sites.last_seen[slot])
         elapsed = max(outcome.started_at - last_seen, 0.0) if last_seen > 0 else None
         try:
+            if context.selections:
+                return await detect_selected(self._selection_workers, context, outcome, elapsed)
             if heavy(outcome, context.baseline):
                 return await self._workers.do(detect, outcome, context.baseline, elapsed)
             return detect(outcome, context.baseline, elapsed)

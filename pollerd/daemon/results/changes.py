@@ -1,14 +1,21 @@
-"""The noise step: recognises changes that are only noise, and summarises the others."""
+"""The noise step: proves changes, recognises those that are only noise, and summarises the others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pollerd.daemon.results.noise import NoiseDetector
-from pollerd.daemon.state.poll_result import PollResult
+from msgspec.structs import replace
+
+from pollerd.daemon.results.proofs.candidates import Candidates
+from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
+from pollerd.daemon.results.proofs.proof_status import failed, held, kind_of, status_of
+from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.results.selections import SelectionStep
+from pollerd.daemon.state.poll_result import Candidate, PollResult
 from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, summarise
-from pollerd.model import Media, OutcomeKind
+from pollerd.model import Detection, Evidence, Media, OutcomeKind
 from pollerd.storage import HistoryStore
 
 _SUMMARISED_HERE_BYTES = 256 * 1024
@@ -18,33 +25,73 @@ _SUMMARISED_HERE_BYTES = 256 * 1024
 class NoiseStep:
     """Compares changed contents with the previous ones, which it reads from the store."""
 
-    def __init__(self, *, store: HistoryStore, noise: NoiseDetector, runtime: Runtime) -> None:
-        self._store, self._noise = store, noise
+    def __init__(
+        self,
+        *,
+        scheduler: SchedulerState,
+        store: HistoryStore,
+        prover: Prover,
+        candidates: Candidates,
+        runtime: Runtime,
+    ) -> None:
+        self._store, self._prover, self._candidates = store, prover, candidates
+        self._proofs = scheduler.sites.proofs
+        self._selections = SelectionStep(store=store, prover=prover, runtime=runtime)
         self._workers, self._faults = runtime.workers, runtime.faults
 
     async def recognise(self, results: Sequence[PollResult]) -> tuple[Sequence[PollResult], dict[int, str]]:
         """Returns the results with noise recognised, and a one-line summary of each change by site id.
 
-        Raises DatabaseUnavailableError.
+        A change that has to be proven becomes `PROVING`. Changes nothing here, so that it may be repeated. Raises
+        DatabaseUnavailableError.
         """
-        changed = [i for i, result in enumerate(results) if _changed(result)]
-        if not changed:
+        rows = [i for i, result in enumerate(results) if _changed(result) or result.site_id in self._candidates]
+        if not rows:
             return results, {}
-        wanted = [key for i in changed if (key := results[i].context.content_id) is not None]
-        contents = await self._store.load_contents(wanted) if wanted else {}
         out, summaries = list(results), {}
-        for i in changed:
-            before = contents.get(out[i].context.content_id or 0)
-            out[i] = await self._noise.judged(out[i], before)
-            if _changed(out[i]):
-                summaries[out[i].site_id] = await self._summary(out[i], before)
+        contexts = [results[i].context for i in rows if not results[i].context.selections]
+        wanted = [context.content_id for context in contexts if context.content_id is not None]
+        contents = await self._store.load_contents(wanted) if wanted else {}
+        for i in rows:
+            before = contents.get(results[i].context.content_id or 0)
+            out[i] = await self._judged(results[i], before)
+            if (summary := await self._summary(out[i], before)) is not None:
+                summaries[out[i].site_id] = summary
         return out, summaries
 
-    async def _summary(self, result: PollResult, before: bytes | None) -> str:
-        """Returns a one-line summary of the change; empty if there is none."""
-        detection, context = result.detection, result.context
-        if detection is None or detection.content is None:
-            return ""
+    async def _judged(self, result: PollResult, before: bytes | None) -> PollResult:
+        candidate, selecting = self._candidates.get(result.context), bool(result.context.selections)
+        if candidate is not None and not kind_of(result).informative:
+            result = failed(result, candidate)
+            return await self._selections.recorded(result) if selecting else result
+        if selecting:
+            judged = await self._selections.recognise(result, candidate)
+        else:
+            judged = await self._of_page(result, before, candidate)
+        if judged is None:
+            prompt = candidate is not None and self._prover.is_prompt(result, candidate)
+            return held(result, candidate, counts=prompt or self._proofs.had_its_turn(result.slot))
+        return judged
+
+    async def _of_page(
+        self, result: PollResult, before: bytes | None, candidate: Candidate | None
+    ) -> PollResult | None:
+        """Returns the result of a site without selections; None if it has to be proven."""
+        rulings = await self._prover.rulings(result, {WHOLE_PAGE: before}, candidate)
+        if rulings is None:
+            return None
+        ruling, detection = rulings.get(WHOLE_PAGE), result.detection
+        if ruling is None or detection is None:
+            return result
+        return replace(result, detection=_under(detection, ruling), proof=status_of([ruling]))
+
+    async def _summary(self, result: PollResult, before: bytes | None) -> str | None:
+        """Returns a one-line summary of the change of a page, of this poll or recorded with it; None: there is none."""
+        earlier = None if result.proof is None else result.proof.recorded
+        found = result if earlier is None else earlier
+        detection, context = found.detection, found.context
+        if not _changed(found) or context.selections or detection is None or detection.content is None:
+            return None
         mask, media = detection.baseline.mask, detection.baseline.media or Media.BINARY
         size = len(before or b"") + len(detection.content)
         order = (context.baseline.items, detection.baseline.items)
@@ -54,8 +101,16 @@ class NoiseStep:
             return await self._workers.do(summarise, before, detection.content, media, mask, order)
         except Exception as error:  # noqa: BLE001
             self._faults.report(context, error)
-            return ""
+            return None
 
 
 def _changed(result: PollResult) -> bool:
     return result.detection is not None and result.detection.kind is OutcomeKind.CHANGED
+
+
+def _under(detection: Detection, ruling: Ruling) -> Detection:
+    """Returns the detection after the ruling on it."""
+    if not ruling.quiet or detection.kind is not OutcomeKind.CHANGED:
+        return replace(detection, baseline=ruling.baseline)
+    evidence = Evidence(changed=False) if detection.evidence is not None else None
+    return replace(detection, kind=OutcomeKind.UNCHANGED, baseline=ruling.baseline, evidence=evidence, content=None)

@@ -37,7 +37,7 @@ class LearningStep:
         Failures and undated first polls are no evidence. A policy checks a batch before it learns from it, so a refused
         batch can be passed again poll by poll.
         """
-        misled = [result.slot for result, effect in zip(results, effects, strict=True) if effect.mask_changed]
+        misled = [result.slot for result, effect in zip(results, effects, strict=True) if effect.misled]
         if misled:
             self._scheduler.learn_anew(np.array(misled, np.int64))
         out = list(effects)

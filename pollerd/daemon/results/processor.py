@@ -17,13 +17,14 @@ from pollerd.daemon.crawler.hook import PageHook
 from pollerd.daemon.results.changes import NoiseStep
 from pollerd.daemon.results.gathering import free_to_wait
 from pollerd.daemon.results.learning import LearningStep
+from pollerd.daemon.results.proofs.updates import ProofUpdates
 from pollerd.daemon.results.status import StatusStep
 from pollerd.daemon.results.tables import TableUpdates
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
-from pollerd.model import SiteState
+from pollerd.model import SelectionState, SiteState
 from pollerd.storage import Batch, CommitResult, CrawlUpdate, PollRecord, StoredRobots
 
 
@@ -46,6 +47,7 @@ class Steps:
     crawl: PageHook
     learning: LearningStep
     tables: TableUpdates
+    proofs: ProofUpdates
 
 
 class ResultProcessor:
@@ -110,9 +112,12 @@ class ResultProcessor:
         results, records = list(compress(prepared.results, current)), list(compress(prepared.records, current))
         if results:
             self._steps.tables.apply(results, records)
+            self._steps.proofs.apply(results)
         for result, record in zip(results, records, strict=True):
             content_id = committed.content_ids.get(result.site_id)
             after = record.context if content_id is None else replace(record.context, content_id=content_id)
+            if record.selections:
+                after = replace(after, states=_with_ids(record, committed))
             self._site_cache.follow(result.context, after)
             if record.state is SiteState.ACTIVE:
                 self._faults.passed(result)
@@ -130,5 +135,18 @@ class ResultProcessor:
         for outcome, number in Counter(record.poll.outcome for record in records).items():
             instruments.polls[outcome].inc(number)
         instruments.response_bytes.inc(sum(record.poll.bytes for record in records))
-        instruments.changes.inc(sum(record.poll.changed for record in records))
+        instruments.changes.inc(sum(record.changes for record in records))
         instruments.poll_duration.observe_all([record.poll.duration for record in records])
+
+
+def _with_ids(record: PollRecord, committed: CommitResult) -> tuple[SelectionState, ...]:
+    """Returns the states of the selections with the ids of their committed contents."""
+    new = {(one.state.name): one.announces for one in record.selections if one.content is not None}
+    states = []
+    for state in record.context.states:
+        content_id = committed.selected_ids.get((record.poll.site_id, state.name)) if state.name in new else None
+        if content_id is not None:
+            announced_id = content_id if new[state.name] else state.announced_id
+            state = replace(state, content_id=content_id, announced_id=announced_id)
+        states.append(state)
+    return tuple(states)

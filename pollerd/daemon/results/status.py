@@ -45,6 +45,7 @@ class StatusStep:
             failures=int(sites.failures[slot]),
             last_seen_at=last_seen if math.isfinite(last_seen) else None,
             host_throttles=int(hosts.throttles[host]),
+            keeps_changing=sites.keeps_changing(slot),
         )
         effect = poll_effect(result, before, summary, self._scheduler.settings, self._rng)
         if hosts.throttles[host] != effect.host_throttles:  # or an old refusal would count after a restart

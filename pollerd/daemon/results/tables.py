@@ -27,14 +27,14 @@ class TableUpdates:
         sites, slots = self._scheduler.sites, np.array([result.slot for result in results], np.int64)
         informed = [i for i, r in enumerate(records) if r.poll.elapsed is not None and r.poll.outcome.informative]
         sites.note_history(slots[informed], np.array([_puzzling(records[i]) for i in informed], np.bool_))
-        sites.forget_history(slots[[i for i in informed if records[i].mask_changed and not records[i].poll.changed]])
+        sites.forget_history(slots[[i for i in informed if records[i].misled and not records[i].poll.changed]])
         sites.last_gap[slots[informed]] = [records[i].poll.elapsed for i in informed]
         sites.last_poll[slots] = [r.poll.at for r in records]
         sites.last_seen[slots] = [-math.inf if r.last_seen_at is None else r.last_seen_at for r in records]
         sites.not_before[slots] = [r.not_before or 0.0 for r in records]
         sites.failures[slots] = [r.failures for r in records]
         sites.polls[slots] += 1
-        sites.changes[slots] += [r.poll.changed for r in records]
+        sites.changes[slots] += [r.changes for r in records]
         sites.state[slots] = [STATE_CODE[r.state] for r in records]
         sites.asap[slots] = sites.in_flight[slots] = False
         sites.touch(slots)

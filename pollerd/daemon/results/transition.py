@@ -6,11 +6,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pollerd.daemon.results.selection_records import selection_records, states_after
 from pollerd.daemon.state.poll_effect import PollEffect
-from pollerd.daemon.state.poll_result import PollResult
-from pollerd.model import Media, Outcome, OutcomeKind, Poll, SiteState
+from pollerd.daemon.state.poll_result import PollResult, ProofStatus
+from pollerd.model import Baseline, ChangeVerdict, Media, Outcome, OutcomeKind, Poll, SiteState
 from pollerd.scheduling import SchedulingSettings, backoff_seconds, clamp_retry_after, lengthened
-from pollerd.storage import ChangeDraft, SiteContext
+from pollerd.storage import ChangeDraft, SelectionRecord, SiteContext
 
 ROBOTS_RECHECK_SECONDS = 86_400.0
 REDIRECT_CONFIRMATIONS = 3
@@ -27,6 +28,8 @@ class SiteStatus(Struct, frozen=True, gc=False):
     failures: int
     last_seen_at: float | None
     host_throttles: int
+    keeps_changing: bool = False
+    """Whether its last polls all found a change."""
 
 
 def poll_effect(
@@ -36,12 +39,17 @@ def poll_effect(
     outcome = result.outcome
     kind = result.detection.kind if result.detection is not None else outcome.kind
     informative = kind.informative
-    failures = 0 if informative else before.failures + 1
+    failures = 0 if informative or kind is OutcomeKind.PROVING else before.failures + 1
     state, wait = _site_state(kind, outcome, failures, settings, rng)
     pause, throttles = _host_pause(outcome, before.host_throttles, settings, rng)
     at = outcome.started_at
     context = _context(result, kind)
-    return PollEffect(
+    selected: tuple[SelectionRecord, ...] = ()
+    if result.detection is not None and result.detection.selections:
+        states = result.context.states
+        selected = selection_records(result.detection, states, before.last_seen_at)
+        context = replace(context, states=states_after(states, selected))
+    effect = PollEffect(
         poll=_poll(result, kind, before),
         context=context,
         state=state,
@@ -52,15 +60,51 @@ def poll_effect(
         change=_change(result, kind, before, summary),
         host_pause_seconds=pause,
         host_throttles=throttles,
-        mask_changed=context.baseline.mask != result.context.baseline.mask,
+        mask_changed=_marks(context.baseline) != _marks(result.context.baseline),
+        misled=before.keeps_changing and _masks(context) != _masks(result.context),
+        selections=selected,
     )
+    earlier = None if result.proof is None else result.proof.recorded
+    return effect if earlier is None else _with_earlier(effect, earlier, before, summary, result.proof)
+
+
+def _with_earlier(
+    effect: PollEffect, earlier: PollResult, before: SiteStatus, summary: str, status: ProofStatus | None
+) -> PollEffect:
+    """Returns the effect of a failed poll with which the change that an earlier one found is recorded.
+
+    The site counts as seen when that poll saw it; nothing is learned from it.
+    """
+    assert earlier.detection is not None
+    context = replace(_context(earlier, OutcomeKind.CHANGED), last_outcome=effect.context.last_outcome)
+    selected: tuple[SelectionRecord, ...] = ()
+    if earlier.detection.selections:
+        selected = selection_records(earlier.detection, earlier.context.states, before.last_seen_at)
+        context = replace(context, states=states_after(earlier.context.states, selected))
+    return replace(
+        effect,
+        context=context,
+        last_seen_at=earlier.outcome.started_at,
+        content=earlier.detection.content,
+        change=_change(replace(earlier, proof=status), earlier.detection.kind, before, summary),
+        selections=selected,
+    )
+
+
+def _marks(baseline: Baseline) -> tuple[bytes, bool]:
+    """Returns what is known of the noise of a content."""
+    return baseline.mask, baseline.proven
+
+
+def _masks(context: SiteContext) -> list[bytes]:
+    return [context.baseline.mask, *(state.baseline.mask for state in context.states)]
 
 
 def _site_state(
     kind: OutcomeKind, outcome: Outcome, failures: int, settings: SchedulingSettings, rng: np.random.Generator
 ) -> tuple[SiteState, float | None]:
     """Returns the site's new state, and how long not to poll it (s)."""
-    if kind.informative:
+    if kind.informative or kind is OutcomeKind.PROVING:
         return SiteState.ACTIVE, None
     if kind is OutcomeKind.GONE:
         return SiteState.GONE, None
@@ -145,7 +189,8 @@ def _permanent_target(outcome: Outcome) -> str | None:
 
 
 def _change(result: PollResult, kind: OutcomeKind, before: SiteStatus, summary: str) -> ChangeDraft | None:
-    if kind is not OutcomeKind.CHANGED or result.detection is None:
+    if kind is not OutcomeKind.CHANGED or result.detection is None or result.detection.selections:
         return None
     media = result.detection.baseline.media or Media.BINARY
-    return ChangeDraft(kind=media, summary=summary, previous_poll_at=before.last_seen_at)
+    verdict = ChangeVerdict(why="" if result.proof is None else result.proof.unproven)
+    return ChangeDraft(kind=media, summary=summary, previous_poll_at=before.last_seen_at, verdict=verdict)

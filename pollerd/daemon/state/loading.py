@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.daemon.state.repair import replace_invalid_settings
-from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.scheduler_state import SchedulerState, with_defaults
 from pollerd.model import NUMERIC_SETTINGS
 from pollerd.scheduling import USER_AGENT_TOKEN, RobotsText
 from pollerd.storage import HostRow, ScheduleRows
@@ -44,8 +44,12 @@ class ScheduleLoader:
         table.host[slots] = self._hosts_of(rows)
         table.state[slots] = rows.state
         table.paused[slots] = rows.paused
-        for name in (*NUMERIC_SETTINGS, "failures", "polls", "changes"):
-            table.put(name, slots, getattr(rows, name))
+        numbers = with_defaults({name: getattr(rows, name) for name in NUMERIC_SETTINGS})
+        for name in ("failures", "polls", "changes"):
+            numbers[name] = getattr(rows, name)
+        for name, values in numbers.items():
+            table.put(name, slots, values)
+        scheduler.load_windows(rows.windows)
         table.last_poll[slots] = np.where(np.isnan(rows.last_poll_at), -np.inf, rows.last_poll_at)
         table.last_seen[slots] = np.where(np.isnan(rows.last_seen_at), -np.inf, rows.last_seen_at)
         table.not_before[slots] = np.nan_to_num(rows.not_before, nan=0.0)

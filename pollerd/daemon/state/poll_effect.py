@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pollerd.model import Poll, SiteState
-from pollerd.storage import ChangeDraft, PageRecord, PollRecord, SiteContext
+from pollerd.storage import ChangeDraft, PageRecord, PollRecord, SelectionRecord, SiteContext
 
 
 class PollEffect(Struct, frozen=True, gc=False):
@@ -24,6 +24,8 @@ class PollEffect(Struct, frozen=True, gc=False):
     host_throttles: int = 0
     """Consecutive throttled answers of the host, including this one."""
     mask_changed: bool = False
+    misled: bool = False
+    selections: tuple[SelectionRecord, ...] = ()
 
     def record(self, learned: bytes | None = None, page: PageRecord | None = None) -> PollRecord:
         """Returns the record for storage, with the allocator's state of the site and the crawler's page.
@@ -41,5 +43,7 @@ class PollEffect(Struct, frozen=True, gc=False):
             change=self.change,
             learned=learned,
             mask_changed=self.mask_changed,
+            misled=self.misled,
             page=page,
+            selections=self.selections if page is None or not page.ended else (),
         )

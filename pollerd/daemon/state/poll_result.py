@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,12 +14,63 @@ if TYPE_CHECKING:  # without a topic nothing of crawling is loaded
     from pollerd.crawling.pages.reading import PageReading
 
 
+class ProofResult(StrEnum):
+    """What became of a change that waited for its proof.
+
+    `NOISE`: only noise, masked from now on. `CHANGE`: a change of the page. `REVERTED`: the page was as before.
+    `UNPROVEN`: recorded without a proof.
+    """
+
+    NOISE = "noise"
+    CHANGE = "change"
+    REVERTED = "reverted"
+    UNPROVEN = "unproven"
+
+
+class Candidate(Struct, frozen=True):
+    """A change that waits for its proof: the poll that found it, without its body."""
+
+    result: PollResult
+    undecided: int = 0
+    """Second polls that came too late to decide, or that need another to confirm them."""
+    failures: int = 0
+    """Polls since then that failed."""
+
+    @property
+    def at(self) -> float:
+        """Start of the poll, epoch s."""
+        return self.result.outcome.started_at
+
+    @property
+    def size(self) -> int:
+        """Bytes of its contents."""
+        detection = self.result.detection
+        if detection is None:
+            return 0
+        return len(detection.content or b"") + sum(len(part.content or b"") for part in detection.selections)
+
+
+class ProofStatus(Struct, frozen=True):
+    """What a poll means for the proof of its site's change."""
+
+    waiting: Candidate | None = None
+    """The change that waits after this poll."""
+    result: ProofResult | None = None
+    """What became of the change that waited."""
+    same: bool | None = None
+    """Whether the two polls were the same but for what is masked; None: they were not compared."""
+    unproven: str = ""
+    """Why the change found by this poll is not proven."""
+    recorded: PollResult | None = None
+    """The poll that found the waiting change, if that is recorded with this one, which failed."""
+
+
 class PollResult(Struct, frozen=True, gc=False):
     """The answer to one poll of the site in `slot`.
 
     `detection` is present exactly if the poll was informative or the body could not be read. `asked` is False if no
     request was sent (robots.txt denied it), so the result says nothing about our own link. `reading`: the page as read
-    for the topic, if the site is the focused crawler's.
+    for the topic, if the site is the focused crawler's. `proof`: set by the noise step where a change has to be proven.
     """
 
     slot: int
@@ -27,6 +79,7 @@ class PollResult(Struct, frozen=True, gc=False):
     detection: Detection | None = None
     asked: bool = True
     reading: PageReading | None = None
+    proof: ProofStatus | None = None
 
     @property
     def site_id(self) -> int:

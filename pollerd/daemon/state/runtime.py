@@ -25,6 +25,8 @@ class Runtime:
     instruments: Instruments
     workers: WorkerPool
     """Processes for work that would block the event loop."""
+    selection_workers: WorkerPool
+    """Processes, limited in time and memory, for selections that users wrote, on pages that others did."""
     faults: Faults
     health: StorageHealth
     """Whether the database accepts reads and commits."""

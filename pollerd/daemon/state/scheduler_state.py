@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Container, Sequence
+from collections import defaultdict
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -17,9 +18,9 @@ from pollerd.columns import stretches
 from pollerd.daemon.state.allocator_commands import AllocatorCommand, CommandQueue
 from pollerd.daemon.state.budget_fit import BudgetFit
 from pollerd.errors import InvalidValueError
-from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState
+from pollerd.model import NUMERIC_SETTINGS, STATE_CODE, Site, SiteSpec, SiteState, Windows
 from pollerd.scheduling import HostTable, NoiseCap, SchedulingSettings, SiteTable
-from pollerd.storage import SiteContext
+from pollerd.storage import SettingsColumns, SiteContext
 
 _HOSTS_ENOUGH = 100
 """Number of hosts beyond which more make no difference: see `hosts_that_must_fail`."""
@@ -28,6 +29,30 @@ _NOTICEABLE = 0.01
 
 def _optional(value: float | None) -> float:
     return math.nan if value is None else value
+
+
+def by_render(error: InvalidValueError, spec: SiteSpec) -> InvalidValueError:
+    """Returns the refusal of a site's cost; of a rendered one it names `render`, which is what costs."""
+    if error.field != "cost" or not spec.render:
+        return error
+    why = f"left out: a rendered poll costs {spec.cost or 0:g}, and cost must be {error.allowed}"
+    return InvalidValueError("render", why, "a browser")
+
+
+def weight_and_cost(spec: SiteSpec) -> tuple[float, float]:
+    """Returns weight and cost of a site, or what holds where it has none."""
+    weight, cost = spec.weight, spec.cost
+    return 1.0 if weight is None else weight, 1.0 if cost is None else cost
+
+
+def with_defaults(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+    """Returns columns of settings with the defaults of those that no site or tag says; nan: the daemon's."""
+    return {name: _or_default(name, values) for name, values in columns.items()}
+
+
+def _or_default(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    default = NUMERIC_SETTINGS[name]
+    return values if default is None else np.where(np.isnan(values), default, values)
 
 
 class SchedulerState:
@@ -63,6 +88,11 @@ class SchedulerState:
         """The user's budget, cost per second."""
         return self.budget_fit.budget
 
+    def poll_soon(self, slot: int) -> None:
+        """Makes the slot's next poll come before all others, as soon as politeness allows."""
+        self.sites.asap[slot] = True
+        self.sites.touch([slot])
+
     def look_again_at_blocked(self, slots: NDArray[np.int64]) -> None:
         """Makes the blocked ones of the slots int64[k] eligible: the settings may have changed since.
 
@@ -94,7 +124,7 @@ class SchedulerState:
         """Shifts past times after the clock was set ahead, so that waits do not end early or all at once."""
         structlog.get_logger("pollerd.daemon").warning("clock_set", ahead_by=round(seconds, 3))
         sites, hosts = self.sites, self.hosts
-        for column in (sites.last_poll, sites.last_seen, sites.repeat_at, hosts.last_start, hosts.robots_at):
+        for column in (sites.last_poll, sites.last_seen, sites.proof_at, hosts.last_start, hosts.robots_at):
             column += seconds  # -inf (never) stays
         hosts.begun_at += seconds
         if not sites.is_as_ever("quiet_until"):
@@ -104,29 +134,46 @@ class SchedulerState:
         sites.eligibility.touch_all()
 
     def add(self, site_ids: Sequence[int], hosts: Sequence[tuple[int, str]], specs: Sequence[SiteSpec]) -> None:
-        """Adds new sites; `hosts` holds the stored host (id, name) of each."""
+        """Adds new sites; `hosts` holds the stored host (id, name) of each, specs what they are polled by."""
         if not site_ids:
             return
         slots = self.sites.add(site_ids)
         table = self.sites
         table.host[slots] = self.hosts.add_many(hosts)
         for name in NUMERIC_SETTINGS:
-            table.put(name, slots, np.array([*map(attrgetter(name), specs)], np.float64))  # None becomes nan
+            values = np.array([*map(attrgetter(name), specs)], np.float64)  # None becomes nan
+            table.put(name, slots, _or_default(name, values))
         table.paused[slots] = [s.paused for s in specs]
+        self._open_by(slots, [s.windows for s in specs])
         table.touch(slots)
         self._do(self.admit_command(slots))
+
+    def _open_by(self, slots: NDArray[np.int64], windows: Sequence[Windows | None]) -> None:
+        """Gives each of the slots int64[k] its windows."""
+        if self.sites.is_as_ever("hours") and not any(windows):
+            return
+        alike: defaultdict[Windows | None, list[int]] = defaultdict(list)
+        for slot, its in zip(slots.tolist(), windows, strict=True):
+            alike[its].append(slot)
+        for its, some in alike.items():
+            self.sites.timetable.put(np.array(some, np.int64), its)
+
+    def load_windows(self, windows: Mapping[int, Windows]) -> None:
+        """Gives sites their windows, by site id, at a start."""
+        if windows:
+            self._open_by(self.sites.slots_of(np.array(list(windows), np.int64)), list(windows.values()))
 
     def refusals(self, specs: Sequence[SiteSpec]) -> dict[int, InvalidValueError]:
         """Returns index -> reason for new sites that the allocator cannot hold with the existing and preceding ones."""
         refused: dict[int, InvalidValueError] = {}
         accepted: list[tuple[float, float]] = []
         for i, spec in enumerate(specs):
-            kind = (spec.weight, spec.cost)
+            kind = weight_and_cost(spec)
             if kind not in accepted:
                 try:
                     self._admit(np.empty(0, np.int64), [*accepted, kind])
                 except InvalidValueError as error:
-                    refused[i] = error
+                    refused[i] = by_render(error, spec)
                 else:
                     accepted.append(kind)
         return refused
@@ -161,14 +208,46 @@ class SchedulerState:
         table = self.sites
         for name in ("min_interval", "max_interval", "min_yield", "respect_ttl"):
             table.put(name, slot, _optional(getattr(spec, name)))
+        self._open_by(np.array([slot]), [spec.windows])
         table.touch([slot])
-        new = (spec.weight, spec.cost, _optional(spec.half_life))
+        new = (*weight_and_cost(spec), _optional(spec.half_life))
         old = (float(table.weight[slot]), float(table.cost[slot]), float(table.half_life[slot]))
         if not np.array_equal(new, old, equal_nan=True):
             for name, value in zip(("weight", "cost", "half_life"), new, strict=True):
                 table.put(name, slot, value)
-            self._reweigh(slot)
+            self._reweigh(np.array([slot]))
         self.unusable.pop(site_id, None)
+
+    def adopt_settings(self, columns: SettingsColumns, faults: Mapping[int, str]) -> None:
+        """Applies new settings to many sites; what was learned of them stays. Unknown sites are skipped.
+
+        faults: site id -> what could not be read of its row.
+        """
+        table = self.sites
+        slots = table.slots_of(columns.site_id)
+        known = slots >= 0
+        ids, slots = columns.site_id[known], slots[known]
+        new = with_defaults({name: column[known] for name, column in columns.numbers.items()})
+        heavier = np.zeros(len(slots), np.bool_)
+        for name, values in new.items():
+            if name in ("weight", "cost", "half_life"):
+                before = getattr(table, name)[slots]
+                heavier |= (values != before) & ~(np.isnan(values) & np.isnan(before))
+            table.put(name, slots, values)
+        self._open_by(slots, [columns.windows.get(site_id) for site_id in ids.tolist()])
+        table.touch(slots)
+        if heavier.any():
+            self._reweigh(slots[heavier])
+        for site_id in self.unusable.keys() & set(ids.tolist()):
+            del self.unusable[site_id]
+        self.unusable |= faults
+
+    def admit_settings(self, columns: SettingsColumns) -> None:
+        """Raises InvalidValueError if the allocator cannot hold the sites with these weights and costs."""
+        slots = self.sites.slots_of(columns.site_id)
+        known = slots >= 0
+        new = with_defaults({name: columns.numbers[name][known] for name in ("weight", "cost")})
+        self.allocator.admit(slots[known], new["weight"], new["cost"])
 
     def settings_outdated(self, context: SiteContext) -> bool:
         """Returns whether the site's settings have changed since `context` was read."""
@@ -184,12 +263,11 @@ class SchedulerState:
         """Sets the weight of the site in the slot; what was learned of it stays."""
         if self.sites.weight[slot] != weight:
             self.sites.put("weight", slot, weight)
-            self._reweigh(slot)
+            self._reweigh(np.array([slot]))
 
-    def _reweigh(self, slot: int) -> None:
-        """Passes the site's new settings to the allocator; what was learned of it stays."""
-        one = np.array([slot])
-        self._do(partial(_renew, one, self.admit_command(one)))
+    def _reweigh(self, slots: NDArray[np.int64]) -> None:
+        """Passes the new settings of slots int64[k] to the allocator; what was learned of them stays."""
+        self._do(partial(_renew, slots, self.admit_command(slots)))
 
     def carry_on(self, site: Site) -> None:
         """Restores the counts and the pause of a site that was re-added under another URL."""
@@ -204,6 +282,13 @@ class SchedulerState:
         """Returns whether the user paused the site; False for an unknown site."""
         slot = self.sites.slot_of(site_id)
         return slot is not None and bool(self.sites.paused[slot])
+
+    def is_open(self, slot: int, now: float) -> bool:
+        """Returns whether the site in the slot is in its windows, as of `now`, epoch s."""
+        if self.sites.is_as_ever("hours"):
+            return True
+        self.sites.timetable.turn(now)
+        return bool(self.sites.timetable.is_open(np.array([slot]))[0])
 
     def set_paused(self, site_id: int, paused: bool) -> None:
         """Pauses a site, or resumes it; resuming ends a backoff and brings back a gone site."""
@@ -293,14 +378,19 @@ class SchedulerState:
         self.believes_anew.set()
 
     def live(self) -> NDArray[np.bool_]:
-        """Returns bool[size]: slots of sites that are polled, or will be again without action of the user."""
+        """Returns bool[size]: slots of sites that are polled, or will be again in these windows of theirs.
+
+        What the budget is shared by: sites that are closed now take nothing of it.
+        """
         eligibility = self.sites.eligibility
-        return eligibility.live() if eligibility.is_kept else self.sites.in_force()
+        live = eligibility.live() if eligibility.is_kept else self.sites.in_force()
+        return live if self.sites.is_as_ever("hours") else live & self.sites.open_now(slice(0, self.sites.size))
 
     def live_cost(self) -> float:
         """Returns the cost of one poll of every live site."""
         eligibility = self.sites.eligibility
-        if self.sites.is_as_ever("cost") and eligibility.is_kept:  # cost 1 each: called at every choice
+        alike = self.sites.is_as_ever("cost") and self.sites.is_as_ever("hours")
+        if alike and eligibility.is_kept:  # cost 1 each: called at every choice
             return float(eligibility.counts()[: STATE_CODE[SiteState.GONE]].sum())
         live = self.live()
         if self.sites.is_as_ever("cost"):
@@ -337,7 +427,7 @@ class SchedulerState:
         held = None if self.hosts.is_as_ever("held_until") else self.hosts.held(until)
         for part in stretches(table.size):
             alive = table.in_force(part)
-            alive &= table.in_flight[part] | (table.not_before[part] <= until)
+            alive &= table.in_flight[part] | (table.soonest(part) <= until)
             hosts = table.host[part][alive]
             seen[hosts if held is None else hosts[~held[hosts]]] = True
             if np.count_nonzero(seen) > _HOSTS_ENOUGH:

@@ -51,6 +51,11 @@ class SiteCache:
         self._kept.pop(site_id, None)
         self._loading.discard(site_id)
 
+    def forget_all(self) -> None:
+        """Drops all sites."""
+        self._kept.clear()
+        self._loading.clear()
+
     def _trim(self) -> None:
         while len(self._kept) > self._capacity:
             self._kept.popitem(last=False)

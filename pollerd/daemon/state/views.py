@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pollerd.model import HostOverride
 
@@ -50,6 +51,8 @@ class ExplanationView:
     """name:port"""
     host_override: HostOverride | None
     """The operator's last action on the host."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting comes from: see `inheritance`."""
     mask: tuple[str, ...] = ()
     """Parts of the page that are masked as noise, one line each."""
 
@@ -158,6 +161,8 @@ class AllocationView:
     sites: int
     late_sites: int
     noisy_sites: int
+    proofs_waiting: int
+    """Sites whose change waits for its proof poll."""
     maximum_intervals_feasible: bool
     """Whether the budget suffices for all max_intervals."""
     calibration: CalibrationView

@@ -69,7 +69,7 @@ def _anchors(a: Sequence[int], b: Sequence[int]) -> Iterator[tuple[int, int]]:
         if len(stretch) == 1:
             yield stretch[0]
             continue
-        kept = _rising(stretch)
+        kept = longest_rising(stretch)
         # If most keep their order, the others were moved; otherwise the stretch has no order.
         if len(stretch) > _SMALL_STRETCH and 2 * len(kept) >= len(stretch) and not _same_units(stretch, a, b):
             yield from kept
@@ -104,14 +104,17 @@ def _same_units(stretch: Sequence[tuple[int, int]], a: Sequence[int], b: Sequenc
     return Counter(ours) == Counter(theirs)
 
 
-def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns the longest subsequence of pairs that ascends in both (patience sorting)."""
+def longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns the longest subsequence that ascends in both, of pairs that ascend in the first (patience sorting).
+
+    Time: n log n.
+    """
     tops: list[int] = []
     holders: list[int] = []
-    before = [-1] * len(pairs)
+    before: list[int] = []
     for at, (_, j) in enumerate(pairs):
         pile = bisect_left(tops, j)
-        before[at] = holders[pile - 1] if pile else -1
+        before.append(holders[pile - 1] if pile else -1)
         tops[pile : pile + 1] = [j]
         holders[pile : pile + 1] = [at]
     chosen = []

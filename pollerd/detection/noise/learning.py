@@ -1,4 +1,4 @@
-"""Learns a mask from a repeat fetch: the differences between the two fetches are noise."""
+"""Learns a mask from two polls right after each other: the differences between the two are noise."""
 
 from __future__ import annotations
 
@@ -40,25 +40,28 @@ _SHOWN = 60
 _SPEAKING = (TokenKind.WORD, TokenKind.CODE)
 
 
-def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None) -> Mask:
+def learn(a: bytes, b: bytes, known: Mask = NO_MASK, before: bytes | None = None, *, returns: bool = True) -> Mask:
     """Returns the mask under which contents `a` and `b` of two fetches (as `normalise` gives them, unmasked) are equal.
 
     `known` is the mask so far: it is kept, widened where the two fetches require it; rules whose place was in neither
     content of three consecutive pairs are dropped. `before` is the content of the poll before both: a part that it
-    shares with `a` was stable until then and is no noise, but a change between the two; it is not masked.
+    shares with `a` was stable until then and is no noise, but a change between the two; it is not masked. `returns`:
+    whether a part that `b` shares with `before` is noise: False where a change may have been taken back between the
+    two, or is not on all servers of the host yet.
 
     Noise without a unique place (more than `RULES_MAX` rules, neighbours that differ too, or that also occur next to
     stable lines) is left out: then the two differ under the mask as well. Deterministic; raises nothing.
     """
-    if a == b or MARK in a or MARK in b:
+    if MARK in a or MARK in b or (a == b and known == NO_MASK):
         return known
-    return _FetchPair(a, b, known, before).mask()
+    return _FetchPair(a, b, known, before, returns=returns).mask()
 
 
 class _FetchPair:
     """Two fetches of a page, one right after the other."""
 
-    def __init__(self, a: bytes, b: bytes, known: Mask, before: bytes | None) -> None:
+    def __init__(self, a: bytes, b: bytes, known: Mask, before: bytes | None, *, returns: bool) -> None:
+        self._returns = returns
         self._a, self._b, self._known = MaskApplication(a, known), MaskApplication(b, known), known
         self._one, self._other = self._a.page, self._b.page
         self._before = None if before is None else UnitIndex(before)
@@ -170,19 +173,24 @@ class _FetchPair:
 
     def _confirmed(self, noise: NoisyLine | NoisyBlock) -> bool:
         """Returns whether the same place differed from the poll before as well."""
+        if isinstance(noise, NoisyLine):
+            ours, theirs = Place(noise.at, noise.at + 1), Place(noise.other_at, noise.other_at + 1)
+        else:
+            ours, theirs = noise.place, noise.other_place
+        return self._differs(noise, self._one, ours) and (self._returns or self._differs(noise, self._other, theirs))
+
+    def _differs(self, noise: NoisyLine | NoisyBlock, page: UnitIndex, place: Place) -> bool:
+        """Returns whether the place of one of the two fetches differs from the poll before."""
         if self._before is None:
             return True
+        keys = page.keys[place.start : place.end]
         if isinstance(noise, NoisyLine):
-            return self._one.keys[noise.at] not in self._before
-        keys = self._one.keys[noise.place.start : noise.place.end]
+            return keys[0] not in self._before
         if noise.any_order:
             among = set(keys)
             return [key for key in self._before.keys if key in among] != keys
-        return 2 * sum(map(self._held_still, range(noise.place.start, noise.place.end))) < len(keys)
-
-    def _held_still(self, at: int) -> bool:
-        """Returns whether the unit followed the same unit in the poll before."""
-        return (self._one.key(at - 1), self._one.key(at)) in self._followed
+        still = sum((page.key(at - 1), page.key(at)) in self._followed for at in range(place.start, place.end))
+        return 2 * still < len(keys)
 
     def _hidden(self, side: MaskApplication) -> Iterator[int]:
         """Yields the units that the known mask hides."""

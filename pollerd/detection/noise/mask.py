@@ -71,6 +71,15 @@ class Mask:
     def __bool__(self) -> bool:
         return bool(self.blocks or self.lines)
 
+    def is_wider_than(self, known: Mask) -> bool:
+        """Returns whether it hides any text, any lines or any order where `known` does not."""
+        return not self._wide() <= known._wide()
+
+    def _wide(self) -> set[object]:
+        blocks = {(rule.before, rule.after, rule.any_order) for rule in self.blocks}
+        lines = {rule.template for rule in self.lines if rule.template.is_vague}
+        return blocks | lines
+
     def describe(self) -> list[str]:
         """Returns descriptions for users, one per rule."""
         return [block.shown for block in self.blocks] + [line.shown for line in self.lines]

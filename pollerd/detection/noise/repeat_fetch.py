@@ -1,6 +1,6 @@
 """Compares contents under a site's mask, and learns the mask from a repeat fetch.
 
-A repeat fetch comes right after another fetch of the page: differences between the two are no change of the page.
+A repeat fetch (a proof poll) comes right after another of the page: what differs between the two is no change of it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import xxhash
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pollerd.detection.noise import apply, from_bytes, learn, to_bytes
@@ -55,17 +56,38 @@ def under_known_noise(first: bytes, second: bytes, baseline: Baseline, masks: Se
     return None
 
 
-def learn_from_pair(first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None) -> tuple[Baseline, bool]:
-    """Returns the baseline after a repeat fetch, and whether both fetches are equal but for noise.
+class PairVerdict(Struct, frozen=True, gc=False):
+    """What two polls right after each other show."""
+
+    baseline: Baseline
+    """Of the second content, under the mask that the two teach."""
+    same: bool
+    """Whether the two are equal but for what the mask hides."""
+    only_noise: bool
+    """Whether the second is equal to the content of the poll before, but for what the mask hides."""
+    wide: bool = False
+    """Whether the mask now hides any text, lines or order: a change between the two would be taken for noise too."""
+
+
+def learn_from_pair(
+    first: bytes, second: bytes, baseline: Baseline, earlier: bytes | None, *, returns: bool = True
+) -> PairVerdict:
+    """Returns what the second of two polls right after each other shows.
 
     `baseline` is the result of `detect` for the second; its mask is widened by the differences between the two.
-    `earlier`, the content of the poll before them, if known, distinguishes a change between the two fetches from noise.
-    A page that is nothing but noise gets no mask, because nothing would be left to compare.
+    `earlier`, the content of the poll before them, if known, distinguishes a change between the two from noise;
+    `returns` as in `learn`. A page that is nothing but noise gets no mask, because nothing would be left to compare.
     """
     known = _read(baseline.mask)
-    widened = learn(first, second, known, earlier)
-    if widened == known or apply(second, widened).all_noise:
-        return baseline, False
-    mask = to_bytes(widened)
-    fingerprint = fingerprint_of(second, mask)
-    return replace(baseline, mask=mask, fingerprint=fingerprint), fingerprint == fingerprint_of(first, mask)
+    widened = learn(first, second, known, earlier, returns=returns)
+    learned = widened != known and not apply(second, widened).all_noise
+    if learned:
+        mask = to_bytes(widened) if widened else b""
+        baseline = replace(baseline, mask=mask, fingerprint=fingerprint_of(second, mask))
+    shown = without_noise(second, baseline.mask)
+    return PairVerdict(
+        baseline,
+        same=without_noise(first, baseline.mask) == shown,
+        only_noise=earlier is not None and without_noise(earlier, baseline.mask) == shown,
+        wide=learned and widened.is_wider_than(known),
+    )

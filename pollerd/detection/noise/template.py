@@ -43,6 +43,11 @@ class Template:
 
     parts: tuple[Literal | Slot, ...]
 
+    @property
+    def is_vague(self) -> bool:
+        """Whether a slot accepts any text, or any order."""
+        return any(isinstance(part, Slot) and part.wide for part in self.parts)
+
     def spans(self, line: Sequence[Token]) -> list[Span] | None:
         """Returns the noise of a line, or None if the line does not fit."""
         spare = len(line) - sum(_width(part) for part in self.parts)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    true,
 )
 
 metadata = MetaData(
@@ -87,8 +88,9 @@ site = Table(
     Column("host_id", Id, ForeignKey("host.id"), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("paused", Boolean, nullable=False, server_default=false()),
-    Column("weight", Double, nullable=False),
-    Column("cost", Double, nullable=False),
+    # Settings that are NULL are inherited: from tags, then from defaults.
+    Column("weight", Double),
+    Column("cost", Double),
     Column("min_interval", Double),
     Column("max_interval", Double),
     Column("min_yield", Double),
@@ -97,6 +99,13 @@ site = Table(
     Column("settings_changed_at", Double),
     # Headers, credentials and proxy, encrypted (see `encryption`); NULL: none.
     Column("access", LargeBinary),
+    # What of the page counts, as JSON (see `detection.selection`); NULL: the whole page.
+    Column("selections", Text),
+    # How a browser renders the page, as JSON (see `rendering.plan`); NULL: it is fetched.
+    Column("render", Text),
+    Column("title", Text),
+    # When it may be polled, as JSON (see `model.Windows`).
+    Column("windows", Text),
     Index(None, "host_id"),
     sqlite_autoincrement=True,
 )
@@ -106,7 +115,20 @@ site_tag = Table(
     metadata,
     _site_id(primary_key=True),
     Column("tag", Text, primary_key=True),
+    # Its place among the site's tags: settings of the first go before those of the others.
+    Column("position", Integer, nullable=False, server_default="0"),
     Index(None, "tag", "site_id"),
+)
+
+# What sites of a tag inherit: a JSON object of settings by name, and access as that of a site. No foreign key: most
+# tags have no settings, and those of a tag may come before its sites.
+tag = Table(
+    "tag",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("settings", Text, nullable=False),
+    Column("access", LargeBinary),
+    Column("changed_at", Double, nullable=False),
 )
 
 # The one row that every poll rewrites. `content_id` is no foreign key: the current content is never pruned, and
@@ -152,14 +174,57 @@ learned = Table(
     postgresql_with={"fillfactor": HOT_FILLFACTOR},
 )
 
-# Parts of a page that differ at every fetch (`detection.noise`), and since when they are known (epoch s): changes found
-# by earlier polls may be noise. A separate table: every poll rewrites `site_state`, while this rarely changes.
+# Parts of a page that differ at every fetch (`detection.noise`): a row, perhaps with an empty mask, says that they are
+# proven. `since`: changes found by earlier polls may be noise (epoch s; 0: none is). A separate table: every poll
+# rewrites `site_state`, while this rarely changes.
 mask = Table(
     "mask",
     metadata,
     _site_id(primary_key=True),
     Column("mask", LargeBinary, nullable=False),
     Column("since", Double, nullable=False),
+)
+
+# A selection of a site, for sites that have any. `version` is that of its settings: another one begins anew. `readings`
+# and `announced`: its values as last read, and at the last change that mattered, as JSON. Neither content is a foreign
+# key: both stay while they are here.
+selection_state = Table(
+    "selection_state",
+    metadata,
+    _site_id(primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("version", LargeBinary, nullable=False),
+    Column("fingerprint", LargeBinary),
+    Column("media", Text),
+    Column("items", LargeBinary),
+    Column("mask", LargeBinary),
+    # Whether a proof has shown what of it is noise.
+    Column("proven", Boolean, nullable=False, server_default=false()),
+    Column("content_id", Id),
+    Column("announced_id", Id),
+    Column("readings", Text, nullable=False, server_default="{}"),
+    Column("announced", Text, nullable=False, server_default="{}"),
+    Column("missing", Text, nullable=False, server_default=""),
+    postgresql_with={"fillfactor": HOT_FILLFACTOR},
+)
+
+# A value of a selection each time it was read differently. `text`: as written for people and programs; `problem`: why
+# it could not be read.
+reading = Table(
+    "reading",
+    metadata,
+    _id(),
+    _site_id(),
+    Column("selection", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("number", Double),
+    Column("moment", Double),
+    Column("currency", Text),
+    Column("problem", Text, nullable=False, server_default=""),
+    Index(None, "site_id", "id"),
+    sqlite_autoincrement=True,
 )
 
 poll = Table(
@@ -246,6 +311,11 @@ change = Table(
     Column("summary", Text, nullable=False),
     Column("before_content_id", Id),
     Column("after_content_id", Id),
+    # The selection in which it was found; NULL: the site has none, so the whole page.
+    Column("selection", Text),
+    # The verdict of its conditions.
+    Column("matters", Boolean, nullable=False, server_default=true()),
+    Column("why", Text, nullable=False, server_default=""),
     # A site's changes in either order, without sorting.
     Index(None, "site_id", "id"),
     Index(None, "detected_at"),
@@ -373,4 +443,47 @@ collection = Table(
     Column("words", Text),
     Column("words_at", Double),
     CheckConstraint("id = 1", name="single"),
+)
+
+# A sitemap or feed whose pages become sites. `entries`: number of pages in the last reading that was believed; `pace`:
+# the learned interval; `documents`: what it was read from, with validators and hashes of pages, for the next reading.
+source = Table(
+    "source",
+    metadata,
+    _id(),
+    Column("url", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("tags", Text, nullable=False),
+    Column("weight", Double, nullable=False),
+    Column("site_limit", Integer, nullable=False),
+    Column("pattern", Text),
+    Column("hosts", Text, nullable=False),
+    Column("interval", Double),
+    Column("most_shrink", Double, nullable=False),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Column("created_at", Double, nullable=False),
+    Column("last_read_at", Double),
+    Column("next_read_at", Double),
+    Column("pace", Double),
+    Column("entries", Integer),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("last_detail", Text, nullable=False, server_default=""),
+    Column("documents", LargeBinary),
+    sqlite_autoincrement=True,
+)
+
+# Which page of a source is which site. The URL is that of the list: a user may have moved the site. `added`: the source
+# added the site, so that it may pause it. `paused`: it did, and no user has paused or resumed the site since.
+source_site = Table(
+    "source_site",
+    metadata,
+    Column("source_id", Id, ForeignKey("source.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("url", Text, primary_key=True),
+    _site_id(),
+    Column("state", Text, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("added", Boolean, nullable=False),
+    Column("paused", Boolean, nullable=False, server_default=false()),
+    Index(None, "site_id"),
+    Index(None, "source_id", "state", "site_id"),
 )

@@ -46,6 +46,8 @@ from pollerd.storage.db.schema import (
     learned,
     mask,
     poll,
+    reading,
+    selection_state,
     site,
     site_state,
     site_tag,
@@ -108,8 +110,27 @@ CHANGE = [
     "summary",
     "before_content_id",
     "after_content_id",
+    "selection",
+    "matters",
+    "why",
 ]
-SITE = ["created_at", "paused", *NUMERIC_SETTINGS, "url", "host_id"]
+SELECTION_STATE = [
+    "site_id",
+    "name",
+    "version",
+    "fingerprint",
+    "media",
+    "items",
+    "mask",
+    "proven",
+    "content_id",
+    "announced_id",
+    "readings",
+    "announced",
+    "missing",
+]
+READING = ["site_id", "selection", "name", "at", "text", "number", "moment", "currency", "problem"]
+SITE = ["created_at", "paused", *NUMERIC_SETTINGS, "selections", "render", "title", "url", "host_id"]
 """Columns of a new site, in the order of `site_insertions`: those that sites of a list share, then URL and host."""
 MEMORY = [
     "etag",
@@ -148,13 +169,15 @@ class Statements:
         self.insert_hosts = self._insert_hosts()
         self.insert_sites = self._insert_sites()
         self.set_access = self.update_each(site, ["access"])
+        self.set_windows = self.update_each(site, ["windows"])
         self.insert_states = self._insert_states()
         self.last_site_id = self._last_site_id()
-        self.insert_tag = self.insert_each(site_tag, ["site_id", "tag"])
+        self.insert_tag = self.insert_each(site_tag, ["site_id", "tag", "position"])
         self.upsert_content = self.insert_each(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
         learned_columns = ["site_id", "allocator", "state"]
         self.upsert_learned = self.insert_each(learned, learned_columns, ["site_id"], ["allocator", "state"])
         self.upsert_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
+        self.upsert_known_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask"])
         self.upsert_batch = self.insert_each(last_batch, ["id", "batch"], ["id"], ["batch"])
         self.update_state = self._update_state()
         self.update_host = self.update_each(host, ["last_start_at", "paused_until", "throttles"])
@@ -175,7 +198,7 @@ class Statements:
             ["after"],
         )
         self.changes_at = self.compiled(
-            select(change.c.id, change.c.site_id, change.c.detected_at).where(
+            select(change.c.id, change.c.site_id, change.c.detected_at, change.c.selection).where(
                 self.among(change.c.site_id, "sites"), change.c.detected_at >= bindparam("since")
             ),
             ["sites", "since"],
@@ -196,6 +219,8 @@ class Statements:
                 site.c.url,
                 site.c.settings_changed_at,
                 site.c.access,
+                site.c.selections,
+                site.c.render,
                 *(site_state.c[name] for name in MEMORY),
                 mask.c.mask,
             )
@@ -204,6 +229,14 @@ class Statements:
             .where(self.among(site.c.id, "sites")),
             ["sites"],
         )
+        states = selection_state.c
+        self.selection_states = self.compiled(
+            select(*(states[name] for name in SELECTION_STATE)).where(self.among(states.site_id, "sites")), ["sites"]
+        )
+        self.upsert_selection_state = self.insert_each(
+            selection_state, SELECTION_STATE, ["site_id", "name"], SELECTION_STATE[2:]
+        )
+        self.insert_reading = self.insert_each(reading, READING)
         self.contents = self.compiled(
             select(content.c.id, content.c.body, content.c.base_id, base.c.body)
             .outerjoin_from(content, base, base.c.id == content.c.base_id)
@@ -376,7 +409,7 @@ class Statements:
 
     def _living_sites(self) -> str:
         statement = (
-            select(site.c.id, site.c.url, site_state.c.content_id)
+            select(site.c.id, site.c.url, site.c.selections, site_state.c.content_id)
             .join_from(site, site_state)
             .where(self.among(site.c.id, "sites"))
         )

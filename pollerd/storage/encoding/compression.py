@@ -7,7 +7,8 @@ the base. The base is stored whole, and is kept as long as a content depends on 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
 import zstandard
 from msgspec import Struct
@@ -20,6 +21,7 @@ _LEANING_SHARE = 8
 _ENDS = struct.Struct(">II")
 
 
+Key = TypeVar("Key", bound=Hashable)
 PackedRow = tuple[int, bytes, int | None, bytes | None]
 """A stored content: its id and body, and those of its base."""
 
@@ -50,7 +52,7 @@ def pack(text: bytes, level: int = 1) -> bytes:
     return zstandard.ZstdCompressor(level=level).compress(text)
 
 
-def pack_all(contents: Iterable[tuple[int, bytes, Base | None]], level: int) -> dict[int, Packed]:
+def pack_all(contents: Iterable[tuple[Key, bytes, Base | None]], level: int) -> dict[Key, Packed]:
     """Returns contents by key, delta-encoded against the given base if they differ little, else compressed whole."""
     compressor = zstandard.ZstdCompressor(level=level)
     packed = {}

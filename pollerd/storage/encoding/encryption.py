@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Access, Credentials
-from pollerd.storage.db.schema import site
+from pollerd.storage.db.schema import site, tag
 from pollerd.storage.keys import keys_of, new_key
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Encryption:
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
-            field = "headers" if access.headers else "credentials" if access.credentials else "proxy"
+            field = next(name for name in ("headers", "credentials", "body", "typed", "proxy") if getattr(access, name))
             allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
             raise InvalidValueError(field, allowed, "(not shown)")
         return self._keys.encrypt(json.dumps(asdict(access)).encode())
@@ -54,7 +54,8 @@ class Encryption:
         except InvalidToken as error:
             raise ConfigError("secret_key: is not the one that secrets of sites were sealed with") from error
         credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
-        return Access(tuple((name, value) for name, value in found["headers"]), credentials, found["proxy"])
+        headers = tuple((name, value) for name, value in found["headers"])
+        return Access(headers, credentials, found["proxy"], found.get("body"), tuple(found.get("typed", ())))
 
 
 def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encryption:
@@ -89,6 +90,11 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
         except ConfigError as error:
             closed.append(site_id)
             why = str(error)
+    for name, sealed in connection.execute(select(tag.c.name, tag.c.access).where(tag.c.access.is_not(None))):
+        try:
+            seal.open(sealed)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (tag {name})") from error
     if closed:
         more = f" and {len(closed) - _SHOWN} more" if len(closed) > _SHOWN else ""
         raise ConfigError(f"{why} (sites {', '.join(map(str, closed[:_SHOWN]))}{more})")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from pollerd.errors import NotFoundError
-from pollerd.model import Change, Media
+from pollerd.model import DEFAULT_SELECTION, Change, Media
 from pollerd.storage.db.schema import change, content, site, site_tag
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.cursors import Order, Position
@@ -26,6 +26,13 @@ class ChangeFilter:
     site_id: int | None = None
     tag: str | None = None
     """Of sites that have this tag now."""
+    matters: bool | None = None
+    """The verdict of the selection's conditions."""
+    selection: str | None = None
+    """Name of the selection."""
+
+
+ALL_CHANGES = ChangeFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,9 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
             c.summary,
             _BEFORE.c.id.label("before_id"),
             _AFTER.c.id.label("after_id"),
+            c.selection,
+            c.matters,
+            c.why,
         )
         .join_from(change, site)
         .outerjoin(_BEFORE, _BEFORE.c.id == c.before_content_id)
@@ -64,7 +74,16 @@ def _changes(wanted: ChangeFilter) -> Select[Any]:
         statement = statement.where(c.site_id == wanted.site_id)
     if wanted.tag is not None:
         statement = statement.where(c.site_id.in_(select(site_tag.c.site_id).where(site_tag.c.tag == wanted.tag)))
+    if wanted.matters is not None:
+        statement = statement.where(c.matters.is_(wanted.matters))
+    if wanted.selection is not None:
+        statement = statement.where(_of_selection(wanted.selection))
     return statement
+
+
+def _of_selection(name: str) -> ColumnElement[bool]:
+    named = change.c.selection == name
+    return or_(named, change.c.selection.is_(None)) if name == DEFAULT_SELECTION else named
 
 
 def list_changes(
@@ -101,6 +120,19 @@ def get_change(connection: Connection, change_id: int) -> Change:
     return _change(*row)
 
 
+def versions(connection: Connection, site_id: int, selection: str, limit: int) -> list[int]:
+    """Returns ids of the contents that changes of a selection led to and that are stored, newest first."""
+    c = change.c
+    statement = (
+        select(content.c.id)
+        .join_from(change, content, content.c.id == c.after_content_id)
+        .where(c.site_id == site_id, _of_selection(selection))
+        .order_by(c.id.desc())
+        .limit(limit)
+    )
+    return list(connection.execute(statement).scalars())
+
+
 def _change(  # noqa: PLR0913 (the columns of a row)
     change_id: int,
     site_id: int,
@@ -111,6 +143,9 @@ def _change(  # noqa: PLR0913 (the columns of a row)
     summary: str,
     before_content_id: int | None,
     after_content_id: int | None,
+    selection: str | None,
+    matters: bool,
+    why: str,
 ) -> Change:
     return Change(
         id=change_id,
@@ -122,4 +157,7 @@ def _change(  # noqa: PLR0913 (the columns of a row)
         summary=summary,
         before_content_id=before_content_id,
         after_content_id=after_content_id,
+        selection=selection or DEFAULT_SELECTION,
+        matters=bool(matters),
+        why=why,
     )

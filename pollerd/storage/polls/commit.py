@@ -9,17 +9,21 @@ from typing import Any
 from sqlalchemy import Connection, func, select, update
 
 from pollerd.errors import DatabaseInUseError, InvalidValueError
-from pollerd.model import Redirect, SiteState
+from pollerd.model import DEFAULT_SELECTION, Baseline, Poll, Redirect, SiteState
 from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db.rows import run_each
-from pollerd.storage.db.schema import allocation, poll
+from pollerd.storage.db.schema import allocation
+from pollerd.storage.db.schema import poll as poll_table
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import Packed, pack
 from pollerd.storage.encoding.text_encoding import encode_header, storable, storable_word
-from pollerd.storage.values import Batch, CommitResult, CommittedChange, PollRecord
+from pollerd.storage.sites.selection_states import load_selection_states, reading_rows, state_row
+from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
 
 ContentKey = tuple[int, bytes]
 """Site and fingerprint."""
+BodyKey = tuple[int, int]
+"""Index of a record, and of its selection from 1; 0: the record's own content."""
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
@@ -36,6 +40,9 @@ def check_batch(batch: Batch) -> None:
         baseline = record.context.baseline
         if record.content is not None and (baseline.fingerprint is None or baseline.media is None):
             raise InvalidValueError("content", "given with its fingerprint and media in the baseline", baseline)
+        for one in record.selections:
+            if one.content is not None and (one.state.baseline.fingerprint is None or one.state.baseline.media is None):
+                raise InvalidValueError("content", "given with its fingerprint and media", one.state)
         if record.page is not None and batch.findings is None:
             raise InvalidValueError("findings", "given where a record has a page", None)
 
@@ -43,7 +50,7 @@ def check_batch(batch: Batch) -> None:
 class Commit:
     """Commits one batch.
 
-    `bodies` holds the packed content of each record by its index, `robots` the compressed robots.txt of each host by
+    `bodies` holds the packed contents of records, `robots` the compressed robots.txt of each host by
     its id.
     """
 
@@ -51,7 +58,7 @@ class Commit:
         self,
         sql: Statements,
         batch: Batch,
-        bodies: dict[int, Packed],
+        bodies: dict[BodyKey, Packed],
         robots: dict[int, bytes],
         run_id: int | None,
         write_pages: PageCommit,
@@ -75,7 +82,8 @@ class Commit:
         current, living = self._living(connection)
         run_each(connection, sql.insert_poll, [_poll_row(record) for _, record in living])
         contents = self._write_contents(connection, living, current)
-        drafts, states = self._follow(living, current, contents)
+        selected = self._write_selections(connection, living, contents)
+        drafts, states = self._follow(living, current, contents, selected)
         run_each(connection, sql.update_state, states)
         changes = self._write_changes(connection, drafts)
         self._write_masks(connection, living)
@@ -88,28 +96,36 @@ class Commit:
         run_each(connection, sql.upsert_batch, [(1, batch.id)])
         fresh = {site_id: id_ for site_id in {key[0] for key in contents} if (id_ := current[site_id]) is not None}
         skipped = len(batch.records) - len(living)
-        return CommitResult(changes=changes, skipped=skipped, content_ids=fresh, stale_pages=stale)
+        return CommitResult(
+            changes=changes, skipped=skipped, content_ids=fresh, selected_ids=selected, stale_pages=stale
+        )
 
     def _living(self, connection: Connection) -> tuple[dict[int, int | None], list[tuple[int, PollRecord]]]:
-        """Returns the current content by site, and the records (with their index) whose site still has that URL."""
+        """Returns the current content by site, and the records (with their index) of sites as they were polled.
+
+        A record of a site that has another URL or other selections by now is left out.
+        """
         sites = {record.poll.site_id for record in self._batch.records}
         rows = run(connection, self._sql.living_sites, self._sql.many(sites)) if sites else []
-        urls = {site_id: url for site_id, url, _ in rows}
-        current = {site_id: content_id for site_id, _, content_id in rows}
+        settings = {site_id: (url, selections or "") for site_id, url, selections, _ in rows}
+        current = {site_id: content_id for site_id, _, _, content_id in rows}
         numbered = enumerate(self._batch.records)
-        return current, [(i, r) for i, r in numbered if urls.get(r.poll.site_id) == r.context.url]
+        polled = [(i, r, (r.context.url, r.context.own_selections)) for i, r in numbered]
+        return current, [(i, r) for i, r, as_polled in polled if settings.get(r.poll.site_id) == as_polled]
 
     def _write_contents(
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
     ) -> dict[ContentKey, int]:
         """Writes new contents; returns their ids."""
-        rows = [
-            _content_row(
-                record, _stored_content(record.content, self._bodies[i], record.context.content_id == current[site_id])
-            )
-            for i, record in living
-            if record.content is not None and (site_id := record.poll.site_id)
-        ]
+        rows = []
+        for i, record in living:
+            if record.content is not None:
+                is_current = record.context.content_id == current[record.poll.site_id]
+                packed = _stored_content(record.content, self._bodies[i, 0], is_current)
+                rows.append(_content_row(record.poll, record.context.baseline, packed))
+            for n, one in enumerate(record.selections, 1):
+                if one.content is not None:
+                    rows.append(_content_row(record.poll, one.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
         for piece in _in_messages(rows):
@@ -118,11 +134,32 @@ class Commit:
         kept = run(connection, self._sql.contents_since, sites, min(row[4] for row in rows))
         return {(site, bytes(print_)): id_ for id_, site, print_ in kept}
 
+    def _write_selections(
+        self, connection: Connection, living: list[tuple[int, PollRecord]], contents: dict[ContentKey, int]
+    ) -> dict[tuple[int, str], int]:
+        """Writes the states and values of selections; returns their new contents by site and selection."""
+        states, readings = [], []
+        new: dict[tuple[int, str], int] = {}
+        for _, record in living:
+            site_id = record.poll.site_id
+            for one in record.selections:
+                content_id = one.state.content_id
+                if one.content is not None:
+                    content_id = contents[(site_id, one.state.baseline.fingerprint or b"")]
+                    new[site_id, one.state.name] = content_id
+                announced_id = content_id if one.announces else one.state.announced_id
+                states.append(state_row(site_id, one, content_id, announced_id))
+                readings += reading_rows(site_id, record.poll.at, one)
+        run_each(connection, self._sql.upsert_selection_state, states)
+        run_each(connection, self._sql.insert_reading, readings)
+        return new
+
     def _follow(
         self,
         living: list[tuple[int, PollRecord]],
         current: dict[int, int | None],
         contents: dict[ContentKey, int],
+        selected: dict[tuple[int, str], int],
     ) -> tuple[list[tuple[int, tuple[Any, ...]]], list[tuple[Any, ...]]]:
         """Returns change rows with their record's index, and state rows; updates `current` with each new content."""
         drafts: list[tuple[int, tuple[Any, ...]]] = []
@@ -133,10 +170,18 @@ class Commit:
             new: int | None = None
             if record.content is not None:
                 new = contents[(site_id, record.context.baseline.fingerprint or b"")]
+            elif record.selections:
+                new = selected.get((site_id, DEFAULT_SELECTION))
+            if new is not None:
                 current[site_id] = new
             states.append(_state_row(record, new))
             if record.change is not None:
-                drafts.append((i, _change_row(record, before, new)))
+                drafts.append((i, _change_row(record.poll, record.change, before, new)))
+            for one in record.selections:
+                if one.change is not None:
+                    after = selected.get((site_id, one.state.name))
+                    row = _change_row(record.poll, one.change, one.state.content_id, after, one.state.name)
+                    drafts.append((i, row))
         return drafts, states
 
     def _write_changes(
@@ -157,8 +202,10 @@ class Commit:
         return [id_ for (id_,) in run(connection, sql.changes_after, after)]
 
     def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
-        rows = [(r.poll.site_id, r.context.baseline.mask, r.poll.at) for _, r in living if r.mask_changed]
-        run_each(connection, self._sql.upsert_mask, rows)
+        """Writes masks; `since` moves only where earlier polls were misled."""
+        changed = [(r.poll.site_id, r.context.baseline.mask, r.poll.at, r.misled) for _, r in living if r.mask_changed]
+        run_each(connection, self._sql.upsert_mask, [row[:3] for row in changed if row[3]])
+        run_each(connection, self._sql.upsert_known_mask, [(*row[:2], 0.0) for row in changed if not row[3]])
 
     def _write_learned(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
         batch = self._batch
@@ -166,7 +213,7 @@ class Commit:
         run_each(connection, self._sql.upsert_learned, rows)
         if batch.shared_state is not None:
             mine = allocation.c.allocator == batch.allocator
-            newest = select(func.coalesce(func.max(poll.c.id), 0)).scalar_subquery()
+            newest = select(func.coalesce(func.max(poll_table.c.id), 0)).scalar_subquery()
             known = {"shared_state": batch.shared_state, "learned_through": newest}
             connection.execute(update(allocation).where(mine).values(known))
 
@@ -192,12 +239,26 @@ class Commit:
         sites = self._sql.many({r.poll.site_id for r in records})
         since = min(r.poll.at for r in records)
         rows = run(connection, self._sql.changes_at, sites, since)
-        ids = {(site_id, at): id_ for id_, site_id, at in rows}
-        keys = [(i, (r.poll.site_id, r.poll.at)) for i, r in enumerate(records) if r.change is not None]
+        ids = {(site_id, at, selection): id_ for id_, site_id, at, selection in rows}
+        keys: list[tuple[int, tuple[int, float, str | None]]] = []
+        for i, r in enumerate(records):
+            names: list[str | None] = [None] if r.change is not None else []
+            names += [one.state.name for one in r.selections if one.change is not None]
+            keys += [(i, (r.poll.site_id, r.poll.at, name)) for name in names]
         current, living = self._living(connection)
-        fresh = {r.poll.site_id: id_ for _, r in living if r.content and (id_ := current[r.poll.site_id]) is not None}
+        fresh = {r.poll.site_id: id_ for _, r in living if _renews(r) and (id_ := current[r.poll.site_id]) is not None}
         found = tuple(CommittedChange(ids[key], key[0], i) for i, key in keys if key in ids)
-        return CommitResult(changes=found, skipped=len(records) - len(living), content_ids=fresh)
+        return CommitResult(
+            changes=found,
+            skipped=len(records) - len(living),
+            content_ids=fresh,
+            selected_ids=self._selected(connection, [r.poll.site_id for _, r in living if r.selections]),
+        )
+
+    def _selected(self, connection: Connection, sites: list[int]) -> dict[tuple[int, str], int]:
+        states = load_selection_states(connection, self._sql, sites) if sites else {}
+        each = ((site_id, state) for site_id, of_site in states.items() for state in of_site)
+        return {(site_id, state.name): state.content_id for site_id, state in each if state.content_id is not None}
 
 
 def _in_messages(rows: list[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
@@ -241,24 +302,31 @@ def _stored_content(content: bytes, packed: Packed, is_current: bool) -> Packed:
     return packed if packed.base_id is None or is_current else Packed(pack(content))
 
 
-def _content_row(record: PollRecord, packed: Packed) -> tuple[Any, ...]:
-    baseline, at = record.context.baseline, record.poll.at
+def _renews(record: PollRecord) -> bool:
+    """Returns whether the record gives its site a new current content."""
+    return bool(record.content) or any(one.content for one in record.selections)
+
+
+def _content_row(poll: Poll, baseline: Baseline, packed: Packed) -> tuple[Any, ...]:
     media = baseline.media.value if baseline.media is not None else ""
     body, base_id = packed.body, packed.base_id
-    return (record.poll.site_id, baseline.fingerprint, media, len(body), at, at, body, base_id)
+    return (poll.site_id, baseline.fingerprint, media, len(body), poll.at, poll.at, body, base_id)
 
 
-def _change_row(record: PollRecord, before: int | None, after: int | None) -> tuple[Any, ...]:
-    draft = record.change
-    assert draft is not None
+def _change_row(
+    poll: Poll, draft: ChangeDraft, before: int | None, after: int | None, selection: str | None = None
+) -> tuple[Any, ...]:
     return (
-        record.poll.site_id,
-        record.poll.at,
+        poll.site_id,
+        poll.at,
         draft.previous_poll_at,
         draft.kind.value,
         storable_word(draft.summary),
         before,
         after,
+        selection,
+        draft.verdict.matters,
+        storable_word(draft.verdict.why),
     )
 
 
@@ -287,7 +355,7 @@ def _state_row(record: PollRecord, new_content_id: int | None) -> tuple[Any, ...
         m.redirect_count,
         b.items or None,
         b.ttl,
-        0 if record.change is None else 1,
+        record.changes,
         new_content_id,
         p.site_id,
     )

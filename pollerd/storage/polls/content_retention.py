@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import BigInteger, Connection, Double, Integer, Update, bindparam, func, select, update
 
-from pollerd.storage.db.schema import content, content_total, content_use, site_state
+from pollerd.storage.db.schema import content, content_total, content_use, selection_state, site_state
 from pollerd.storage.db.statements import Statements
 
 PIECE = 5_000
@@ -191,14 +191,16 @@ def _odd(count: int) -> range:
 
 
 def _current(connection: Connection, sql: Statements, sites: dict[str, Any]) -> set[int | None]:
-    """Returns the current content of each site, and its base."""
-    s = site_state.c
+    """Returns the current content of each site and its base, and those that its selections are held against."""
+    s, selected = site_state.c, selection_state.c
     statement = (
         select(s.content_id, content.c.base_id)
         .outerjoin_from(site_state, content, content.c.id == s.content_id)
         .where(sql.among(s.site_id, "sites"))
     )
-    return {content_id for row in connection.execute(statement, sites) for content_id in row}
+    of_selections = select(selected.content_id, selected.announced_id).where(sql.among(selected.site_id, "sites"))
+    rows = [*connection.execute(statement, sites), *connection.execute(of_selections, sites)]
+    return {content_id for row in rows for content_id in row}
 
 
 def _leaning(connection: Connection, sql: Statements, sites: dict[str, Any]) -> defaultdict[int, dict[int, float]]:

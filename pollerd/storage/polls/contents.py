@@ -35,13 +35,6 @@ def get_content(connection: Connection, content_id: int) -> Content:
     return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)
 
 
-def content_before(connection: Connection, site_id: int, content_id: int) -> int | None:
-    """Returns the site's content last seen before the given one; None if none is stored."""
-    c = content.c
-    others = select(c.id).where(c.site_id == site_id, c.id != content_id)
-    return connection.execute(others.order_by(c.last_seen_at.desc(), c.id.desc()).limit(1)).scalar_one_or_none()
-
-
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
     """Returns the stored contents, for `unpack_all`; pruned ones are missing."""
     rows: list[Any] = run(connection, sql.contents, sql.many(content_ids))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from pollerd.model import Change, Poll
+from pollerd.model import Change, Poll, SelectionState
 from pollerd.storage.db.engine import Database
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import Base, unpack_all
 from pollerd.storage.encoding.cursors import Order
-from pollerd.storage.polls import changes, content_use, contents, history, runs
-from pollerd.storage.polls.changes import ChangeFilter, ChangesRead
+from pollerd.storage.polls import changes, content_use, contents, history, readings, runs
+from pollerd.storage.polls.changes import ALL_CHANGES, ChangeFilter, ChangesRead
 from pollerd.storage.polls.contents import Content
 from pollerd.storage.polls.notify import ChangeNotifier
+from pollerd.storage.polls.readings import ReadingFilter, RecordedReading
 from pollerd.storage.settings import CurrentSettings
+from pollerd.storage.sites.selection_states import load_selection_states
 from pollerd.storage.values import ListPage, PollColumns
 
 
@@ -67,9 +69,7 @@ class HistoryStore:
 
     async def list_changes(
         self,
-        since: float | None = None,
-        site_id: int | None = None,
-        tag: str | None = None,
+        wanted: ChangeFilter = ALL_CHANGES,
         limit: int = 100,
         cursor: str | None = None,
         order: Order | None = None,
@@ -79,7 +79,6 @@ class HistoryStore:
         No cursor after the last; with oldest first the last cursor may be reused to get newer changes. Raises
         `InvalidValueError` for a bad cursor, an order that differs from the cursor's, or a bad limit (1 to 1000).
         """
-        wanted = ChangeFilter(since, site_id, tag)
         return await self._database.read(lambda c: changes.list_changes(c, wanted, limit, cursor, order))
 
     async def get_change(self, change_id: int) -> Change:
@@ -101,6 +100,33 @@ class HistoryStore:
         """Returns once this store has committed a change with an id above `after`."""
         await self._news.after(after)
 
+    # Selections.
+
+    async def list_readings(
+        self,
+        site_id: int,
+        wanted: ReadingFilter,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: Order | None = None,
+    ) -> ListPage[RecordedReading]:
+        """Returns the values of a site's selections each time they were read differently.
+
+        Order, cursor and errors as in `list_changes`.
+        """
+        return await self._database.read(lambda c: readings.list_readings(c, site_id, wanted, limit, cursor, order))
+
+    async def selection_states(self, site_id: int) -> tuple[SelectionState, ...]:
+        """Returns what is known of the site's selections."""
+        found = await self._database.read(lambda c: load_selection_states(c, self._sql, [site_id]))
+        return found.get(site_id, ())
+
+    async def load_versions(self, site_id: int, selection: str, limit: int) -> list[bytes]:
+        """Returns the stored contents that changes of a selection led to, newest first."""
+        ids = await self._database.read(lambda c: changes.versions(c, site_id, selection, limit))
+        contents = await self.load_contents(list(dict.fromkeys(ids))) if ids else {}
+        return [contents[one] for one in ids if one in contents]
+
     # Contents.
 
     async def get_content(self, content_id: int) -> Content:
@@ -114,11 +140,6 @@ class HistoryStore:
         kept = await asyncio.to_thread(unpack_all, packed) if packed else {}
         self._bases.update({content_id: one.base for content_id, one in kept.items()})
         return {content_id: one.content for content_id, one in kept.items()}
-
-    async def load_content_before(self, site_id: int, content_id: int) -> bytes | None:
-        """Returns the site's content last seen before the given one; None if none is stored."""
-        before = await self._database.read(lambda c: contents.content_before(c, site_id, content_id))
-        return None if before is None else (await self.load_contents([before])).get(before)
 
     async def limit_passed(self, change: Change) -> tuple[str, float]:
         """Returns why a content of this change was dropped: the setting, and its present value (s, bytes, contents)."""

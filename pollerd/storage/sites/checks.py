@@ -8,7 +8,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.model import SiteSpec
 from pollerd.storage.encoding.text_encoding import storable
 
-_USUAL = (1.0, 1.0, None, None, None, None)
+_USUAL = (None,) * 6
 
 
 def check_spec(spec: SiteSpec) -> None:
@@ -18,6 +18,10 @@ def check_spec(spec: SiteSpec) -> None:
         _check_numbers(spec)
     if not spec.url or storable(spec.url) != spec.url:
         raise InvalidValueError("url", "a URL without NUL or lone surrogates", spec.url)
+    for field in ("selections", "render", "title"):
+        given: str = getattr(spec, field)
+        if storable(given) != given:
+            raise InvalidValueError(field, "without NUL or lone surrogates", "others")
     for tag in spec.tags:
         if not tag or storable(tag) != tag:
             raise InvalidValueError("tags", "words without NUL or lone surrogates", tag)

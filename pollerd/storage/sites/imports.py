@@ -15,6 +15,7 @@ from pollerd.storage.db.schema import deleted_url, host, site
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites.checks import check_spec
+from pollerd.storage.sites.windows import encode_windows
 from pollerd.storage.values import AddResult
 
 # Small enough for the event loop to run between two pieces.
@@ -147,9 +148,12 @@ class SiteImport:
     def _insert_rest(self, connection: Connection, sites: list[tuple[int, SiteSpec]]) -> None:
         sealed = [(self._encryption.close(spec.access), site_id) for site_id, spec in sites if spec.access]
         run_each(connection, self._sql.set_access, sealed)
-        tags = [(site_id, tag) for site_id, spec in sites for tag in dict.fromkeys(spec.tags)]
+        windows = [(encode_windows(spec.windows), site_id) for site_id, spec in sites if spec.windows is not None]
+        run_each(connection, self._sql.set_windows, windows)
+        tags = [(site_id, tag, place) for site_id, spec in sites for place, tag in enumerate(dict.fromkeys(spec.tags))]
         run_each(connection, self._sql.insert_tag, tags)
 
 
 def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
-    return (now, spec.paused, *_numbers(spec), spec.url, host_id)
+    texts = (spec.selections or None, spec.render or None, spec.title or None)
+    return (now, spec.paused, *_numbers(spec), *texts, spec.url, host_id)

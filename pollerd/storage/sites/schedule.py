@@ -17,12 +17,12 @@ from pollerd.storage.db.schema import host, host_override, learned, site, site_s
 from pollerd.storage.encoding.compression import unpack
 from pollerd.storage.encoding.row_repair import Field, number
 from pollerd.storage.sites.hosts import read_override
+from pollerd.storage.sites.windows import WindowsRead
 from pollerd.storage.values import HostRow, ScheduleRows, StoredRobots
 
 PIECE = 20_000
 _CODES = {state.value: code for state, code in STATE_CODE.items()}
 _HOST = Field("host_id", np.int64, "a whole number", 0)
-_OF_SITE = (Field("paused", np.bool_, "true or false", 0), *(Field(name, np.float64) for name in NUMERIC_SETTINGS))
 _OF_STATE = (
     Field("state", np.int8, f"one of {', '.join(_CODES)}", STATE_CODE[SiteState.ACTIVE], _CODES),
     *(Field(name, np.float64) for name in ("last_poll_at", "last_seen_at", "not_before")),
@@ -30,14 +30,14 @@ _OF_STATE = (
 )
 _USUAL: dict[str, Any] = {
     "paused": False,
-    "weight": 1.0,
-    "cost": 1.0,
     "state": SiteState.ACTIVE.value,
     "failures": 0,
     "polls": 0,
     "changes": 0,
 }
 """Value of a column in most rows, if it is not NULL."""
+OF_SITE = (Field("paused", np.bool_, "true or false", 0), *(Field(name, np.float64) for name in NUMERIC_SETTINGS))
+"""Columns of a site's settings."""
 
 
 def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, dict[int, str]]:
@@ -48,14 +48,17 @@ def schedule_piece(connection: Connection, after: int) -> tuple[ScheduleRows, di
     that in a tenth of the time that reading takes.
     """
     faults: dict[int, str] = {}
+    read = WindowsRead()
+    of_site = (*OF_SITE, read.field())
     columns = _ids_and_hosts(connection, after, faults)
     if len(columns["site_id"]):
-        columns |= _unusual(connection, _OF_SITE, site.c.id, columns["site_id"], faults)
+        columns |= _unusual(connection, of_site, site.c.id, columns["site_id"], faults)
         columns |= _unusual(connection, _OF_STATE, site_state.c.site_id, columns["site_id"], faults)
         columns = _with_states(connection, columns)
     else:
-        columns |= {field.name: np.empty(0, field.kind) for field in (*_OF_SITE, *_OF_STATE)}
-    return ScheduleRows(**columns), faults
+        columns |= {field.name: np.empty(0, field.kind) for field in (*of_site, *_OF_STATE)}
+    windows = read.of_sites(columns["site_id"], columns.pop("windows"))
+    return ScheduleRows(**columns, windows=windows), faults
 
 
 def _ids_and_hosts(connection: Connection, after: int, faults: dict[int, str]) -> dict[str, NDArray[Any]]:
@@ -111,6 +114,11 @@ def _with_states(connection: Connection, columns: dict[str, NDArray[Any]]) -> di
         return columns
     there = np.isin(ids, np.array(connection.execute(select(key).where(among)).scalars().all(), np.int64))
     return {name: values[there] for name, values in columns.items()}
+
+
+def numbers_of(rows: ScheduleRows) -> dict[str, NDArray[np.float64]]:
+    """Returns the columns of settings, by name."""
+    return {name: getattr(rows, name) for name in NUMERIC_SETTINGS}
 
 
 def hosts_piece(connection: Connection, after: int) -> list[HostRow]:

@@ -5,23 +5,57 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from pollerd.errors import PermanentError
-from pollerd.model import NO_ACCESS, Access, Baseline, Media, OutcomeKind, Validators
+from pollerd.inheritance import access_of_tags, fault_of_tags, of_tags, selections_of_tags
+from pollerd.model import NO_ACCESS, OF_SELECTIONS, Access, Baseline, Media, OutcomeKind, Tags, Validators
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.encoding.text_encoding import decode_header
+from pollerd.storage.sites.selection_states import load_selection_states
+from pollerd.storage.sites.tags import names_among
 from pollerd.storage.values import SiteContext
+
+_READ_BY_POLLS = frozenset({"selections", "render"})
 
 
 def load_contexts(
-    connection: Connection, sql: Statements, encryption: Encryption, site_ids: Sequence[int]
+    connection: Connection, sql: Statements, encryption: Encryption, site_ids: Sequence[int], tags: Tags
 ) -> dict[int, SiteContext]:
-    """Returns contexts by site id; deleted sites are missing. The context of an unreadable row has a `fault`."""
+    """Returns contexts by site id; deleted sites are missing. The context of an unreadable row has a `fault`.
+
+    tags: those that have settings; only where some say what is sent, those of the sites are asked for.
+    """
     rows = run(connection, sql.contexts, sql.many(site_ids))
-    return {row[0]: _readable(encryption, row) for row in rows}
+    contexts = {row[0]: _readable(encryption, row) for row in rows}
+    sending = [
+        name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & {"selections", "render"}
+    ]
+    if sending:
+        for site_id, names in names_among(connection, sql, site_ids, sending).items():
+            if site_id in contexts:
+                contexts[site_id] = _inherited(contexts[site_id], names, tags)
+    selecting = [site_id for site_id, context in contexts.items() if context.selections]
+    for site_id, context in contexts.items():
+        if not context.selections and context.baseline.fingerprint == OF_SELECTIONS:
+            anew = replace(context.baseline, fingerprint=None, raw_fingerprint=None)
+            contexts[site_id] = replace(context, baseline=anew)
+    for site_id, states in (load_selection_states(connection, sql, selecting) if selecting else {}).items():
+        contexts[site_id] = replace(contexts[site_id], states=states)
+    return contexts
+
+
+def _inherited(context: SiteContext, names: Sequence[str], tags: Tags) -> SiteContext:
+    return replace(
+        context,
+        access=access_of_tags(context.access, names, tags),
+        selections=selections_of_tags(context.own_selections, names, tags),
+        render=context.render or str(of_tags(names, tags).get("render", "")),
+        fault=context.fault or fault_of_tags(names, tags),
+    )
 
 
 def _readable(encryption: Encryption, row: Sequence[Any]) -> SiteContext:
@@ -37,6 +71,8 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
     url: str,
     settings_changed_at: float | None,
     sealed: bytes | None,
+    selections: str | None,
+    render: str | None,
     etag: bytes | None,
     last_modified: bytes | None,
     fingerprint: bytes | None,
@@ -65,6 +101,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         last_modified_good=lm_good,
         last_modified_bad=lm_bad,
         mask=mask or b"",
+        proven=mask is not None,
     )
     return SiteContext(
         site_id=site_id,
@@ -79,4 +116,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         settings_changed_at=settings_changed_at,
         last_outcome=None if last_outcome is None else OutcomeKind(last_outcome),
         access=access,
+        selections=selections or "",
+        own_selections=selections or "",
+        render=render or "",
     )

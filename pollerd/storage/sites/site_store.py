@@ -9,16 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from pollerd.model import HostOverride, Site, SiteSpec, SiteState
+from pollerd.model import HostOverride, Site, SiteSpec, SiteState, Tags, TagSettings
 from pollerd.storage.db.engine import Database
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.sites import hosts as stored_hosts
-from pollerd.storage.sites import restore, schedule
+from pollerd.storage.sites import restore, schedule, tags
 from pollerd.storage.sites.imports import SiteImport
 from pollerd.storage.sites.restore import Admit, Restore
 from pollerd.storage.sites.site_context import load_contexts
 from pollerd.storage.sites.sites import Sites, count_sites, counts_by_state
+from pollerd.storage.sites.tags import with_inherited
+from pollerd.storage.sources.membership import join
 from pollerd.storage.values import (
     AddResult,
     HostRow,
@@ -27,6 +29,7 @@ from pollerd.storage.values import (
     NewSettings,
     RestoreResult,
     ScheduleRows,
+    SettingsColumns,
     SiteChanges,
     SiteContext,
     SiteRestore,
@@ -43,21 +46,28 @@ class SiteStore:
         self._database, self._sql, self._encryption, self._import = database, sql, encryption, imports
         self._sites = Sites(sql, encryption)
         self._restore = Restore(sql, self._sites, imports)
+        self.tags: Tags = {}
+        """The tags that have settings, since `load_tags`; read, and never written, by everybody else."""
 
     # For the daemon: all sites at its start, then those that are polled.
 
     async def schedule(self) -> AsyncIterator[tuple[ScheduleRows, dict[int, str]]]:
-        """Yields all sites as columns, ordered by id, in pieces, so that a million need not be held twice.
+        """Yields all sites as columns, with what they inherit, ordered by id, in pieces: a million are not held twice.
 
         Each piece comes with what is wrong with rows that hold an unreadable value, by site id.
         """
         after = -1
         while True:
-            rows, faults = await self._database.read(lambda c, a=after: schedule.schedule_piece(c, a))  # type: ignore[misc]
+            rows, faults = await self._database.read(lambda c, a=after: self._piece(c, a))  # type: ignore[misc]
             if not len(rows):
                 return
             yield rows, faults
             after = int(rows.site_id[-1])
+
+    def _piece(self, connection: Connection, after: int) -> tuple[ScheduleRows, dict[int, str]]:
+        rows, faults = schedule.schedule_piece(connection, after)
+        with_inherited(connection, rows, self.tags)
+        return rows, faults
 
     async def hosts(self) -> AsyncIterator[list[HostRow]]:
         """Yields all hosts, ordered by id, in pieces."""
@@ -68,20 +78,82 @@ class SiteStore:
 
     async def contexts(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """Returns contexts by site id, in one query; deleted sites are missing."""
-        return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids))
+        return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids, self.tags))
+
+    # Tags that have settings.
+
+    async def load_tags(self) -> Tags:
+        """Reads the settings of all tags; from then on `tags` holds them."""
+        self.tags = await self._database.read(lambda c: tags.load_tags(c, self._encryption))
+        return self.tags
+
+    async def put_tag(self, given: TagSettings, *, sends: bool) -> None:
+        """Stores the settings of a tag in place of those that it had.
+
+        sends: what its sites send has changed; their next polls will be full ones. Raises `InvalidValueError` for
+        secrets without a key.
+        """
+        work = partial(tags.put_tag, sql=self._sql, encryption=self._encryption, given=given, sends=sends)
+        await self._with_tags({**self.tags, given.name: given}, work)
+
+    async def delete_tag(self, name: str, now: float, *, sends: bool) -> None:
+        """Deletes the settings of a tag; its sites keep it. sends: as for `put_tag`."""
+        work = partial(tags.delete_tag, name=name, now=now, sends=sends)
+        await self._with_tags({other: one for other, one in self.tags.items() if other != name}, work)
+
+    async def _with_tags(self, after: Tags, work: Callable[[Connection], None]) -> None:
+        """Writes, with `after` in force before: a context that is read meanwhile is never newer than its access."""
+        before, self.tags = self.tags, after
+        try:
+            await self._database.write(work)
+        except BaseException:
+            self.tags = before
+            raise
+
+    async def tagged(self, name: str, given: Tags) -> AsyncIterator[tuple[SettingsColumns, dict[int, str]]]:
+        """Yields what the sites of a tag are polled by while tags have these settings, ordered by id, in pieces.
+
+        Each piece comes with what is wrong with rows that hold an unreadable value, by site id.
+        """
+        after = -1
+        while True:
+            piece, faults = await self._database.read(
+                lambda c, a=after: tags.tagged_piece(c, self._sql, given, name, a)  # type: ignore[misc]
+            )
+            if not len(piece):
+                return
+            yield piece, faults
+            after = int(piece.site_id[-1])
 
     # Sites.
 
     async def add(
-        self, specs: Sequence[SiteSpec], hosts: Sequence[str], now: float, *, respect_deleted: bool
+        self,
+        specs: Sequence[SiteSpec],
+        hosts: Sequence[str],
+        now: float,
+        *,
+        respect_deleted: bool,
+        source: int | None = None,
     ) -> AddResult:
         """Adds new sites; `hosts` names ("host:port") the host of each spec.
 
-        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise.
+        A URL that a user deleted is left out if `respect_deleted` is true, and restored otherwise. source: id of the
+        source that lists the sites, which are noted as its own in the same transaction; raises `NotFoundError` if it is
+        gone.
         """
-        return await self._database.write(
-            lambda c: self._import.add(c, specs, hosts, now, respect_deleted=respect_deleted)
-        )
+
+        def work(connection: Connection) -> AddResult:
+            result = self._import.add(connection, specs, hosts, now, respect_deleted=respect_deleted)
+            if source is not None:
+                join(connection, self._sql, source, specs, result, now)
+            return result
+
+        return await self._database.write(work)
+
+    async def discard(self, site_ids: Sequence[int]) -> None:
+        """Deletes these sites with all their rows; a list or source adds them again. Missing ones are skipped."""
+        await self._database.write(lambda c: self._sites.discard(c, site_ids))
 
     async def get(self, site_id: int) -> Site:
         """Returns the site. Raises `NotFoundError`."""

@@ -12,8 +12,19 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, insert, select, update
 
 from pollerd.errors import DuplicateError, InvalidValueError, NotFoundError
-from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState
-from pollerd.storage.db.schema import deleted_url, host, learned, mask, page, site, site_state, site_tag
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, OutcomeKind, Site, SiteSpec, SiteState, Windows
+from pollerd.storage.db.schema import (
+    deleted_url,
+    host,
+    learned,
+    mask,
+    page,
+    reading,
+    selection_state,
+    site,
+    site_state,
+    site_tag,
+)
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.encryption import Encryption
@@ -21,6 +32,9 @@ from pollerd.storage.encoding.row_repair import number
 from pollerd.storage.sites.checks import check_spec
 from pollerd.storage.sites.crawled_page import forget_site
 from pollerd.storage.sites.schedule import ids_piece
+from pollerd.storage.sites.selection_states import renew_selections
+from pollerd.storage.sites.windows import decode_windows, encode_windows
+from pollerd.storage.sources.membership import forget_pauses
 from pollerd.storage.values import ListPage, NewSettings, SiteChanges
 
 PIECE = 5_000
@@ -64,12 +78,12 @@ class Sites:
         self._tags_of = (
             select(site_tag.c.site_id, site_tag.c.tag)
             .where(sql.among(site_tag.c.site_id, "sites"))
-            .order_by(site_tag.c.site_id, site_tag.c.tag)
+            .order_by(site_tag.c.site_id, site_tag.c.position, site_tag.c.tag)
         )
         self._at = _sites().where(sql.among(site.c.url, "urls")).order_by(site.c.id)
         self._with_ids = _sites().where(sql.among(site.c.id, "ids")).order_by(site.c.id)
         self._deleted_at = select(deleted_url.c.url).where(sql.among(deleted_url.c.url, "urls"))
-        self._living = select(site.c.id).where(sql.among(site.c.id, "sites"))
+        self._living = select(site.c.id, site.c.selections).where(sql.among(site.c.id, "sites"))
         self._untag = delete(site_tag).where(sql.among(site_tag.c.site_id, "sites"))
         self._revive = update(site_state).where(sql.among(site_state.c.site_id, "sites")).values(_REVIVED)
         among = sql.among(site.c.id, "sites")
@@ -160,11 +174,17 @@ class Sites:
         spec = replace(before.spec, **given)
         check_spec(spec)
         values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
-        values["settings_changed_at"] = now
+        values |= {"settings_changed_at": now, "windows": encode_windows(spec.windows)}
         if "access" in changes:
             values["access"] = self._encryption.close(spec.access) if spec.access else None
+        values |= {name: getattr(spec, name) or None for name in ("render", "title") if name in changes}
+        if "selections" in changes:
+            values["selections"] = spec.selections or None
+            if spec.selections != before.spec.selections:
+                renew_selections(connection, site_id, spec.selections)
         if "paused" in changes:
             values["paused"] = bool(changes["paused"])
+            forget_pauses(connection, self._sql, [site_id])
             if not values["paused"]:
                 connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_REVIVED))
         if spec.url != before.spec.url:
@@ -172,7 +192,7 @@ class Sites:
             forget_site(connection, site_id, "its site was moved")
             values |= {"url": spec.url, "host_id": host_id_of(changes["host"])}
             connection.execute(update(site_state).where(site_state.c.site_id == site_id).values(_FORGOTTEN))
-            for table in (learned, mask):
+            for table in (learned, mask, selection_state, reading):
                 connection.execute(delete(table).where(table.c.site_id == site_id))
         connection.execute(update(site).where(site.c.id == site_id).values(values))
         if "tags" in changes:
@@ -188,6 +208,7 @@ class Sites:
         """
         ids = ids_piece(connection, tag, after)
         changed = self._pause if paused else self._resume
+        forget_pauses(connection, self._sql, ids)
         return ids, connection.execute(changed, {"sites": self._sql.many(ids)}).rowcount if len(ids) else 0
 
     def _require_free(self, connection: Connection, url: str) -> None:
@@ -203,32 +224,44 @@ class Sites:
 
     def _put_piece(self, connection: Connection, settings: Sequence[NewSettings], now: float) -> None:
         ids = self._sql.many(one.site_id for one in settings)
-        living = set(connection.execute(self._living, {"sites": ids}).scalars())
+        living = {site_id: selections or "" for site_id, selections in connection.execute(self._living, {"sites": ids})}
         settings = [one for one in settings if one.site_id in living]
         if not settings:
             return
         for one in settings:
             check_spec(one.spec)
+            if one.spec.selections != living[one.site_id]:
+                renew_selections(connection, one.site_id, one.spec.selections)
         rows = [{"key": one.site_id, **self._values(one.spec, now)} for one in settings]
         columns: dict[str, Any] = {name: bindparam(name) for name in rows[0] if name != "key"}
         connection.execute(update(site).where(site.c.id == bindparam("key")).values(columns), rows)
         connection.execute(self._untag, {"sites": ids})
-        tags = [{"site_id": one.site_id, "tag": tag} for one in settings for tag in dict.fromkeys(one.spec.tags)]
+        tags = [row for one in settings for row in _tag_rows(one.site_id, one.spec.tags)]
         if tags:
             connection.execute(insert(site_tag), tags)
-        connection.execute(self._revive, {"sites": self._sql.many(one.site_id for one in settings if one.resumed)})
+        resumed = [one.site_id for one in settings if one.resumed]
+        connection.execute(self._revive, {"sites": self._sql.many(resumed)})
+        forget_pauses(connection, self._sql, resumed)
 
     def _values(self, spec: SiteSpec, now: float) -> dict[str, Any]:
         sealed = self._encryption.close(spec.access) if spec.access else None
         values = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
-        return {**values, "paused": spec.paused, "access": sealed, "settings_changed_at": now}
+        return {
+            **values,
+            "paused": spec.paused,
+            "access": sealed,
+            "selections": spec.selections or None,
+            "render": spec.render or None,
+            "title": spec.title or None,
+            "windows": encode_windows(spec.windows),
+            "settings_changed_at": now,
+        }
 
     @staticmethod
     def _set_tags(connection: Connection, site_id: int, tags: Sequence[str]) -> None:
         connection.execute(delete(site_tag).where(site_tag.c.site_id == site_id))
         if tags:
-            rows = [{"site_id": site_id, "tag": tag} for tag in dict.fromkeys(tags)]
-            connection.execute(insert(site_tag), rows)
+            connection.execute(insert(site_tag), _tag_rows(site_id, tags))
 
     def delete(self, connection: Connection, site_id: int, now: float) -> None:
         """Deletes a site and all its rows, and marks its URL as deleted. Raises `NotFoundError`."""
@@ -239,6 +272,12 @@ class Sites:
         forget_site(connection, site_id, "its site was deleted")
         remember = self._sql.insert_for(deleted_url).values(url=url, deleted_at=now)
         connection.execute(remember.on_conflict_do_update(index_elements=["url"], set_={"deleted_at": now}))
+
+    def discard(self, connection: Connection, site_ids: Sequence[int]) -> None:
+        """Deletes sites with all their rows, without marking their URLs as deleted."""
+        for site_id in site_ids:
+            forget_site(connection, site_id, "its source was removed")
+        connection.execute(self._delete_many, {"sites": self._sql.many(site_ids)})
 
     @staticmethod
     def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
@@ -256,6 +295,18 @@ class Sites:
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
         return gone
+
+
+def _tag_rows(site_id: int, tags: Iterable[str]) -> list[dict[str, Any]]:
+    return [{"site_id": site_id, "tag": tag, "position": place} for place, tag in enumerate(dict.fromkeys(tags))]
+
+
+def _windows(text: str | None) -> Windows | None:
+    """Returns stored windows; none in place of those damaged by hand, which the daemon reports."""
+    try:
+        return None if text is None else decode_windows(text)
+    except ValueError:
+        return None
 
 
 def count_sites(connection: Connection) -> int:
@@ -287,6 +338,10 @@ def _sites() -> Select[Any]:
             s.paused,
             *(s[name] for name in NUMERIC_SETTINGS),
             s.access,
+            s.selections,
+            s.render,
+            s.title,
+            s.windows,
             t.state,
             t.last_poll_at,
             t.not_before,
@@ -306,10 +361,20 @@ def _sites() -> Select[Any]:
 def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
     """Returns the site of a row; values damaged by hand become those of a new site."""
     access = NO_ACCESS if row.access is None else encryption.open(row.access)
-    numbers = {name: number(getattr(row, name), instead) for name, instead in NUMERIC_SETTINGS.items()}
+    numbers = {name: number(getattr(row, name)) for name in NUMERIC_SETTINGS}
     return Site(
         id=row.id,
-        spec=SiteSpec(row.url, tags=tags, access=access, paused=row.paused, **numbers),
+        spec=SiteSpec(
+            row.url,
+            tags=tags,
+            access=access,
+            paused=row.paused,
+            windows=_windows(row.windows),
+            selections=row.selections or "",
+            render=row.render or "",
+            title=row.title or "",
+            **numbers,
+        ),
         host=row.host or "",
         state=SiteState.PAUSED if row.paused else _STATES.get(row.state, SiteState.ACTIVE),
         created_at=number(row.created_at, 0.0),

@@ -97,10 +97,11 @@ class ActivityClock:
         if since_edge < 0:
             return
         steps = np.array([since_edge + width]) if since_edge > cycle else np.full(int(since_edge / width) + 1, width)
-        self.edges = np.concatenate([self.edges, self.edges[-1] + np.cumsum(steps)])
-        self._total = np.concatenate([self._total, self._total[-1] + np.cumsum(steps)])
+        ends = steps.cumsum()
+        self.edges = np.concatenate([self.edges, self.edges[-1] + ends])
+        self._total = np.concatenate([self._total, self._total[-1] + ends])
         self.mixed = np.concatenate([self.mixed, steps])
-        self.activity = np.concatenate([self.activity, np.tile(steps, (len(self.activity), 1))], axis=1)
+        self.activity = np.concatenate([self.activity, [steps] * len(self.activity)], axis=1)
         if len(self.mixed) > MOST_INTERVALS:
             self._drop(MOST_INTERVALS // 4)
 
@@ -128,8 +129,8 @@ class ActivityClock:
         some = some[np.isfinite(elapsed[some]) & (elapsed[some] > 0)]
         if some.size:
             common = np.maximum(self.gap(elapsed[some], now), _TINY)
-            rate = -np.log(np.clip(unchanged[some], _TINY, 1.0 - _TINY)) / common
-            self._pending.append(np.stack([now - elapsed[some], np.full(len(some), now), rate, changed[some]]))
+            rate = -np.log(np.minimum(np.maximum(unchanged[some], _TINY), 1.0 - _TINY)) / common
+            self._pending.append(np.array([now - elapsed[some], np.full(len(some), now), rate, changed[some]]))
         due = len(elapsed) >= self.until_update(sites)
         self.polls += len(elapsed)
         if due and self._pending:
@@ -140,48 +141,49 @@ class ActivityClock:
         pending = np.concatenate(self._pending, axis=1)
         self._pending.clear()
         self._score(pending)
-        first = int(np.clip(np.searchsorted(self.edges, now - cycle, "right") - 1, 0, len(self.edges) - 2))
+        first = min(max(int(self.edges.searchsorted(now - cycle, "right")) - 1, 0), len(self.edges) - 2)
+        length = self.edges[first + 1 :] - self.edges[first:-1]
         window = np.concatenate([self._window, pending], axis=1)[:, -_MOST_POLLS:]
         self._window = window[:, window[1] >= self.edges[first]]
         if self._window.size:
-            covered = _Covered(self.edges[first:], *self._window[:2])
-            for row, jump in zip(self.activity, JUMPS_CYCLES * cycle, strict=True):
-                self._infer(row, jump, first, covered)
-        self._mix(now, first)
+            self._infer(JUMPS_CYCLES * cycle, first, length)
+        self._mix(now, first, length)
 
     def _score(self, pending: NDArray[np.float64]) -> None:
         """Adds the log-likelihood gain of each J over the ordinary clock for polls float64[4, k]."""
-        start, end, rate, changed = pending
+        bounds, (start, end, rate, changed) = pending[:2], pending
         age = self._keep ** np.arange(len(start) - 1, -1, -1)
         ordinary = _log_likelihood(rate * (end - start), changed)
         for j, row in enumerate(self.activity):
-            expected = rate * _between(self.edges, _running(self.edges, row), start, end)
+            expected = rate * _between(self.edges, _running(self.edges, row), bounds)
             gain = (_log_likelihood(expected, changed) - ordinary) @ age
             self.score[j] = self.score[j] * self._keep ** len(start) + gain
 
-    def _infer(self, activity: NDArray[np.float64], jump: float, first: int, covered: _Covered) -> None:
-        """Runs EM steps on the intervals from `first` on, in place."""
-        start, end, rate, changed = self._window
-        length = np.diff(self.edges[first:])
+    def _infer(self, jumps: NDArray[np.float64], first: int, length: NDArray[np.float64]) -> None:
+        """Runs EM steps for each J on the intervals from `first` on, of these lengths in s, in place."""
+        bounds, (_, _, rate, changed) = self._window[:2], self._window
+        covered = _Covered(self.edges[first:], *bounds)
         exposure = covered.spread(rate)
         hits = np.flatnonzero(changed > 0)
-        start, end, rate, covered = start[hits], end[hits], rate[hits], covered.of(hits)
-        for _ in range(EM_STEPS if hits.size else 1):  # without changes a second step gives the same result
-            found: NDArray[np.float64] | float = 0.0
-            if hits.size:
-                expected = rate * _between(self.edges, _running(self.edges, activity), start, end)
+        if not hits.size:  # a second step gives the same result
+            for activity, jump in zip(self.activity, jumps, strict=True):
+                activity[first:] = np.maximum(length / (1.0 + jump * exposure), _LEAST_SPEED * length)
+            return
+        bounds, rate, covered = bounds[:, hits], rate[hits], covered.of(hits)
+        for activity, jump in zip(self.activity, jumps, strict=True):
+            for _ in range(EM_STEPS):
+                expected = rate * _between(self.edges, _running(self.edges, activity), bounds)
                 found = covered.spread(rate / -np.expm1(-np.maximum(expected, _TINY)))
-            new = (length + jump * activity[first:] * found) / (1.0 + jump * exposure)
-            activity[first:] = np.maximum(new, _LEAST_SPEED * length)
+                new = (length + jump * activity[first:] * found) / (1.0 + jump * exposure)
+                activity[first:] = np.maximum(new, _LEAST_SPEED * length)
 
-    def _mix(self, now: float, first: int) -> None:
+    def _mix(self, now: float, first: int, length: NDArray[np.float64]) -> None:
         """Mixes the intervals from `first` on, and keeps the progress ahead of every gap that grows by it."""
         odds = np.append(self.score - LOG_PRIOR_ODDS, 0.0)
         weight = np.exp(odds - odds.max())
         weight /= weight.sum()
-        before = self._total.copy()
+        before = self._total
         reading = self.progress(now)
-        length = np.diff(self.edges[first:])
         self.mixed[first:] = weight[-1] * length + weight[:-1] @ self.activity[:, first:]
         self._total = _running(self.edges, self.mixed) - self.edges[0] + before[0]
         moved = self._total - before
@@ -229,7 +231,7 @@ class ActivityClock:
 
 def _running(edges: NDArray[np.float64], activity: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns readings float64[B + 1] at the edges, starting from the ordinary time at the first."""
-    return np.concatenate([edges[:1], edges[0] + np.cumsum(activity)])
+    return np.concatenate([edges[:1], edges[0] + activity.cumsum()])
 
 
 def _reading(
@@ -243,14 +245,17 @@ def _reading(
 
 
 def _between(
-    edges: NDArray[np.float64], total: NDArray[np.float64], start: NDArray[np.float64], end: NDArray[np.float64]
+    edges: NDArray[np.float64], total: NDArray[np.float64], bounds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    return np.asarray(_reading(edges, total, end) - _reading(edges, total, start))
+    """Returns the advance float64[k] (s) between the bounds float64[2, k], start and end, of k gaps."""
+    start, end = _reading(edges, total, bounds)
+    return np.asarray(end - start)
 
 
 def _log_likelihood(expected: NDArray[np.float64], changed: NDArray[np.float64]) -> NDArray[np.float64]:
     expected = np.maximum(expected, _TINY)
-    return np.where(changed > 0, np.log(-np.expm1(-expected)), -expected)
+    found = changed > 0
+    return np.where(found, np.log(-np.expm1(-expected)), -expected) if found.any() else -expected
 
 
 class _Covered:
@@ -284,11 +289,11 @@ class _Covered:
                 -value * self._into_last,
             ]
         )
-        return np.maximum(np.cumsum(np.bincount(where, steps, self._intervals + 2))[: self._intervals], 0.0)
+        return np.asarray(np.maximum(np.bincount(where, steps, self._intervals + 2).cumsum()[: self._intervals], 0.0))
 
 
 def _locate(edges: NDArray[np.float64], at: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Returns the interval of each time and the elapsed share of it, clipped to the first edge and the last."""
-    at = np.clip(at, edges[0], edges[-1])
-    interval = np.clip(np.searchsorted(edges, at, "right") - 1, 0, len(edges) - 2)
+    at = np.minimum(np.maximum(at, edges[0]), edges[-1])
+    interval = np.minimum(np.maximum(edges.searchsorted(at, "right") - 1, 0), len(edges) - 2)
     return interval, (at - edges[interval]) / (edges[interval + 1] - edges[interval])

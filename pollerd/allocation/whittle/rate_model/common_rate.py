@@ -9,12 +9,14 @@ far behind, so that differences that arise later are detected.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pollerd.allocation.whittle.rate_model.grid import CELLS, Lattice
+from pollerd.allocation.whittle.rate_model.likelihood import log_likelihood
 
 LOG_PRIOR_ODDS = 3.0
 """Initial log odds against individual beliefs, with `MANY_SITES` or more."""
@@ -79,8 +81,7 @@ class CommonRate:
             return self.weight != before
         gap, changed, unchanged, known = gap[some], changed[some], unchanged[some], known[some]
         mean = gap[:, None] * _rates(lattice)
-        with np.errstate(divide="ignore"):
-            like = np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
+        like = log_likelihood(mean, changed)
         like[gap <= 0] = 0.0
         after = self.log_posterior + np.cumsum(np.maximum(like, _FLOOR), axis=0)
         total = np.logaddexp.reduce(np.concatenate([self.log_posterior[None], after]), axis=1)
@@ -125,8 +126,12 @@ class CommonRate:
         self.polls = int(arrays["common_rate_polls"][0])
 
 
+@lru_cache(maxsize=16)
 def _rates(lattice: Lattice) -> NDArray[np.float64]:
-    return lattice.at(lattice.between(_CELLS))
+    """Returns the finer rates of the window (1/s), float64[_RATES], read only."""
+    rates = lattice.at(lattice.between(_CELLS))
+    rates.flags.writeable = False
+    return rates
 
 
 def _weight(odds: float) -> float:

@@ -41,8 +41,7 @@ def likelihood(
     counted = (evidence.count >= 0) & ~first
     changed = np.where(first, evidence.changed, changes_of(evidence))
     mean = gap[:, None] * rates
-    with np.errstate(divide="ignore"):
-        out = np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
+    out = log_likelihood(mean, changed)
     if counted.any():
         _add_counts(out, mean, evidence.count, counted & changed)
     dated = ~np.isnan(evidence.age) & ~counted & (changed | first)
@@ -54,6 +53,17 @@ def likelihood(
     out[np.isneginf(out).all(1)] = 0.0
     scaled: NDArray[np.float64] = np.exp(np.maximum(out - out.max(1, keepdims=True), _LEAST))
     return scaled
+
+
+def log_likelihood(mean: NDArray[np.float64], changed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Returns the logarithms float64[k, m] of the probabilities of what k polls found, at expected changes [k, m].
+
+    Most batches are without a change, and need no logarithms.
+    """
+    if not changed.any():
+        return -mean
+    with np.errstate(divide="ignore"):
+        return np.where(changed[:, None], np.log(-np.expm1(-mean)), -mean)
 
 
 def score(

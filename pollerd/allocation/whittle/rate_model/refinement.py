@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,9 +102,9 @@ class RateRefinement:
         these polls.
         """
         position, known = self.position[slots].astype(np.float64), self.information[slots] * keep
-        slope, gained = score(np.clip(position, -_BESIDE, lattice.places[-1] + _BESIDE))
+        slope, gained = score(_between(position, -_BESIDE, lattice.places[-1] + _BESIDE))
         known += lattice.step**2 * gained
-        position += np.clip(lattice.step * slope / known, -FARTHEST, FARTHEST)
+        position += _between(lattice.step * slope / known, -FARTHEST, FARTHEST)
         best = lattice.places[posterior.argmax(1)]
         astray = (np.abs(position - best) > _APART) | (known < _START_INFORMATION)
         position = np.where(astray, best, position)
@@ -151,7 +152,12 @@ def _offset(
     """Returns places float64[k] from the peaks of posteriors float64[k, K] to the estimates, precision-weighted."""
     peak, mass, _ = _peak(posterior, lattice)
     off = (position - peak) * information / (information + 1.0 / _WITHIN)
-    return np.where(mass >= _NARROW, np.clip(off, -FARTHEST, FARTHEST), 0.0)
+    return np.where(mass >= _NARROW, _between(off, -FARTHEST, FARTHEST), 0.0)
+
+
+def _between(values: NDArray[Any], least: float, most: float) -> NDArray[Any]:
+    """Returns `np.clip` of the values, whose preparations take longer than clipping a few."""
+    return np.asarray(np.minimum(np.maximum(values, least), most))
 
 
 def _quantile(posterior: NDArray[np.float64], of: float, lattice: grid.Lattice) -> NDArray[np.float64]:
@@ -172,7 +178,7 @@ def _peak(
     """Returns mean place and mass, float64[k], of the best cell and its neighbours, and the lowest cell, int64[k]."""
     rows, last = np.arange(len(posterior))[:, None], posterior.shape[1] - 1
     cells = posterior.argmax(1)[:, None] + np.array([-1, 0, 1])
-    inside = np.clip(cells, 0, last)
+    inside = _between(cells, 0, last)
     places = lattice.places[inside]
     beside = (cells == inside) & (np.abs(places - places[:, 1:2]) < _BESIDE_PEAK)
     mass = np.where(beside, posterior[rows, inside], 0.0)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from pollerd.quantities import per_second, seconds, share
-from pollerd.ranges import BUDGET, SITE, Range
+from pollerd.ranges import BUDGET, SITE, SOURCE, Range
 
 _DURATION = r"^[1-9][0-9]{0,3}(\.[0-9]{1,3})?(s|m|min|h|d)?$"
 _PACE = (
@@ -46,4 +46,7 @@ MinYield = Annotated[
     *_written(share, SITE["min_yield"], _SHARE),
     Field(description="a site is not polled while a change is believed less likely; 0: whatever is believed"),
 ]
+ListLimit = Annotated[int, Field(json_schema_extra=_bounds(SOURCE["limit"]))]
+ReadInterval = Annotated[float, *_written(seconds, SOURCE["interval"], r"^[1-9][0-9]{0,2}(min|h)$")]
+ShrinkShare = Annotated[float, Field(json_schema_extra=_bounds(SOURCE["max_shrink"]))]
 Budget = Annotated[float, *_written(per_second, BUDGET, _PACE)]

@@ -13,9 +13,14 @@ from pollerd.api.schemas.common import Given
 _PROXY = (
     "http:// or https:// URL of a proxy for all requests of this site, perhaps with user:password@; null: the daemon's"
 )
+_BODY = (
+    "asks for the page by POST with this body, as a form unless headers give another Content-Type; sent once a poll, "
+    "never across a redirect; null: GET"
+)
 _SECRET = {"maxLength": access.MAX_SECRET_LENGTH, "writeOnly": True}
 Secret = Annotated[str, Field(json_schema_extra=_SECRET)]
 BearerToken = Annotated[str, Field(json_schema_extra={**_SECRET, "pattern": access.BEARER})]
+RequestBody = Annotated[str, Field(json_schema_extra={"maxLength": access.MAX_BODY_LENGTH, "writeOnly": True})]
 Headers = Annotated[
     dict[str, str],
     Field(
@@ -64,6 +69,7 @@ class AccessFields(Given):
         None, description="sent to the origin of the URL only, as headers are"
     )
     proxy: str | None = Field(None, description=_PROXY, examples=["http://proxy.example.org:3128"])
+    body: RequestBody | None = Field(None, description=_BODY)
 
     def access(self, base: model.Access) -> model.Access:
         """Returns the given access, unchecked; omitted fields are those of `base`."""

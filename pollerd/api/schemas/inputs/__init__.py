@@ -1,0 +1,1 @@
+"""Settings as they are given: fields, ranges, access, windows."""

@@ -1,0 +1,57 @@
+"""Settings that a site has, or that a tag gives its sites."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypeAliasType
+
+from pollerd.api.http.limits import check_selections
+from pollerd.api.schemas.inputs.numbers import Cost, HalfLife, MaxInterval, MinInterval, MinYield, Weight
+from pollerd.api.schemas.inputs.site_access import AccessFields
+from pollerd.api.schemas.inputs.windows import WINDOWS, WindowsSchema
+from pollerd.inheritance import SETTINGS
+from pollerd.scheduling.windows import windows_of
+
+_RENDER = (
+    "browser, or a plan of what a browser does (docs/rendering.md): the page is rendered, at a cost of 20 unless cost "
+    "says another; secrets of its steps are sealed; null: the page is fetched"
+)
+_SELECTIONS = (
+    "what of the page counts, by name: steps, values, least and conditions (docs/selections.md); a site has at least "
+    "`default`; null or {}: the whole page"
+)
+# Named, so that generated clients have pleasant names for them.
+SelectionSettings = TypeAliasType("SelectionSettings", dict[str, Any])
+Selections = TypeAliasType(
+    "Selections", Annotated[dict[str, SelectionSettings], Field(json_schema_extra={"maxProperties": 20})]
+)
+RenderDefault = TypeAliasType("RenderDefault", Literal["browser"])
+RenderPlanSettings = TypeAliasType("RenderPlanSettings", dict[str, Any])
+Render = RenderDefault | RenderPlanSettings
+_RESPECT_TTL = "leave the site alone for as long as its max-age or feed's ttl says, at most a day; null: the default"
+
+
+class SettingsFields(AccessFields):
+    """Settings; null: what the tags say, else the default."""
+
+    weight: Weight | None = None
+    cost: Cost | None = None
+    min_interval: MinInterval | None = None
+    max_interval: MaxInterval | None = None
+    min_yield: MinYield | None = None
+    respect_ttl: bool | None = Field(None, description=_RESPECT_TTL)
+    half_life: HalfLife | None = None
+    windows: WindowsSchema | None = Field(None, description=WINDOWS)
+    selections: Selections | None = Field(None, description=_SELECTIONS)
+    render: Render | None = Field(None, description=_RENDER)
+
+    def inheritable(self) -> dict[str, Any]:
+        """Returns the values that are given, but for headers, credentials and proxy. Raises `InvalidValueError`."""
+        given = {name: getattr(self, name) for name in SETTINGS if name in self.model_fields_set - {"render"}}
+        if self.windows is not None:
+            given["windows"] = windows_of(self.windows.model_dump(by_alias=True))
+        if "selections" in given:
+            given["selections"] = check_selections(self.selections)
+        return given

@@ -1,0 +1,82 @@
+"""Tags with settings: input and output."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from pollerd import model
+from pollerd.api.http import limits
+from pollerd.api.http.rendered import check_render, shown_render
+from pollerd.api.schemas.common import Moment
+from pollerd.api.schemas.inputs.settings import Render, Selections, SettingsFields
+from pollerd.api.schemas.inputs.windows import EXAMPLE, WindowsSchema, windows_schema
+from pollerd.fetching import without_userinfo
+
+
+class NewTag(SettingsFields):
+    """All settings of a tag: what is left out or null is taken away.
+
+    But for headers, credentials and proxy, which are never shown: left out they stay, and null takes them away.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"weight": 2.0, "min_interval": 900.0}, {"windows": EXAMPLE}]}
+    )
+
+    def tag(self, name: str, before: model.TagSettings | None) -> model.TagSettings:
+        """Returns the checked settings. Raises `InvalidValueError`."""
+        given = {key: value for key, value in self.inheritable().items() if value is not None}
+        access = self.access(model.NO_ACCESS if before is None else before.access)
+        render, typed = check_render(self.render)
+        if render:
+            given["render"] = render
+        access = dataclasses.replace(access, typed=typed)
+        return limits.check_tag_settings(model.TagSettings(name, given, access))
+
+
+class Tag(BaseModel):
+    """A tag with settings; null: it does not say."""
+
+    name: str
+    weight: float | None
+    cost: float | None
+    min_interval: float | None
+    max_interval: float | None
+    min_yield: float | None
+    respect_ttl: bool | None
+    half_life: float | None
+    windows: WindowsSchema | None
+    selections: Selections | None
+    render: Render | None
+    header_names: tuple[str, ...] = Field(description="of the headers that its sites send; their values are secret")
+    has_credentials: bool
+    proxy: str | None = Field(description="its sites' proxy, without user name and password")
+    changed_at: Moment | None
+    fault: str | None = Field(description="why what is stored cannot be used; its sites are not polled then")
+
+    @classmethod
+    def of(cls, tag: model.TagSettings) -> Tag:
+        """Returns the tag, without its secrets."""
+        said: dict[str, Any] = {name: tag.settings.get(name) for name in cls.model_fields if name not in _OWN}
+        proxy = tag.access.proxy
+        return cls(
+            **{
+                **said,
+                "windows": windows_schema(said["windows"]),
+                "render": shown_render(said["render"] or ""),
+                "selections": orjson.loads(said["selections"]) if said["selections"] else None,
+            },
+            name=tag.name,
+            header_names=tag.access.header_names,
+            has_credentials=tag.access.credentials is not None,
+            proxy=None if proxy is None else without_userinfo(proxy),
+            changed_at=tag.changed_at,
+            fault=tag.fault or None,
+        )
+
+
+_OWN = frozenset({"name", "header_names", "has_credentials", "proxy", "changed_at", "fault"})

@@ -1,0 +1,72 @@
+"""`pollerd sites preview`: shows what selections would keep of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS
+from pollerd.cli.client.connection import daemon_at
+from pollerd.cli.common.options import Json, Timeout, Token, Url
+from pollerd.cli.common.output import show_json
+from pollerd.cli.common.text import clean
+from pollerd.cli.sites.named import id_of
+from pollerd.cli.sites.selecting import NONE, Select
+
+_PATIENCE_SECONDS = 60.0
+_REMOVED_SHOWN = 20
+
+
+def preview(
+    page: Annotated[str, typer.Argument(metavar="URL", help="The page; with --stored a site: its id or URL.")],
+    select: Select = NONE,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Take the site's stored content, which is text, in place of a fetch.")
+    ] = False,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows what is kept of a page, what is removed, its values, and what the conditions say. Changes nothing."""
+    chosen = None if select == NONE else select
+    with daemon_at(url, token, max(timeout, _PATIENCE_SECONDS)) as daemon:
+        place = {"site_id": id_of(daemon, page)} if stored else {"url": page}
+        found = daemon.call("POST", "/preview", {**place, "selections": chosen})
+        if as_json:
+            show_json(found)
+        else:
+            for line in _lines(found):
+                typer.echo(clean(line))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    if found["outcome"] is not None and not found["selections"]:
+        yield f"{found['url']}: {found['outcome']}" + (f" ({found['detail']})" if found["detail"] else "")
+    for one in found["selections"]:
+        yield f"[{one['name']}] {one['kind']}"
+        if one["missing"]:
+            yield f"  nothing is selected: {one['missing']}"
+        for warning in one["warnings"]:
+            yield f"  warning: {warning}"
+        yield from (f"  {line}" for line in one["kept"].split("\n") if line)
+        if one["cut"]:
+            yield "  …"
+        for value in one["values"]:
+            yield f"  {value['name']} = {value['text']}" + (f" ({value['problem']})" if value["problem"] else "")
+        if one["removed"]:
+            yield f"  removed: {len(one['removed'])} lines"
+            yield from (f"    - {line}" for line in one["removed"][:_REMOVED_SHOWN])
+        if one["now"] is not None:
+            yield f"  against the stored content: {_said(one['now'])}"
+        for earlier in one["earlier"]:
+            yield f"  change {earlier['change_id']} of {earlier['detected_at']}: {_said(earlier)}"
+
+
+def _said(judged: dict[str, Any]) -> str:
+    if not judged["counts"]:
+        return "too small to be a change"
+    said = "would be announced" if judged["matters"] else "would not be announced"
+    return f"{said} ({judged['why']})" if judged["why"] else said

@@ -1,0 +1,131 @@
+"""`pollerd tags`: what the sites of a tag inherit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
+from pollerd.cli.client.connection import REFUSED, daemon_at
+from pollerd.cli.common.options import DURATION, NONE, WINDOWS, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.options import windows as parse_windows
+from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.cli.sites.selecting import SELECT_HELP, selections
+
+app = typer.Typer(help="What the sites of a tag inherit.", no_args_is_help=True)
+_COLUMNS = ("name", "weight", "cost", "min_interval", "max_interval", "min_yield", "half_life", "windows")
+_SETTINGS = (*_COLUMNS[1:], "respect_ttl")
+TagArgument = Annotated[str, typer.Argument(metavar="TAG", help="The tag.")]
+
+
+def _or_none(text: str | float) -> str | float:
+    return NONE if text == NONE else duration(text)
+
+
+def _interval(help_: str) -> Any:
+    return typer.Option(help=help_, parser=_or_none, metavar=f"{DURATION}|{NONE}")
+
+
+@app.command("list")
+def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
+    """Lists the tags that have settings."""
+    with daemon_at(url, token, timeout) as daemon:
+        found = daemon.call("GET", "/tags")["items"]
+    if as_json:
+        show_json(found)
+    else:
+        show_items(_COLUMNS, found)
+
+
+@app.command()
+def show(
+    tag: TagArgument, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Shows the settings of a tag. Of headers and credentials only that there are some."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show(daemon.call("GET", _path(tag)), as_json)
+
+
+@app.command("set")
+def set_(
+    tag: TagArgument,
+    weight: Annotated[str | None, typer.Option(help="What one change is worth; none: unsaid.")] = None,
+    cost: Annotated[str | None, typer.Option(help="What one poll costs of the budget; none: unsaid.")] = None,
+    min_interval: Annotated[Any, _interval("Shortest time between two polls of a site.")] = None,
+    max_interval: Annotated[Any, _interval("Longest time between two polls of a site.")] = None,
+    min_yield: Annotated[str | None, typer.Option(help="No poll while a change is less likely, as 1%.")] = None,
+    half_life: Annotated[Any, _interval("For objective interest: when a change is worth half.")] = None,
+    windows: Annotated[Any, typer.Option(help=f"{WINDOWS} none: unsaid.", parser=parse_windows, metavar="JSON")] = None,
+    select: Annotated[
+        Any, typer.Option(help=f"{SELECT_HELP} none: unsaid.", parser=selections, metavar="SELECTION")
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Gives a tag settings. What is left out stays, also headers, credentials and proxy, which the API sets."""
+    given = {
+        "weight": _number("weight", weight),
+        "cost": _number("cost", cost),
+        "min_interval": min_interval,
+        "max_interval": max_interval,
+        "min_yield": min_yield,
+        "half_life": half_life,
+        "windows": windows,
+        "selections": select,
+    }
+    changes = {name: None if value == NONE else value for name, value in given.items() if value is not None}
+    if not changes:
+        _refuse("nothing to change: give a setting, as --min-interval 15m")
+    with daemon_at(url, token, timeout) as daemon:
+        _show(daemon.call("PUT", _path(tag), {**_present(daemon, tag), **changes}), as_json)
+
+
+@app.command()
+def remove(
+    tag: TagArgument, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Takes the settings of a tag away. Its sites keep the tag."""
+    with daemon_at(url, token, timeout) as daemon:
+        daemon.call("DELETE", _path(tag))
+    if as_json:
+        show_json({"name": tag, "removed": True})
+    else:
+        typer.echo(f"removed the settings of {tag}")
+
+
+def _present(daemon: ApiClient, tag: str) -> dict[str, Any]:
+    """Returns what the tag says now; nothing for one without settings."""
+    for one in daemon.call("GET", "/tags")["items"]:
+        if one["name"] == tag.strip():
+            return {name: one[name] for name in _SETTINGS if one[name] is not None}
+    return {}
+
+
+def _number(name: str, text: str | None) -> str | float | None:
+    if text is None or text == NONE:
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        _refuse(f"{name} must be a number, or none; given: {text!r}")
+        return None
+
+
+def _refuse(reason: str) -> None:
+    typer.echo(f"pollerd: {reason}", err=True)
+    raise typer.Exit(REFUSED)
+
+
+def _path(tag: str) -> str:
+    return f"/tags/{quote(tag, safe='')}"
+
+
+def _show(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(found)
+    else:
+        show_fields(found)

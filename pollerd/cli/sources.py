@@ -1,0 +1,178 @@
+"""`pollerd sources`: sitemaps and feeds whose pages become sites of a running daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
+from pollerd.cli.client.connection import REFUSED, daemon_at
+from pollerd.cli.common.call_errors import CallError
+from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
+from pollerd.cli.common.output import show_fields, show_items, show_json
+from pollerd.urls import normalise_url
+
+app = typer.Typer(help="Sitemaps and feeds whose pages become sites of a running daemon.", no_args_is_help=True)
+
+SourceName = Annotated[str, typer.Argument(metavar="SOURCE", help="Id or URL.")]
+_COLUMNS = ("id", "kind", "url", "joined", "vanished", "failures", "last_read_at", "last_detail", "tags")
+_PAGE_COLUMNS = ("site_id", "state", "since", "paused", "url")
+_NONE = "none"
+
+
+def _seconds_or_none(text: str | float) -> str | float:
+    return _NONE if text == _NONE else duration(text)
+
+
+Interval = Annotated[
+    Any,
+    typer.Option(help="Between two readings; none: learned.", parser=_seconds_or_none, metavar=f"{DURATION}|{_NONE}"),
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Of sites that join; may be given more than once.")]
+Weight = Annotated[float | None, typer.Option(help="Of sites that join: what one change is worth.")]
+MostSites = Annotated[int | None, typer.Option("--limit", help="Most sites that it may have.")]
+UrlPattern = Annotated[
+    str | None, typer.Option(help="Only URLs with this part, or re: and an RE2 expression; none: all.")
+]
+Hosts = Annotated[str | None, typer.Option(help="same: the list's own host; any: pages of all hosts.")]
+MaxShrink = Annotated[float | None, typer.Option(help="Largest share by which the list may shrink, 0 to 1.")]
+
+
+@app.command("list")
+def list_(url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False) -> None:
+    """Lists sources: id, kind, URL, pages listed and vanished, failures, last reading."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show(daemon.pages("/sources", {}), as_json)
+
+
+@app.command()
+def add(
+    source: Annotated[str, typer.Argument(metavar="URL")],
+    kind: Annotated[str, typer.Option(help="sitemap (also an index of sitemaps, also gzipped) or feed.")] = "sitemap",
+    tag: Tags = None,
+    weight: Weight = None,
+    limit: MostSites = None,
+    pattern: UrlPattern = None,
+    hosts: Hosts = None,
+    interval: Interval = None,
+    max_shrink: MaxShrink = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Adds a sitemap or feed: its pages become sites, and stay in step with it."""
+    given = _given(tags=tag, weight=weight, limit=limit, pattern=pattern, hosts=hosts, interval=interval)
+    if max_shrink is not None:
+        given["max_shrink"] = max_shrink
+    with daemon_at(url, token, timeout) as daemon:
+        _show_one(daemon.call("POST", "/sources", {"url": source, "kind": kind, **given}), as_json)
+
+
+@app.command()
+def show(
+    source: SourceName,
+    pages: Annotated[bool, typer.Option("--pages", help="Lists its pages instead.")] = False,
+    state: Annotated[str | None, typer.Option(help="With --pages: only joined, or only vanished ones.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Shows all of one source, or the pages that it brought."""
+    with daemon_at(url, token, timeout) as daemon:
+        source_id = _id_of(daemon, source)
+        if not (pages or state):
+            _show_one(daemon.call("GET", f"/sources/{source_id}"), as_json)
+            return
+        found = daemon.pages(f"/sources/{source_id}/sites", {"state": state})
+        if as_json:
+            show_json(found)
+        else:
+            show_items(_PAGE_COLUMNS, found)
+
+
+@app.command()
+def edit(
+    source: SourceName,
+    tag: Tags = None,
+    weight: Weight = None,
+    limit: MostSites = None,
+    pattern: UrlPattern = None,
+    hosts: Hosts = None,
+    interval: Interval = None,
+    max_shrink: MaxShrink = None,
+    paused: Annotated[bool | None, typer.Option("--pause/--resume", help="Whether it is not read.")] = None,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Changes settings of a source. What is left out stays."""
+    patch = _given(tags=tag, weight=weight, limit=limit, pattern=pattern, hosts=hosts, interval=interval)
+    patch |= {name: value for name, value in (("max_shrink", max_shrink), ("paused", paused)) if value is not None}
+    if not patch:
+        typer.echo("pollerd: nothing to change: give a setting, as --limit 500", err=True)
+        raise typer.Exit(REFUSED)
+    with daemon_at(url, token, timeout) as daemon:
+        _show_one(daemon.call("PATCH", f"/sources/{_id_of(daemon, source)}", patch), as_json)
+
+
+@app.command()
+def remove(
+    source: SourceName,
+    remove_sites: Annotated[bool, typer.Option("--remove-sites", help="Also the sites that it added.")] = False,
+    url: Url = None,
+    token: Token = None,
+    timeout: Timeout = TIMEOUT_SECONDS,
+    as_json: Json = False,
+) -> None:
+    """Removes a source; its sites stay as they are, unless --remove-sites is given."""
+    with daemon_at(url, token, timeout) as daemon:
+        source_id = _id_of(daemon, source)
+        query = "?remove_sites=true" if remove_sites else ""
+        removed = daemon.call("DELETE", f"/sources/{source_id}{query}")
+    if as_json:
+        show_json({"id": source_id, **removed})
+    else:
+        typer.echo(f"removed {source_id} and {removed['sites_removed']} of its sites")
+
+
+@app.command()
+def read(
+    source: SourceName, url: Url = None, token: Token = None, timeout: Timeout = TIMEOUT_SECONDS, as_json: Json = False
+) -> None:
+    """Has a source read as soon as its host and the budget allow."""
+    with daemon_at(url, token, timeout) as daemon:
+        _show_one(daemon.call("POST", f"/sources/{_id_of(daemon, source)}/read"), as_json)
+
+
+def _given(**settings: Any) -> dict[str, Any]:
+    """Returns what was given; `none` takes a setting away."""
+    return {name: None if value == _NONE else value for name, value in settings.items() if value is not None}
+
+
+def _id_of(daemon: ApiClient, source: str) -> int:
+    if source.isdecimal():
+        return int(source)
+    url = normalise_url(source)
+    for found in daemon.pages("/sources", {}):
+        if found["url"] == url:
+            return int(found["id"])
+    raise CallError(f"no such source: {url}")
+
+
+def _show_one(source: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(source)
+    else:
+        show_fields(source)
+
+
+def _show(sources: Iterable[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        show_json(sources)
+    else:
+        show_items(_COLUMNS, sources)

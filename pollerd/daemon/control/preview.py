@@ -1,0 +1,125 @@
+"""Previews of selections: gets a page as a poll would, and shows what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+from msgspec.structs import replace
+
+from pollerd.daemon.polling.pages.requests import PageRequests
+from pollerd.daemon.state.faults import reason
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.errors import InvalidValueError, NotFoundError
+from pollerd.fetching import Request, own_headers
+from pollerd.model import Outcome, SelectionState, Site, SiteSpec, Validators
+from pollerd.rendering.settings import DEFAULT_RENDER_COST
+from pollerd.storage import ChangeFilter, SiteContext, Store
+
+if TYPE_CHECKING:  # loaded with the first preview
+    from pollerd.detection.selection.preview import EarlierVersion, SelectionPreview
+
+_AT_ONCE = 2
+_EARLIER_MOST = 5
+_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class PagePreview:
+    """What selections would keep of a page. `outcome`: of its fetch; None: a stored content was taken."""
+
+    url: str
+    outcome: Outcome | None
+    selections: tuple[SelectionPreview, ...]
+
+
+class PreviewControl:
+    """Makes previews, within politeness, robots.txt and budget, a few at a time."""
+
+    def __init__(self, *, store: Store, requests: PageRequests, runtime: Runtime) -> None:
+        self._store, self._requests = store, requests
+        self._workers = runtime.selection_workers
+        self._log = structlog.get_logger("pollerd.control")
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def of_url(self, wanted: SiteSpec) -> PagePreview:
+        """Gets a page as a poll of such a site would, and shows what its selections keep of it.
+
+        At the URL of a site it is asked as that site is, where `wanted` says nothing else, and compared with the
+        stored contents. Raises InvalidValueError if the page takes more time or memory than a selection may use.
+        """
+        site = await self._store.sites.find(wanted.url)
+        context = SiteContext(0, wanted.url) if site is None else await self._context(site)
+        access, render = wanted.access or context.access, wanted.render or context.render
+        context = replace(context, access=access, render=render)
+        body = None if access.body is None else access.body.encode()
+        request = Request(wanted.url, Validators(), own_headers(access), access.proxy, body)
+        cost = DEFAULT_RENDER_COST if render else 1.0
+        async with self._turn:
+            outcome = await self._requests.get(context, request, cost=cost, patience_seconds=0.0)
+        if outcome.body is None:
+            return PagePreview(wanted.url, outcome, ())
+        stored, earlier = ({}, {}) if site is None else await self._known(site, wanted.selections)
+        page = (outcome.body, outcome.content_type, wanted.url)
+        return PagePreview(wanted.url, outcome, await self._preview(context, wanted.selections, *page, stored, earlier))
+
+    async def of_stored(self, site_id: int, selections: str) -> PagePreview:
+        """Shows what the selections keep of the site's stored content, which is text: without elements.
+
+        Raises NotFoundError without a site or a content, InvalidValueError as `of_url`.
+        """
+        site = await self._store.sites.get(site_id)
+        content_id = (await self._context(site)).content_id
+        if content_id is None:
+            raise NotFoundError("stored content of site", site_id)
+        content = await self._store.history.get_content(content_id)
+        stored, earlier = await self._known(site, selections)
+        page = (content.body, _TEXT, site.spec.url)
+        found = await self._preview(await self._context(site), selections, *page, stored, earlier)
+        return PagePreview(site.spec.url, None, found)
+
+    async def _preview(
+        self, context: SiteContext, selections: str, *page_and_known: object
+    ) -> tuple[SelectionPreview, ...]:
+        from pollerd.detection.selection.preview import preview
+
+        try:
+            return await self._workers.do(preview, selections, *page_and_known)
+        except Exception as error:
+            # The page and the selections are the caller's: what they do to a parser is said to the caller, and logged.
+            self._log.warning("preview_failed", url=context.url, exc_info=error)
+            allowed = f"such that the page can be read by them ({reason(context, error)})"
+            raise InvalidValueError("selections", allowed, "others") from error
+
+    async def _context(self, site: Site) -> SiteContext:
+        return (await self._store.sites.contexts([site.id]))[site.id]
+
+    async def _known(self, site: Site, selections: str) -> tuple[dict[str, bytes], dict[str, list[EarlierVersion]]]:
+        """Returns the current contents and the last changes of the selections that keep what they kept before."""
+        from pollerd.detection.selection.selections import compiled
+
+        versions = {one.name: one.version for one in compiled(selections).all}
+        states = {state.name: state for state in await self._store.history.selection_states(site.id)}
+        same = [state for name, state in states.items() if versions.get(name) == state.version]
+        stored = await self._current(same)
+        return stored, {state.name: await self._earlier(site.id, state.name) for state in same}
+
+    async def _current(self, states: list[SelectionState]) -> dict[str, bytes]:
+        ids = [state.content_id for state in states if state.content_id is not None]
+        contents = await self._store.history.load_contents(ids) if ids else {}
+        return {state.name: contents[state.content_id] for state in states if state.content_id in contents}
+
+    async def _earlier(self, site_id: int, selection: str) -> list[EarlierVersion]:
+        from pollerd.detection.selection.preview import EarlierVersion
+
+        wanted = ChangeFilter(site_id=site_id, selection=selection)
+        changes = (await self._store.history.list_changes(wanted, _EARLIER_MOST)).items
+        ids = {one for change in changes for one in (change.before_content_id, change.after_content_id) if one}
+        contents = await self._store.history.load_contents(list(ids)) if ids else {}
+        return [
+            EarlierVersion(change.id or 0, change.detected_at, contents[before], contents[after])
+            for change in changes
+            if (before := change.before_content_id) in contents and (after := change.after_content_id) in contents
+        ]

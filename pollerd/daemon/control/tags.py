@@ -1,0 +1,109 @@
+"""Changes what the sites of a tag inherit, in the database and then in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import structlog
+from msgspec.structs import replace
+
+from pollerd.daemon.state.believed_unchanged import note_quiet
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.errors import NotFoundError
+from pollerd.model import NO_ACCESS, Tags, TagSettings
+from pollerd.storage import SettingsColumns, SiteStore
+
+_AT_ONCE = 1_000
+"""Sites that get their new settings before the loop runs on: some milliseconds."""
+
+
+class TagControl:
+    """Settings of tags. A tag may have settings before it has sites, and sites without settings."""
+
+    def __init__(
+        self, *, store: SiteStore, scheduler: SchedulerState, site_cache: SiteCache, clock: Callable[[], float]
+    ) -> None:
+        self._store, self._scheduler, self._site_cache, self._clock = store, scheduler, site_cache, clock
+        self._log = structlog.get_logger("pollerd.control")
+
+    def all(self) -> Tags:
+        """Returns the tags that have settings, by name."""
+        return self._store.tags
+
+    def get(self, name: str) -> TagSettings:
+        """Returns the settings of a tag. Raises NotFoundError."""
+        found = self._store.tags.get(name)
+        if found is None:
+            raise NotFoundError("tag", name)
+        return found
+
+    async def put(self, given: TagSettings, *, by: str) -> TagSettings:
+        """Gives the tag these settings in place of those that it had, and to its sites what follows from them.
+
+        They are in force once the tag's row is committed: sites get them in pieces, and at a start from the row. `by`:
+        the user, for the log. Raises InvalidValueError if the active allocator cannot hold the sites with them.
+        """
+        async with self._scheduler.changing_sites:
+            before = self._store.tags.get(given.name)
+            if before is not None and not before.fault and _said(before) == _said(given):
+                return before
+            tag = replace(given, changed_at=self._clock(), fault="")
+            await self._change(tag.name, tag)
+        self._log.warning("tag_set", tag=tag.name, settings=", ".join(tag.settings), by=by)
+        return tag
+
+    async def delete(self, name: str, *, by: str) -> None:
+        """Takes the settings of a tag away; its sites keep the tag. Raises NotFoundError."""
+        async with self._scheduler.changing_sites:
+            self.get(name)
+            await self._change(name, None)
+        self._log.warning("tag_settings_removed", tag=name, by=by)
+
+    async def _change(self, name: str, tag: TagSettings | None) -> None:
+        before = self._store.tags.get(name)
+        after = {other: one for other, one in self._store.tags.items() if other != name}
+        after |= {} if tag is None else {name: tag}
+        pieces = [piece async for piece in self._store.tagged(name, after)]
+        for columns, _ in pieces:
+            self._scheduler.admit_settings(columns)
+            await asyncio.sleep(0)
+        sends = _sent(before) != _sent(tag)
+        now = self._clock() if tag is None or tag.changed_at is None else tag.changed_at
+        try:
+            if tag is None:
+                await self._store.delete_tag(name, now, sends=sends)
+            else:
+                await self._store.put_tag(tag, sends=sends)
+        except BaseException:
+            self._site_cache.forget_all()
+            raise
+        for columns, faults in pieces:
+            for start in range(0, len(columns), _AT_ONCE):
+                self._adopt(columns.part(slice(start, start + _AT_ONCE)), faults, now if sends else None)
+                await asyncio.sleep(0)
+        await self._scheduler.budget_fit.fit_by_and_by()
+        self._scheduler.due.set()
+
+    def _adopt(self, columns: SettingsColumns, faults: Mapping[int, str], sent_anew_at: float | None) -> None:
+        ids = columns.site_id.tolist()
+        self._scheduler.adopt_settings(columns, {i: faults[i] for i in faults.keys() & set(ids)})
+        slots = self._scheduler.sites.slots_of(columns.site_id)
+        note_quiet(self._scheduler, slots[slots >= 0])
+        if sent_anew_at is not None:
+            for site_id in np.asarray(columns.site_id)[slots >= 0].tolist():
+                self._scheduler.settings_pending[site_id] = sent_anew_at
+                self._site_cache.forget(site_id)
+
+
+def _said(tag: TagSettings) -> tuple[object, object]:
+    return dict(tag.settings), tag.access
+
+
+def _sent(tag: TagSettings | None) -> tuple[object, object, object]:
+    """Returns what decides what its sites send, and what of the answers counts: their next polls must be full ones."""
+    if tag is None:
+        return NO_ACCESS, "", None
+    return tag.access, tag.fault, (tag.settings.get("selections"), tag.settings.get("render"))

@@ -1,0 +1,116 @@
+"""Asks for pages outside of polls, as polls do: guard, robots.txt, politeness and the budget hold for them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from functools import partial
+
+from msgspec.structs import replace
+
+from pollerd.daemon.polling.budget import Budget
+from pollerd.daemon.polling.pages.client import PageClient
+from pollerd.daemon.polling.redirects import RedirectPolicy
+from pollerd.daemon.polling.robots_txt import RobotsKeeper
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.fetching import Request
+from pollerd.model import Outcome, OutcomeKind
+from pollerd.storage import SiteContext
+from pollerd.urls import host_of
+
+_NO_HOST = -1
+"""Host slot of a request that has reserved none yet."""
+
+
+class PageRequests:
+    """Requests that are no polls: documents of sources, previews."""
+
+    def __init__(
+        self,
+        *,
+        scheduler: SchedulerState,
+        client: PageClient,
+        robots: RobotsKeeper,
+        budget: Budget,
+        runtime: Runtime,
+    ) -> None:
+        self._scheduler, self._client, self._robots, self._budget = scheduler, client, robots, budget
+        self._clock = runtime.clock
+        self._began_at = runtime.clock()
+
+    async def get(self, context: SiteContext, request: Request, *, cost: float, patience_seconds: float) -> Outcome:
+        """Returns the outcome of a request of this cost, sent when its host and the budget allow.
+
+        context: says whether the page is rendered. patience_seconds: longest wait for the host; after that, and where
+        robots.txt or the guard refuses, the outcome says so.
+        """
+        policy = self._policy(request.proxy)
+        try:
+            refusal = await self._turn(policy, request.url, patience_seconds)
+            if refusal is not None:
+                return refusal
+            await self._budget.gate.acquire(cost)
+            self._budget.meter.note_start(cost)
+            send = partial(self._budget.pacer.send, cost)
+            outcome = await self._client.get(context, request, policy.may_follow, send)
+        finally:
+            policy.finish()
+            self._scheduler.due.set()  # sites may wait for the host
+        if policy.put_off is not None and outcome.kind is OutcomeKind.DENIED:
+            return replace(outcome, kind=OutcomeKind.THROTTLED, retry_after=_finite(policy.put_off))
+        return outcome
+
+    async def robots_txt(self, url: str) -> bytes | None:
+        """Returns the robots.txt that applies to the URL, empty if there is none; None if it cannot be read now."""
+        hosts = self._scheduler.hosts
+        slot = hosts.slot_of(host_of(url))
+        if slot is None or hosts.robots_at[slot] == -math.inf:
+            policy = self._policy(None)
+            try:
+                await policy.may_follow(url)
+            finally:
+                policy.finish()
+            slot = hosts.slot_of(host_of(url))
+        if slot is None or hosts.robots_at[slot] == -math.inf:
+            return None
+        text = hosts.robots_text(slot)
+        return b"" if text is None else text.plain()
+
+    def _policy(self, proxy: str | None) -> RedirectPolicy:
+        return RedirectPolicy(
+            scheduler=self._scheduler,
+            robots=self._robots,
+            own=_NO_HOST,
+            unknown_since=self._began_at,
+            clock=self._clock,
+            proxy=proxy,
+        )
+
+    def _unreachable(self, url: str) -> bool:
+        hosts = self._scheduler.hosts
+        slot = hosts.slot_of(host_of(url))
+        return slot is not None and hosts.robots_at[slot] == -math.inf and hosts.robots_failures[slot] > 0
+
+    async def _turn(self, policy: RedirectPolicy, url: str, patience_seconds: float) -> Outcome | None:
+        """Waits for the page's host; returns why it may not be asked, None if it may."""
+        began_at = self._clock()
+        while not await policy.may_follow(url):
+            wait, policy.put_off = policy.put_off, None
+            now = self._clock()
+            if self._unreachable(url):
+                denied = await self._client.fetcher.denial_of(url)
+                kind = OutcomeKind.CONNECT_ERROR if denied is None else OutcomeKind.BLOCKED_ADDRESS
+                detail = denied or "robots.txt of the host cannot be read"
+                return Outcome(kind, now, 0.0, retry_after=_finite(wait), detail=detail)
+            if wait is None:
+                return Outcome(OutcomeKind.DENIED, now, 0.0, detail="robots.txt of the host denies it")
+            if now + wait > began_at + patience_seconds:
+                detail = "its host cannot be asked now"
+                return Outcome(OutcomeKind.THROTTLED, now, 0.0, retry_after=_finite(wait), detail=detail)
+            await asyncio.sleep(wait)
+        return None
+
+
+def _finite(wait: float | None) -> float | None:
+    return wait if wait is not None and math.isfinite(wait) else None

@@ -1,0 +1,27 @@
+"""Reads an answer by the selections of its site, in the loop or beside it."""
+
+from __future__ import annotations
+
+from pollerd.daemon.process.workers import WorkerPool
+from pollerd.model import Detection, Outcome
+from pollerd.storage import SiteContext
+
+
+def needs_whole_page(context: SiteContext) -> bool:
+    """Returns whether a selection of the site has no baseline yet: then validators must not be sent."""
+    from pollerd.detection.selection.comparing import begins_anew
+
+    return begins_anew(context.selections, context.states)
+
+
+async def detect_selected(
+    workers: WorkerPool, context: SiteContext, outcome: Outcome, elapsed: float | None
+) -> Detection:
+    """Returns the detection of a site with selections. Raises what reading a page may: the site alone is to blame."""
+    # Loaded with the first site that has selections.
+    from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
+
+    given = (outcome, context.url, context.selections, context.baseline, context.states, elapsed)
+    if heavy_for_selections(outcome, context.selections, context.baseline, context.states):
+        return await workers.do(detect_selections, *given)
+    return detect_selections(*given)

@@ -1,0 +1,1 @@
+"""Proof before a change counts: a second poll shows what of a difference is noise."""

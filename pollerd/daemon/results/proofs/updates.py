@@ -1,0 +1,56 @@
+"""Keeps what a committed poll means for proofs: changes that wait, the queue of their sites, what proofs showed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pollerd.daemon.results.proofs.candidates import Candidates
+from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.state.poll_result import PollResult, ProofStatus
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.telemetry import Instruments
+
+_NOTHING = ProofStatus()
+
+
+class ProofUpdates:
+    """Follows the commits."""
+
+    def __init__(
+        self, *, scheduler: SchedulerState, candidates: Candidates, prover: Prover, instruments: Instruments
+    ) -> None:
+        self._scheduler, self._candidates, self._prover = scheduler, candidates, prover
+        self._instruments = instruments
+
+    def apply(self, results: Sequence[PollResult]) -> None:
+        """Takes over what the committed polls say; their slots hold the same sites still."""
+        proofs = self._scheduler.sites.proofs
+        self._instruments.masks_learned.inc(sum(map(_learned_a_mask, results)))
+        for result in results:
+            if result.proof is not None or result.site_id in self._candidates or result.slot in proofs:
+                self._follow(result, result.proof or _NOTHING)
+
+    def _follow(self, result: PollResult, status: ProofStatus) -> None:
+        sites, slot = self._scheduler.sites, result.slot
+        if status.result is not None:
+            self._instruments.proofs[status.result.value].inc()
+        if status.same is not None:
+            sites.note_proof(slot, result.outcome.started_at, same=status.same)
+        if status.waiting is None:
+            self._candidates.drop(result.site_id)
+            sites.proofs.drop(slot)
+            return
+        self._candidates.put(status.waiting)
+        sites.proofs.ask(slot, self._prover.prompt_until(slot, status.waiting.at))
+        if not sites.proofs.affordable_in(float(sites.cost[slot])):
+            self._scheduler.due.set()
+
+
+def _learned_a_mask(result: PollResult) -> bool:
+    detection, context = result.detection, result.context
+    if detection is None or not detection.kind.informative:
+        return False
+    if detection.baseline.mask != context.baseline.mask:
+        return True
+    known = {state.name: state.baseline.mask for state in context.states} if detection.selections else {}
+    return any(part.baseline.mask != known.get(part.name, b"") for part in detection.selections)

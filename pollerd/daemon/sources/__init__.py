@@ -1,0 +1,1 @@
+"""Reads sources of sites, and keeps the sites in step with them."""

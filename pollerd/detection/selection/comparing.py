@@ -1,0 +1,181 @@
+"""Compares a response with what each selection of its site kept before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import xxhash
+from msgspec.structs import replace
+
+from pollerd.detection import items, last_modified
+from pollerd.detection.noise.repeat_fetch import HEAVY_UNDER_MASK_BYTES, fingerprint_of
+from pollerd.detection.selection.selection import Selected, Selection
+from pollerd.detection.selection.selections import compiled
+from pollerd.model import (
+    OF_SELECTIONS,
+    Baseline,
+    Detection,
+    Evidence,
+    Media,
+    Outcome,
+    OutcomeKind,
+    SelectionDetection,
+    SelectionState,
+    StoredReading,
+)
+
+CHEAP_BYTES = 32 * 1024
+"""Largest body that cheap selections read in the event loop."""
+_UNCHANGED = Evidence(changed=False)
+
+
+def heavy_for_selections(outcome: Outcome, settings: str, baseline: Baseline, states: Sequence[SelectionState]) -> bool:
+    """Returns whether reading the response belongs beside the event loop, under time and memory limits."""
+    body = outcome.body or b""
+    masked = len(body) > HEAVY_UNDER_MASK_BYTES and any(state.baseline.mask for state in states)
+    if compiled(settings).cheap and len(body) <= CHEAP_BYTES and not masked and not body.startswith(b"%PDF-"):
+        return False
+    return bool(body) and xxhash.xxh3_128_digest(body) != baseline.raw_fingerprint
+
+
+def detect_selections(
+    outcome: Outcome,
+    url: str,
+    settings: str,
+    baseline: Baseline,
+    states: Sequence[SelectionState],
+    elapsed: float | None,
+) -> Detection:
+    """Classifies a response of a site with selections; the counterpart of `detect`.
+
+    settings: as returned by `canonical`. baseline: of the site as a whole. states: what is known of its selections;
+    one of another version, or none, begins anew: its first content is no change. The detection's `selections` has one
+    for each; its evidence is "any of them changed". Raises SelectionLimitError where a page takes too long.
+    """
+    selections = compiled(settings).all
+    known = _known(selections, states)
+    whole = len(known) == len(selections)
+    if outcome.body is None:
+        return Detection(OutcomeKind.NOT_MODIFIED, baseline, None if elapsed is None else _UNCHANGED)
+    raw = xxhash.xxh3_128_digest(outcome.body)
+    if whole and raw == baseline.raw_fingerprint and all(state.missing == "" for state in known.values()):
+        after, _ = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
+        return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
+    found = [(one, one.read(outcome.body, outcome.content_type, url)) for one in selections]
+    parts = tuple(_compared(one, selected, known.get(one.name), outcome, elapsed) for one, selected in found)
+    seen = replace(
+        baseline,
+        raw_fingerprint=raw,
+        media=found[0][1].media,
+        fingerprint=OF_SELECTIONS,
+        ttl=next((selected.ttl for _, selected in found if selected.ttl is not None), None),
+        items=b"",
+    )
+    return _whole(outcome, baseline, seen, parts, elapsed)
+
+
+def _whole(
+    outcome: Outcome,
+    before: Baseline,
+    seen: Baseline,
+    parts: tuple[SelectionDetection, ...],
+    elapsed: float | None,
+) -> Detection:
+    """Returns the detection of the site, given those of its selections."""
+    kinds = {part.kind for part in parts}
+    order = (OutcomeKind.CHANGED, OutcomeKind.FIRST, OutcomeKind.UNCHANGED)
+    kind = next((one for one in order if one in kinds), OutcomeKind.NOTHING_SELECTED)
+    detail = "; ".join(f"{part.name}: {part.missing}" for part in parts if part.missing)
+    if kind is OutcomeKind.NOTHING_SELECTED:
+        return Detection(kind, before, detail=detail, selections=parts)
+    changed = kind is OutcomeKind.CHANGED
+    gap = None if kind is OutcomeKind.FIRST else elapsed
+    after, modified_age = last_modified.update_trust(seen, outcome, changed=changed, elapsed=gap)
+    evidence = None
+    if gap is not None:
+        news = [part for part in parts if part.kind is OutcomeKind.CHANGED]
+        age = min((part.age for part in news if part.age is not None), default=modified_age if changed else None)
+        evidence = Evidence(changed, age, news[0].count if len(parts) == 1 and news else None)
+    return Detection(kind, after, evidence, detail=detail, selections=parts)
+
+
+def as_unchanged(part: SelectionDetection, baseline: Baseline) -> SelectionDetection:
+    """Returns the detection of a selection whose difference was only noise, or too small to count."""
+    return replace(part, kind=OutcomeKind.UNCHANGED, baseline=baseline, content=None, age=None, count=None)
+
+
+def begins_anew(settings: str, states: Sequence[SelectionState]) -> bool:
+    """Returns whether a selection has no baseline under its present settings, so that a whole page is needed."""
+    selections = compiled(settings).all
+    return len(_known(selections, states)) < len(selections)
+
+
+def resealed(settings: str, part: SelectionDetection, baseline: Baseline) -> Baseline:
+    """Returns a baseline whose fingerprint is of the content only, as one of the selection's detection."""
+    return _sealed(compiled(settings)[part.name], baseline, _readable(part.readings))
+
+
+def _sealed(selection: Selection, baseline: Baseline, readings: Mapping[str, StoredReading]) -> Baseline:
+    """Returns the baseline with a fingerprint of its selection's own: of the content, and of the values besides."""
+    parts = [selection.version, baseline.fingerprint or b""]
+    parts += [f"\0{name}\0{readings[name].text}".encode("utf-8", "replace") for name in sorted(readings)]
+    return replace(baseline, fingerprint=xxhash.xxh3_128_digest(b"".join(parts)))
+
+
+def _known(selections: Sequence[Selection], states: Sequence[SelectionState]) -> dict[str, SelectionState]:
+    """Returns the states that belong to the selections as they are now and that have a baseline."""
+    versions = {one.name: one.version for one in selections}
+    return {
+        state.name: state
+        for state in states
+        if versions.get(state.name) == state.version and state.baseline.fingerprint is not None
+    }
+
+
+def _compared(
+    selection: Selection, found: Selected, state: SelectionState | None, outcome: Outcome, elapsed: float | None
+) -> SelectionDetection:
+    before = Baseline() if state is None else state.baseline
+    if found.missing:
+        return SelectionDetection(
+            selection.name, selection.version, OutcomeKind.NOTHING_SELECTED, before, missing=found.missing
+        )
+    readings = readings_of(found, {} if state is None else state.readings)
+    after = replace(
+        before,
+        fingerprint=fingerprint_of(found.content, before.mask),
+        media=found.media,
+        items=items.remember(before.items, found.entries) if found.media is Media.FEED else b"",
+    )
+    after = _sealed(selection, after, _readable(readings))
+    part = SelectionDetection(
+        selection.name, selection.version, OutcomeKind.FIRST, after, content=found.content, readings=readings
+    )
+    if state is None:
+        return part
+    if after.fingerprint == before.fingerprint and after.media is before.media:
+        return as_unchanged(part, after)
+    fresh = items.unseen(before.items, found.entries)
+    return replace(
+        part,
+        kind=OutcomeKind.CHANGED,
+        age=items.age(fresh or found.entries, outcome, elapsed) if elapsed is not None else None,
+        count=items.count(fresh, found.entries) if before.media is found.media else None,
+    )
+
+
+def readings_of(found: Selected, before: Mapping[str, StoredReading]) -> dict[str, StoredReading]:
+    """Returns the readings to keep; one that cannot be read keeps the last text, so that it is no change by itself."""
+    stored = {}
+    for name, reading in found.readings.items():
+        if not reading.problem:
+            number = None if reading.number is None else float(reading.number)
+            stored[name] = StoredReading(reading.text, number, reading.moment, reading.currency)
+        else:
+            last = before.get(name, StoredReading())
+            stored[name] = replace(last, problem=reading.problem)
+    return stored
+
+
+def _readable(readings: Mapping[str, StoredReading]) -> dict[str, StoredReading]:
+    return {name: reading for name, reading in readings.items() if reading.text}

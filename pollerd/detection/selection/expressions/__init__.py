@@ -1,0 +1,1 @@
+"""Expressions of selections: patterns, CSS, XPath and JSONPath, checked when set and bounded when used."""

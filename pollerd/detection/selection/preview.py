@@ -1,0 +1,126 @@
+"""Shows what selections keep of a page, and what their conditions would have said of earlier changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from pollerd.detection.normalise import normalise
+from pollerd.detection.selection.comparing import readings_of
+from pollerd.detection.selection.judging import DifferenceJudgement, SelectionDifference, judge
+from pollerd.detection.selection.selections import compiled
+from pollerd.model import Media, StoredReading
+
+SHOWN_BYTES = 100_000
+"""Most bytes of text, and of removed lines, that are shown."""
+
+
+class EarlierVersion(Struct, frozen=True):
+    """A stored change of a selection: the contents on its two sides."""
+
+    change_id: int
+    detected_at: float
+    """Epoch s."""
+    before: bytes
+    after: bytes
+
+
+class EarlierJudgement(Struct, frozen=True):
+    """What the conditions would have said of a stored change."""
+
+    change_id: int
+    detected_at: float
+    counts: bool
+    matters: bool
+    why: str
+
+
+class SelectionPreview(Struct, frozen=True):
+    """What one selection keeps of a page."""
+
+    name: str
+    media: Media
+    kept: str
+    cut: bool
+    """Whether more is kept than is shown."""
+    removed: tuple[str, ...]
+    """Lines of the page that are not kept."""
+    readings: Mapping[str, StoredReading]
+    missing: str
+    """Why nothing is selected; empty: something is."""
+    warnings: tuple[str, ...]
+    now: DifferenceJudgement | None
+    """What would be said of the difference from the stored content; None: there is none to compare with."""
+    earlier: tuple[EarlierJudgement, ...] = ()
+
+
+def preview(
+    settings: str,
+    body: bytes,
+    content_type: str | None,
+    url: str,
+    stored: Mapping[str, bytes],
+    earlier: Mapping[str, Sequence[EarlierVersion]],
+) -> tuple[SelectionPreview, ...]:
+    """Returns what each selection of the settings (as returned by `canonical`) keeps of a body.
+
+    stored: current contents of the site by selection, where they were kept by the same steps. earlier: its last
+    changes, newest first, likewise. Raises SelectionLimitError where a page takes too long.
+    """
+    whole = normalise(body, content_type)
+    lines = whole.content.decode("utf-8", "replace").split("\n") if whole.media is not Media.BINARY else []
+    found = []
+    for selection in compiled(settings).all:
+        selected = selection.read(body, content_type, url)
+        readings = readings_of(selected, {})
+        shown = selected.content[:SHOWN_BYTES].decode("utf-8", "replace")
+        kept = shown if selected.media is not Media.BINARY else f"{len(selected.content):,} bytes"
+        before = stored.get(selection.name)
+        now = None
+        if before is not None and not selected.missing and before != selected.content:
+            now = judge(settings, _difference(selection.name, before, selected.content, selected.media, readings))
+        found.append(
+            SelectionPreview(
+                name=selection.name,
+                media=selected.media,
+                kept=kept,
+                cut=len(selected.content) > SHOWN_BYTES,
+                removed=_removed(lines, selected.content.decode("utf-8", "replace").split("\n")),
+                readings=readings,
+                missing=selected.missing,
+                warnings=tuple(selection.plan.warnings),
+                now=now,
+                earlier=tuple(
+                    _earlier(settings, selection.name, selected.media, one) for one in earlier.get(selection.name, ())
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _earlier(settings: str, name: str, media: Media, version: EarlierVersion) -> EarlierJudgement:
+    found = judge(settings, _difference(name, version.before, version.after, media, {}))
+    matters = found.counts and found.verdict.matters
+    return EarlierJudgement(version.change_id, version.detected_at, found.counts, matters, found.verdict.why)
+
+
+def _difference(
+    name: str, before: bytes, after: bytes, media: Media, readings: Mapping[str, StoredReading]
+) -> SelectionDifference:
+    return SelectionDifference(selection=name, before=before, after=after, media=media, mask=b"", readings=readings)
+
+
+def _removed(lines: Sequence[str], kept: Sequence[str]) -> tuple[str, ...]:
+    spare = Counter(kept)
+    removed, size = [], 0
+    for line in lines:
+        if spare[line] > 0:
+            spare[line] -= 1
+            continue
+        size += len(line) + 1
+        if size > SHOWN_BYTES:
+            break
+        removed.append(line)
+    return tuple(removed)

@@ -1,0 +1,271 @@
+"""One selection: compiled from its settings, applied to a body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+import xxhash
+from msgspec import Struct
+
+from pollerd.detection import feed
+from pollerd.detection.charset import to_utf8
+from pollerd.detection.feed_ttl import feed_ttl
+from pollerd.detection.media import classify
+from pollerd.detection.normalise import normalise
+from pollerd.detection.selection.conditions import Condition, Least, parse_conditions, parse_least
+from pollerd.detection.selection.document import flag, known_table
+from pollerd.detection.selection.expressions.css import CssSelector
+from pollerd.detection.selection.expressions.jsonpath import JsonPath
+from pollerd.detection.selection.expressions.pattern import compile_pattern
+from pollerd.detection.selection.steps.feed_items import FeedItems, feed_entries
+from pollerd.detection.selection.steps.json_document import kept_of_json, texts_in_json
+from pollerd.detection.selection.steps.page import HtmlPage
+from pollerd.detection.selection.steps.pdf_document import is_pdf, pdf_text
+from pollerd.detection.selection.steps.plan import SelectionPlan, compile_plan
+from pollerd.detection.selection.steps.xml_document import XmlDocument
+from pollerd.detection.selection.value_sources import ValueSource, compile_values
+from pollerd.detection.selection.values import Reading, read_value
+from pollerd.model import Media
+
+_KNOWN = ("steps", "values", "least", "conditions", "inherit")
+_JSON_LD = "application/ld+json"
+
+
+class Selected(Struct, frozen=True):
+    """What a selection keeps of one body."""
+
+    media: Media
+    content: bytes
+    """UTF-8 text, one item per line; the bytes of the body where it is read as bytes."""
+    entries: tuple[feed.FeedEntry, ...] = ()
+    """Items of a feed that count, in order."""
+    ttl: float | None = None
+    readings: Mapping[str, Reading] = {}
+    missing: str = ""
+    """Why nothing was selected, one line; empty: something was, or nothing is a state that the selection knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A compiled selection. `version` changes with every change of its settings."""
+
+    name: str
+    version: bytes
+    plan: SelectionPlan
+    values: tuple[ValueSource, ...]
+    least: Least | None
+    conditions: Condition | None
+    cheap: bool
+    """Whether a body of a few KiB is read in about a millisecond: only simple CSS selectors."""
+
+    def read(self, body: bytes, content_type: str | None, url: str) -> Selected:
+        """Returns what it keeps of a body. `url`: of the page, for absolute links.
+
+        Raises SelectionLimitError where that would take too long.
+        """
+        found = _Reader(self.plan, self.values, body, content_type, url).selected()
+        content = found.content
+        if self.plan.text_steps and found.media is not Media.BINARY:
+            text = content.decode("utf-8", "replace")
+            for step in self.plan.text_steps:
+                text = step(text)
+            content = text.encode("utf-8", "replace")
+        missing = found.missing
+        if not content and not missing and body and not self.plan.optional and self._narrows():
+            missing = "nothing is left of the page"
+        texts = content.decode("utf-8", "replace") if any(value.expression is None for value in self.values) else ""
+        readings = {**found.readings, **{v.name: _of_text(v, texts) for v in self.values if v.expression is None}}
+        return Selected(found.media, content, found.entries, found.ttl, readings, missing)
+
+    def _narrows(self) -> bool:
+        return bool(self.plan.keeps) or self.plan.narrowing
+
+
+def compile_selection(name: str, field: str, given: object) -> Selection:
+    """Compiles `{"steps": [...], "values": {...}, "least": {...}, "conditions": {...}, "inherit": true}`.
+
+    `inherit`: whether what tags remove and drop goes in front (see `pollerd.inheritance`).
+
+    `field` is its position in the settings. Raises InvalidValueError with field, position and reason.
+    """
+    found = known_table(field, given, _KNOWN)
+    flag(f"{field}.inherit", found.get("inherit", True))
+    plan = compile_plan(f"{field}.steps", found.get("steps", []))
+    values = compile_values(f"{field}.values", found.get("values", {}))
+    conditions = parse_conditions(
+        f"{field}.conditions",
+        found.get("conditions"),
+        values=[value.name for value in values],
+        compile_pattern=compile_pattern,
+    )
+    least = parse_least(f"{field}.least", found["least"]) if found.get("least") is not None else None
+    return Selection(name, version_of(name, found), plan, values, least, conditions, _is_cheap(plan, values))
+
+
+def version_of(name: str, given: Mapping[str, object]) -> bytes:
+    """Returns the 8-byte version of what a selection keeps; its conditions do not belong to it."""
+    kept = {key: given[key] for key in ("steps", "values") if given.get(key)}
+    return xxhash.xxh3_64_digest(orjson.dumps([name, kept], option=orjson.OPT_SORT_KEYS))
+
+
+def _is_cheap(plan: SelectionPlan, values: Sequence[ValueSource]) -> bool:
+    expressions = [*plan.removals, *(one for keep in plan.keeps for one in keep.expressions)]
+    expressions += [value.expression for value in values if value.expression is not None]
+    simple = all(isinstance(one, CssSelector) and one.cheap for one in expressions)
+    searching = plan.searching or any(value.pattern is not None for value in values)
+    return simple and not searching and plan.read_as in ("auto", "html", "text", "source", "bytes", "json")
+
+
+def _of_text(value: ValueSource, text: str) -> Reading:
+    if value.pattern is None:
+        return read_value(text.split("\n") if text else [], value.form)
+    found = [value.replacement.expand(match) for match in value.pattern.finditer(text)]
+    return read_value(found, value.form)
+
+
+class _Reader:
+    """Reads one body by a plan."""
+
+    def __init__(
+        self, plan: SelectionPlan, values: Sequence[ValueSource], body: bytes, content_type: str | None, url: str
+    ) -> None:
+        self._plan, self._values = plan, [value for value in values if value.expression is not None]
+        self._body, self._type, self._url = body, content_type, url
+
+    def selected(self) -> Selected:
+        plan, body = self._plan, self._body
+        match plan.read_as:
+            case "bytes":
+                return Selected(Media.BINARY, body)
+            case "pdf":
+                return self._pdf()
+            case "auto" if is_pdf(body, self._type):
+                return self._pdf()
+            case "source" | "text":
+                return Selected(Media.TEXT, _lines(to_utf8(body, self._type)))
+            case "html":
+                return self._html(to_utf8(body, self._type))
+            case "json":
+                return self._json(to_utf8(body, self._type))
+            case "xml":
+                return self._xml(to_utf8(body, self._type))
+            case "feed":
+                return self._feed(to_utf8(body, self._type), plan.feed_items or FeedItems())
+            case _:
+                return self._by_media()
+
+    def _by_media(self) -> Selected:
+        candidates, text = classify(self._body, self._type)
+        if self._plan.feed_items is not None:
+            return self._feed(text, self._plan.feed_items)
+        for media in candidates:
+            if media is Media.FEED and not (self._plan.keeps or self._plan.removals):
+                found = self._feed(text, FeedItems())
+                if not found.missing:
+                    return found
+            elif media is Media.HTML:
+                return self._html(text)
+            elif media is Media.JSON:
+                found = self._json(text)
+                if not found.missing or self._plan.keeps:
+                    return found
+        if self._plan.keeps or self._plan.removals:
+            return self._xml(text) if text.lstrip()[:1] == b"<" and self._by_xpath() else self._unfit(candidates[-1])
+        plain = normalise(self._body, self._type)
+        return Selected(plain.media, plain.content, plain.entries, plain.ttl)
+
+    def _by_xpath(self) -> bool:
+        expressions = [*self._plan.removals, *(one for keep in self._plan.keeps for one in keep.expressions)]
+        return not any(isinstance(one, CssSelector | JsonPath) for one in expressions)
+
+    def _unfit(self, media: Media) -> Selected:
+        field = self._plan.keeps[0].field if self._plan.keeps else "steps"
+        return _nothing(f"{field} does not fit the page, which is {media.value}")
+
+    def _html(self, text: bytes) -> Selected:
+        plan = self._plan
+        if any("jsonpath" in keep.kinds for keep in plan.keeps):
+            return self._unfit(Media.HTML)
+        page = HtmlPage(text)
+        readings = self._html_values(page)
+        page.remove(plan.removals)
+        if plan.links != "no":
+            page.show_links(self._url if plan.links == "absolute" else None)
+        content, missing = page.kept(plan.keeps) if plan.keeps else (page.whole(), "")
+        return Selected(Media.HTML, content, readings=readings, missing=_unmatched(missing))
+
+    def _html_values(self, page: HtmlPage) -> dict[str, Reading]:
+        readings = {}
+        for value in self._values:
+            if isinstance(value.expression, JsonPath):
+                texts = [text for script in page.scripts(_JSON_LD) for text in texts_in_json(script, value.expression)]
+            else:
+                assert value.expression is not None
+                texts = page.texts_at(value.expression, value.attribute)
+            readings[value.name] = read_value(texts, value.form, language=page.language, machine=value.machine)
+        return readings
+
+    def _json(self, text: bytes) -> Selected:
+        if any(kinds - {"jsonpath"} for kinds in (keep.kinds for keep in self._plan.keeps)) or self._plan.removals:
+            return self._unfit(Media.JSON)
+        plain = normalise(text, "application/json")
+        if plain.media is not Media.JSON:
+            return _nothing("the page is no JSON")
+        readings = {
+            value.name: read_value(texts_in_json(text, value.expression), value.form, machine=True)
+            for value in self._values
+            if isinstance(value.expression, JsonPath)
+        }
+        readings |= self._unread("JSON has no elements", readings)
+        if not self._plan.keeps:
+            return Selected(Media.JSON, plain.content, readings=readings)
+        content, missing = kept_of_json(text, self._plan.keeps)
+        return Selected(Media.JSON, content, readings=readings, missing=_unmatched(missing))
+
+    def _xml(self, text: bytes) -> Selected:
+        try:
+            document = XmlDocument(text)
+        except ValueError as error:
+            return _nothing(f"the page is no XML: {error}")
+        readings = {
+            value.name: read_value(document.texts_at(value.expression, value.attribute), value.form)
+            for value in self._values
+            if value.expression is not None and not isinstance(value.expression, JsonPath | CssSelector)
+        }
+        readings |= self._unread("XML is read by xpath", readings)
+        document.remove(self._plan.removals)
+        content, missing = document.kept(self._plan.keeps) if self._plan.keeps else (document.whole(), "")
+        return Selected(Media.TEXT, content, readings=readings, missing=_unmatched(missing))
+
+    def _feed(self, text: bytes, items: FeedItems) -> Selected:
+        entries = feed_entries(text, full_text=items.full_text)
+        if entries is None:
+            return _nothing("the page is no feed")
+        kept = items.kept(entries)
+        content = items.lines(kept) if items.fields else feed.content(kept)
+        return Selected(Media.FEED, content, kept, feed_ttl(text), self._unread("a feed has no elements", {}))
+
+    def _pdf(self) -> Selected:
+        if self._plan.keeps or self._plan.removals:
+            return _nothing("the page is a PDF document, which has no elements")
+        try:
+            return Selected(Media.TEXT, pdf_text(self._body), readings=self._unread("a PDF has no elements", {}))
+        except ValueError as error:
+            return _nothing(str(error))
+
+    def _unread(self, why: str, known: Mapping[str, Reading]) -> dict[str, Reading]:
+        return {value.name: Reading(problem=why) for value in self._values if value.name not in known}
+
+
+def _nothing(why: str) -> Selected:
+    return Selected(Media.TEXT, b"", missing=why)
+
+
+def _unmatched(field: str) -> str:
+    return f"{field} matches nothing" if field else ""
+
+
+def _lines(text: bytes) -> bytes:
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")

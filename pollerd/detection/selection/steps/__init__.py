@@ -1,0 +1,1 @@
+"""The steps of a selection, a file for each kind of content."""

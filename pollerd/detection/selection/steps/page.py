@@ -1,0 +1,201 @@
+"""Selects from HTML: elements removed and kept, then their visible text, as `detection.html` reads a whole page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urljoin
+
+from selectolax.lexbor import LexborHTMLParser
+
+from pollerd.detection.html import HIDDEN_ELEMENTS, fold_white_space, mark_blocks, simplified
+from pollerd.detection.markup import is_block
+from pollerd.detection.parser_bombs import MOST_WORK, is_tag_bomb
+from pollerd.detection.selection.expressions.css import CssSelector
+from pollerd.detection.selection.expressions.xpath import XPathExpression, parse_html
+from pollerd.detection.selection.steps.elements import Expression, Keep
+from pollerd.errors import SelectionLimitError
+
+_BREAK = "\f"
+"""Ends a line, as block elements do; HTML takes it for white space."""
+_MARKED = re.compile(rb"\f<")
+
+
+class HtmlPage:
+    """One HTML page, from which steps remove and keep elements, one after the other."""
+
+    def __init__(self, html: bytes) -> None:
+        """`html` is UTF-8. Raises SelectionLimitError if no parser can read it in a bounded time."""
+        self._html = mark_blocks(simplified(html))
+        if is_tag_bomb(self._html):
+            raise SelectionLimitError("page", "steps over open elements to parse it", MOST_WORK)
+        self._tree: LexborHTMLParser | None = None
+        self._language: str | None = None
+
+    @property
+    def tree(self) -> LexborHTMLParser:
+        """The page as it is now, with `\\f` where a line begins or ends."""
+        if self._tree is None:
+            self._tree = LexborHTMLParser(self._html, scripting=True)
+        return self._tree
+
+    @property
+    def language(self) -> str | None:
+        """The language that the page states, such as `de-DE`."""
+        root = self.tree.root
+        return None if root is None else root.attributes.get("lang") or None
+
+    def scripts(self, media_type: str) -> list[bytes]:
+        """Returns the texts of scripts of this type, such as JSON-LD."""
+        nodes = self.tree.css("script[type]")
+        found = [node for node in nodes if (node.attributes.get("type") or "").strip().lower() == media_type]
+        return [_MARKED.sub(b"<", (node.text_lexbor() or "").encode("utf-8", "replace")) for node in found]
+
+    def texts_at(self, expression: Expression, attribute: str | None) -> list[str]:
+        """Returns the text of what an expression matches, each on one line, or an attribute where it is there."""
+        found = self._matches(expression)
+        texts = (_text_of(one) if attribute is None else _attribute_of(one, attribute) for one in found)
+        return [" ".join(folded(text).split()) for text in texts if text is not None]
+
+    def remove(self, expressions: Iterable[Expression]) -> None:
+        """Removes what the expressions match."""
+        for expression in expressions:
+            if isinstance(expression, CssSelector):
+                for node in expression.select(self.tree):
+                    node.decompose()
+            elif isinstance(expression, XPathExpression):
+                self._remove_by_xpath(expression)
+
+    def show_links(self, base: str | None) -> None:
+        """Writes the target of each link behind its text; `base` makes it absolute."""
+        for node in self.tree.css("a[href]"):
+            target = (node.attributes.get("href") or "").strip()
+            if base is not None:
+                target = _joined(base, target)
+            if target:
+                node.insert_child(f" ({target})")
+
+    def whole(self) -> bytes:
+        """Returns the visible text of what is left of the page."""
+        tree = self.tree
+        tree.strip_tags(HIDDEN_ELEMENTS, recursive=True)
+        return _lines([tree.root.text_lexbor() if tree.root is not None else ""])
+
+    def kept(self, keeps: Sequence[Keep]) -> tuple[bytes, str]:
+        """Returns the text of what is kept, and the position of a step that matched nothing; empty: all matched."""
+        first, *rest = keeps
+        found = first.cut([match for expression in first.expressions for match in self._matches(expression)])
+        missing = "" if found or first.optional else first.field
+        for keep in rest:
+            found = keep.cut(_within(found, keep.expressions))
+            missing = missing or ("" if found or keep.optional else keep.field)
+        return _lines([_text_of(one) for one in found]), missing
+
+    def _matches(self, expression: Expression) -> list[Any]:
+        if isinstance(expression, CssSelector):
+            return list(expression.select(self.tree))
+        assert isinstance(expression, XPathExpression)
+        root = parse_html(_unmarked(self.tree))
+        return [] if root is None else list(expression.evaluate(root))
+
+    def _remove_by_xpath(self, expression: XPathExpression) -> None:
+        from lxml import etree
+
+        tree = parse_html(_unmarked(self.tree))
+        if tree is None:
+            return
+        for found in expression.evaluate(tree):
+            if not isinstance(found, str) and (parent := found.getparent()) is not None:
+                _keep_tail(found, parent)
+                parent.remove(found)
+        html = etree.tostring(tree, encoding="utf-8", method="html")
+        self._tree = LexborHTMLParser(mark_blocks(simplified(html)), scripting=True)
+
+
+def folded(text: str) -> str:
+    """Returns text with white space folded, a line per block."""
+    return fold_white_space(text.encode("utf-8", "replace")).decode()
+
+
+def _within(found: Sequence[Any], expressions: Sequence[Expression]) -> list[Any]:
+    """Returns what the expressions match below, or at, what was found."""
+    matches: list[Any] = []
+    for one in found:
+        for expression in expressions:
+            if isinstance(expression, CssSelector) and not isinstance(one, str):
+                matches += expression.select(one)
+            elif isinstance(expression, XPathExpression) and not isinstance(one, str):
+                matches += expression.evaluate(one)
+    return matches
+
+
+def _lines(texts: Iterable[str]) -> bytes:
+    return fold_white_space(_BREAK.join(texts).encode("utf-8", "replace"))
+
+
+def _text_of(match: Any) -> str:
+    if isinstance(match, str):
+        return match
+    if hasattr(match, "text_lexbor"):
+        return _lexbor_text(match)
+    return "".join(_lxml_texts(match))
+
+
+def _lexbor_text(node: Any) -> str:
+    hidden = ", ".join(HIDDEN_ELEMENTS)
+    if node.tag not in HIDDEN_ELEMENTS and node.css_first(hidden) is not None:
+        node.strip_tags(HIDDEN_ELEMENTS, recursive=True)
+    return node.text_lexbor() or ""
+
+
+def _lxml_texts(element: Any) -> Iterable[str]:
+    """Yields the texts of an element in order, iteratively: a page may be nested very deep."""
+    from lxml import etree
+
+    hidden = 0
+    for event, one in etree.iterwalk(element, events=("start", "end")):
+        name = one.tag if isinstance(one.tag, str) else ""
+        outside = name in HIDDEN_ELEMENTS or not name
+        if event == "start":
+            hidden += outside
+            if is_block(name):
+                yield _BREAK
+            if not hidden and one.text:
+                yield one.text
+            continue
+        hidden -= outside
+        if is_block(name):
+            yield _BREAK
+        elif name in ("td", "th"):
+            yield " "
+        if one is not element and not hidden and one.tail:
+            yield one.tail
+
+
+def _attribute_of(match: Any, name: str) -> str | None:
+    if isinstance(match, str):
+        return None
+    attributes: Mapping[str, str | None] = match.attributes if hasattr(match, "text_lexbor") else match.attrib
+    return attributes.get(name.lower())
+
+
+def _unmarked(tree: LexborHTMLParser) -> bytes:
+    return (tree.html or "").replace("\f", " ").encode("utf-8", "replace")
+
+
+def _keep_tail(element: Any, parent: Any) -> None:
+    if not element.tail:
+        return
+    before = element.getprevious()
+    if before is None:
+        parent.text = (parent.text or "") + element.tail
+    else:
+        before.tail = (before.tail or "") + element.tail
+
+
+def _joined(base: str, target: str) -> str:
+    try:
+        return urljoin(base, target)
+    except ValueError:
+        return target

@@ -1,0 +1,1 @@
+"""Dates: patterns, instants, time zones."""

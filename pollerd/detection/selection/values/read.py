@@ -1,0 +1,82 @@
+"""Reads one value out of the texts that a selection found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+
+from pollerd.detection.selection.values.characters import excerpt, plain
+from pollerd.detection.selection.values.dates.find import date_readings
+from pollerd.detection.selection.values.form import Reading, ValueFormat
+from pollerd.detection.selection.values.numbers import number_readings
+
+MOST_CHARACTERS = 20_000
+"""Of all texts together: whatever is longer is no value."""
+_NOT_STORABLE = {0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+_NONE = {"price": "no price", "number": "no number", "date": 'no date (relative times as "3 hours ago" are not read)'}
+
+
+def read_value(
+    texts: Sequence[str], form: ValueFormat, *, language: str | None = None, machine: bool = False
+) -> Reading:
+    """Reads the value of `texts` by a format; what cannot be read is a problem in the reading, never an error.
+
+    `language`: the document's `lang`; it decides only where neither the format nor the number itself says what a
+    separator means. `machine`: the texts are for programs (JSON, `content=`): "." parts the fraction, whatever the
+    locale, and dates may be in ISO 8601 beside their format. Numbers have 30 digits at most, texts 20,000 characters
+    together; the time is linear in them.
+    """
+    if not any(text and not text.isspace() for text in texts[:MOST_CHARACTERS]):
+        return Reading(problem="nothing there: the text is empty")
+    if len(texts) > MOST_CHARACTERS or sum(map(len, texts)) > MOST_CHARACTERS:
+        return Reading(problem=f"longer than {MOST_CHARACTERS:,} characters")
+    if form.kind == "text":
+        return _chosen(_text_readings(texts), form, "nothing there: the text is empty")
+    spelled = [plain(text) for text in texts]
+    if form.kind == "date":
+        readings: Iterable[Reading] = date_readings(spelled, form, machine)
+    else:
+        readings = number_readings(spelled, form, language, machine)
+    shown = next(text for text in texts if text and not text.isspace()).strip()
+    return _chosen(readings, form, f"{_NONE[form.kind]} in {excerpt(shown)}")
+
+
+def _text_readings(texts: Sequence[str]) -> Iterator[Reading]:
+    for text in texts:
+        storable = text.translate(_NOT_STORABLE).strip()
+        if storable:
+            yield Reading(text=storable)
+
+
+def _chosen(readings: Iterable[Reading], form: ValueFormat, none: str) -> Reading:
+    """The one that counts. A problem counts where it could be the value."""
+    found = list(readings)
+    if not found:
+        return Reading(problem=none)
+    if form.which in ("first", "last"):
+        return found[0 if form.which == "first" else -1]
+    bad = next((reading for reading in found if reading.problem), None)
+    if bad is not None:
+        return bad
+    if len({reading.currency for reading in found}) > 1:
+        return Reading(problem=f"several currencies: {_listed(reading.currency or 'none' for reading in found)}")
+    if form.which == "only":
+        return found[0] if len({_key(reading) for reading in found}) == 1 else Reading(problem=_several(found))
+    return (min if form.which == "min" else max)(found, key=_size)
+
+
+def _key(reading: Reading) -> object:
+    return reading.text if reading.moment is None else reading.moment
+
+
+def _size(reading: Reading) -> Decimal | float:
+    return reading.moment if reading.moment is not None else reading.number or Decimal(0)
+
+
+def _several(found: list[Reading]) -> str:
+    return f"several different values: {_listed(reading.text for reading in found)}; set which"
+
+
+def _listed(names: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    return ", ".join(excerpt(name) for name in distinct[:3]) + (", …" if len(distinct) > 3 else "")

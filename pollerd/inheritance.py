@@ -1,0 +1,184 @@
+"""What a site inherits: its own settings go before those of its tags, in the site's order, and those before defaults.
+
+Pure: values in, values out. `SETTINGS` lists what tags may say; to add a setting is a line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from msgspec.structs import replace
+
+from pollerd.model import NO_ACCESS, NUMERIC_SETTINGS, Access, SiteSpec, Tags, TagSettings, Windows
+
+SITE, DEFAULT = "site", "default"
+"""Origins of values besides tags."""
+
+Origins = dict[str, str]
+"""Where each setting comes from: "site", "tag NAME" or "default"; several, where values are joined."""
+
+
+def nearest(values: Sequence[Any]) -> Any:
+    """Returns the first of the given values: the nearest."""
+    return values[0]
+
+
+_DEFAULT = "default"
+_WITHOUT_ELEMENTS = frozenset({"json", "feed", "pdf", "text", "source", "bytes"})
+_ON_TEXT = frozenset({"lines", "replace", "find", "space", "case", "unique", "sort"})
+
+
+def joined_selections(said: Sequence[str]) -> str:
+    """Returns one document of several, nearest first; at least one. A selection with `"inherit": false` stays alone."""
+    nearest, *others = (orjson.loads(one) for one in said)
+    if not others:
+        return said[0]
+    joined = {name: _joined(name, one, others) for name, one in nearest.items()}
+    return orjson.dumps(joined, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _joined(name: str, own: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    if own.get("inherit") is False:
+        return own
+    steps = list(own.get("steps", []))
+    theirs = [step for other in others for step in other.get(name, other.get(_DEFAULT, {})).get("steps", [])]
+    removals = [step for step in theirs if "remove" in step] if _has_elements(steps) else []
+    drops = [{"lines": {"drop": step["lines"]["drop"]}} for step in theirs if "drop" in step.get("lines", {})]
+    first = next((i for i, step in enumerate(steps) if "as" not in step), len(steps))
+    steps[first:first] = removals
+    on_text = next((i for i, step in enumerate(steps) if _ON_TEXT & step.keys()), len(steps))
+    steps[on_text:on_text] = drops
+    return {**own, "steps": steps} if steps else own
+
+
+def _has_elements(steps: Sequence[dict[str, Any]]) -> bool:
+    """Returns whether elements can be removed before these steps."""
+    for step in steps:
+        if step.get("as") in _WITHOUT_ELEMENTS or "items" in step or "jsonpath" in orjson.dumps(step).decode():
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """How a setting is inherited."""
+
+    default: Any = None
+    """Its value where nobody says one; None: the daemon's setting."""
+    kind: Any = float
+    """The type of its values, as stored in JSON."""
+    join: Callable[[Sequence[Any]], Any] = nearest
+    """Makes one value of those that are given, nearest first; at least one."""
+
+
+SETTINGS: Mapping[str, Inherited] = {
+    **{name: Inherited(default) for name, default in NUMERIC_SETTINGS.items()},
+    "respect_ttl": Inherited(kind=bool),
+    "windows": Inherited(kind=Windows),
+    "selections": Inherited("", str, joined_selections),
+    "render": Inherited("", str),
+}
+"""Settings of `SiteSpec` that tags may say, besides headers, credentials and proxy."""
+
+
+def origin_of_tag(name: str) -> str:
+    """Returns the origin "tag NAME"."""
+    return f"tag {name}"
+
+
+def effective(spec: SiteSpec, tags: Tags) -> tuple[SiteSpec, Origins]:
+    """Returns the settings by which the site is polled, and the origin of each.
+
+    Unset settings of the result are the daemon's. Headers are joined name by name; one that is named Authorization, and
+    credentials, stand for the same thing: the nearest of them wins.
+    """
+    own = {name: getattr(spec, name) for name in SETTINGS} | {
+        "selections": spec.selections or None,
+        "render": spec.render or None,
+    }
+    levels: list[tuple[str, Mapping[str, Any], Access]] = [(SITE, own, spec.access)]
+    levels += [(origin_of_tag(one.name), one.settings, one.access) for one in _those_of(spec.tags, tags)]
+    values: dict[str, Any] = {}
+    origins: Origins = {}
+    for name, rule in SETTINGS.items():
+        given = [(origin, said[name]) for origin, said, _ in levels if said.get(name) is not None]
+        values[name] = rule.join([value for _, value in given]) if given else rule.default
+        used = given if rule.join is not nearest else given[:1]
+        origins[name] = ", ".join(origin for origin, _ in used) or DEFAULT
+    access, of_access = _access([(origin, access) for origin, _, access in levels if access])
+    return replace(spec, **values, access=access), origins | of_access
+
+
+def inherit(spec: SiteSpec, tags: Tags) -> SiteSpec:
+    """Returns the settings by which the site is polled, as `effective`; cheap for a site without tags that say any."""
+    if tags and spec.tags and any(name in tags for name in spec.tags):
+        return effective(spec, tags)[0]
+    if spec.weight is not None and spec.cost is not None:
+        return spec
+    weight, cost = (NUMERIC_SETTINGS[n] if v is None else v for n, v in (("weight", spec.weight), ("cost", spec.cost)))
+    return replace(spec, weight=weight, cost=cost)
+
+
+def inherit_all(specs: Sequence[SiteSpec], tags: Tags) -> Sequence[SiteSpec]:
+    """Returns `inherit` of each; where no tag has settings, the specs as they are."""
+    return [inherit(spec, tags) for spec in specs] if tags else specs
+
+
+def of_tags(names: Iterable[str], tags: Tags) -> Mapping[str, Any]:
+    """Returns the settings that a site without any of its own would inherit from these tags, in their order."""
+    found = [one.settings for one in _those_of(names, tags)]
+    given = {name: [said[name] for said in found if said.get(name) is not None] for name in SETTINGS}
+    return {name: SETTINGS[name].join(values) for name, values in given.items() if values}
+
+
+def access_of_tags(own: Access, names: Iterable[str], tags: Tags) -> Access:
+    """Returns what requests of a site with this access and these tags carry."""
+    return _access([("", one) for one in (own, *(tag.access for tag in _those_of(names, tags))) if one])[0]
+
+
+def selections_of_tags(own: str, names: Iterable[str], tags: Tags) -> str:
+    """Returns what of its page counts for a site with these selections of its own and these tags."""
+    given = [own, *(one.settings.get("selections") for one in _those_of(names, tags))]
+    said = [str(one) for one in given if one]
+    return joined_selections(said) if said else ""
+
+
+def fault_of_tags(names: Iterable[str], tags: Tags) -> str:
+    """Returns why the first unusable of these tags cannot be used; empty: all can."""
+    return next((one.fault for one in _those_of(names, tags) if one.fault), "")
+
+
+def may_leak(names: Iterable[str], tags: Tags) -> list[str]:
+    """Returns those of the tags that carry headers or credentials, which must not follow a site elsewhere."""
+    return [one.name for one in _those_of(names, tags) if one.access.elsewhere() != one.access]
+
+
+def _those_of(names: Iterable[str], tags: Tags) -> list[TagSettings]:
+    return [tags[name] for name in names if name in tags]
+
+
+def _access(levels: Sequence[tuple[str, Access]]) -> tuple[Access, Origins]:
+    """Joins the access of levels, nearest first."""
+    if not levels:
+        return NO_ACCESS, {}
+    headers: dict[str, tuple[str, str]] = {}
+    origins: Origins = {}
+    credentials = proxy = body = None
+    typed: tuple[str, ...] = ()
+    for origin, one in levels:
+        authorised = credentials is not None or "authorization" in headers
+        for name, value in one.headers:
+            if name.lower() not in headers and not (authorised and name.lower() == "authorization"):
+                headers[name.lower()] = name, value
+                origins[f"headers.{name}"] = origin
+        if one.credentials is not None and not authorised:
+            credentials, origins["credentials"] = one.credentials, origin
+        if one.body is not None and body is None:
+            body, origins["body"] = one.body, origin
+        typed = typed or one.typed
+        if one.proxy is not None and proxy is None:
+            proxy, origins["proxy"] = one.proxy, origin
+    return Access(tuple(headers.values()), credentials, proxy, body, typed), origins

@@ -1,0 +1,1 @@
+"""Reads what other programs have been told to watch, and says what of it can be carried over."""

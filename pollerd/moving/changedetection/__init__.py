@@ -1,0 +1,1 @@
+"""changedetection.io: its backup, its older file of watches, and its API."""

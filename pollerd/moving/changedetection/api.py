@@ -1,0 +1,93 @@
+"""The calls of changedetection.io's API that tell its watches and groups: read only, one at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from pollerd.errors import ConfigError, TransientError
+from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
+
+MAX_WATCHES = 100_000
+MOST_FAILURES = 20
+"""Watches in a row that cannot be read, after which the source counts as gone."""
+_UUID = re.compile(r"[0-9A-Za-z-]{1,64}")
+_FORBIDDEN, _GONE = 403, 404
+
+
+class Answers(Protocol):
+    """Gets what is at a path below the source's `/api/v1`."""
+
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Returns (HTTP status, body of limited size). Raises `TransientError` if nothing answers."""
+
+
+def read_api(source: Answers, progress: Callable[[int, int], None] = lambda done, total: None) -> Instance:
+    """Reads all watches and groups.
+
+    Raises `ConfigError` if the source refuses or is another program, `TransientError` if it does not answer. A watch
+    that cannot be read is named, and stops no other.
+    """
+    listed = _table(source, "/watch")
+    if len(listed) > MAX_WATCHES:
+        raise ConfigError(f"at most {MAX_WATCHES} watches can be moved at once; given: {len(listed)}")
+    watches, unread, failures = list[Watch](), list[tuple[str, str]](), 0
+    groups = _groups(source, unread)
+    for number, uuid in enumerate(listed, 1):
+        found = _item(source, "watch", uuid)
+        if isinstance(found, str):
+            unread.append((f"watch {uuid[:40]}", found))
+            failures += 1
+        else:
+            watches.append(Watch(uuid, found))
+            failures = 0
+        if failures >= MOST_FAILURES:
+            raise TransientError(f"{failures} watches in a row could not be read; the last: {found}")
+        progress(number, len(listed))
+    unread.append(("proxies and headers.txt", "the API does not tell them"))
+    return Instance(watches, groups, None, unread)
+
+
+def _groups(source: Answers, unread: list[tuple[str, str]]) -> dict[str, Item]:
+    """Returns all groups with their fields, of which their list tells only a few."""
+    groups = dict[str, Item]()
+    for uuid, told in _table(source, "/tags").items():
+        found = _item(source, "tag", uuid)
+        if isinstance(found, str):
+            unread.append((f"group {uuid[:40]}: all but its title", found))
+            found = {}
+        groups[uuid] = {**table(told), **found}
+    return groups
+
+
+def _item(source: Answers, kind: str, uuid: str) -> Item | str:
+    """Returns the fields of a watch or a group, or why they cannot be read."""
+    if not _UUID.fullmatch(uuid):
+        return "its id is none"
+    try:
+        return _table(source, f"/{kind}/{uuid}")
+    except TransientError as error:
+        return str(error)
+
+
+def _table(source: Answers, path: str) -> Item:
+    status, body = source.get(path)
+    if status == _FORBIDDEN:
+        raise ConfigError("the source refuses the key (403): it stands in its settings under API")
+    if status == _GONE and path.startswith(("/watch/", "/tag/")):
+        raise TransientError("it was removed in the meantime (404)")
+    if status >= 500:
+        raise TransientError(f"the source fails with {status}")
+    if status != 200:
+        raise ConfigError(f"what answers is no changedetection.io, or an old one: {status} for {path}")
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"what answers is no changedetection.io: no JSON for {path}") from error
+    if isinstance(found, dict):
+        return table(found)
+    if found == []:  # an empty table of the program may come as a list
+        return {}
+    raise ConfigError(f"what answers is no changedetection.io: a {type(found).__name__} for {path}")

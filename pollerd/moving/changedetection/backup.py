@@ -1,0 +1,182 @@
+"""Backups of changedetection.io (zip), and its older file of all watches (`url-watches.json`)."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+
+from pollerd.errors import ConfigError
+from pollerd.moving.changedetection.instance import Instance, Item, Watch, table
+
+MAX_ZIP_BYTES = 1024 * 1024 * 1024
+"""Size of a backup: most of it is history, which is not read."""
+MAX_JSON_BYTES = 10 * 1024 * 1024
+"""Size of one file in it, and of a `url-watches.json`."""
+MAX_READ_BYTES = 200 * 1024 * 1024
+"""All that is read of one backup."""
+MAX_ENTRIES = 1_000_000
+MAX_RATIO = 200
+"""Of the size unpacked to the size packed; below `_SMALL` bytes anything may be."""
+MAX_WATCHES = 100_000
+_SMALL = 1024 * 1024
+_HEADERS_BYTES = 64 * 1024
+_UUID = r"[0-9a-fA-F-]{32,36}"
+_ENTRY = re.compile(rf"(?P<uuid>{_UUID})/(?P<name>watch\.json|tag\.json|restock_diff\.json|headers\.txt)")
+_SETTINGS = "changedetection.json"
+_OLD = "url-watches.json"
+_KNOWN = frozenset({"watching", "settings", "note", "app_guid", "version_tag", "build_sha"})
+_RESTOCK = "processor_config_restock_diff"
+_NOT_IN_IT = (
+    ("proxies.json", "is not part of a backup: watches that name its proxies get none"),
+    ("headers.txt of all watches, and of groups", "is not part of a backup"),
+)
+
+
+def read_backup(data: bytes) -> Instance:
+    """Reads a backup, or a `url-watches.json`, from its bytes.
+
+    No name of the zip is ever used as a path. Raises `ConfigError` for what is no such file or is too large.
+    """
+    if data[:4] == b"PK\x03\x04":
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                return _of_archive(archive)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error, EOFError) as error:
+            raise ConfigError(f"the backup cannot be read: {str(error)[:100]}") from error
+    if data.lstrip()[:1] == b"{":
+        return _of_old(_json(data, _OLD), [])
+    raise ConfigError("neither a backup of changedetection.io (zip) nor its url-watches.json")
+
+
+def _of_archive(archive: zipfile.ZipFile) -> Instance:
+    entries = archive.infolist()
+    if len(entries) > MAX_ENTRIES:
+        raise ConfigError(f"a backup may hold at most {MAX_ENTRIES} files; given: {len(entries)}")
+    reader = _Reader(archive)
+    settings: Item | None = None
+    parts: dict[str, dict[str, bytes]] = {}
+    for entry in entries:
+        found = _ENTRY.fullmatch(entry.filename)
+        if entry.filename == _SETTINGS:
+            settings = table(_json(reader.read(entry), _SETTINGS).get("settings"))
+        elif found is not None:
+            parts.setdefault(found["uuid"], {})[found["name"]] = reader.read(entry)
+    old = next((entry for entry in entries if entry.filename == _OLD), None)
+    if settings is None and old is not None:
+        return _of_old(_json(reader.read(old), _OLD), list(_NOT_IN_IT))
+    if settings is None:
+        raise ConfigError(f"no backup of changedetection.io: it holds neither {_SETTINGS} nor {_OLD}")
+    return _of_parts(settings, parts)
+
+
+class _Reader:
+    """Reads entries within the limits of size and ratio, whatever their headers say."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive, self._left = archive, MAX_READ_BYTES
+
+    def read(self, entry: zipfile.ZipInfo) -> bytes:
+        """Returns the content. Raises `ConfigError` if it is too large or was packed too well."""
+        with self._archive.open(entry) as file:
+            data = file.read(MAX_JSON_BYTES + 1)
+        if len(data) > MAX_JSON_BYTES:
+            raise ConfigError(f"a file of the backup has more than {MAX_JSON_BYTES // 1024**2} MiB unpacked")
+        if len(data) > _SMALL and len(data) > MAX_RATIO * max(entry.compress_size, 1):
+            raise ConfigError(f"a file of the backup is more than {MAX_RATIO} times as large unpacked")
+        self._left -= len(data)
+        if self._left < 0:
+            raise ConfigError(f"the files of the backup have more than {MAX_READ_BYTES // 1024**2} MiB unpacked")
+        return data
+
+
+def _of_parts(settings: Item, parts: dict[str, dict[str, bytes]]) -> Instance:
+    watches, groups, unread = list[Watch](), dict[str, Item](), list(_NOT_IN_IT)
+    for uuid, files in parts.items():
+        restock = files.get("restock_diff.json")
+        for name in ("watch.json", "tag.json"):
+            if name not in files:
+                continue
+            try:
+                fields = _json(files[name], f"{uuid}/{name}")
+                if restock is not None:
+                    fields.setdefault(_RESTOCK, _restock(_json(restock, f"{uuid}/restock_diff.json")))
+            except ConfigError as error:
+                unread.append((f"{uuid}/{name}", str(error)))
+                continue
+            if name == "watch.json":
+                watches.append(Watch(uuid, fields, _headers(files.get("headers.txt", b""))))
+            else:
+                groups[uuid] = fields
+    _check_number(len(watches))
+    application = table(settings.get("application"))
+    embedded = {uuid: table(tag) for uuid, tag in table(application.get("tags")).items()}
+    application.pop("tags", None)
+    return Instance(watches, {**embedded, **groups}, {**settings, "application": application}, unread)
+
+
+def _restock(found: Item) -> Item:
+    """Returns the settings of prices: the file holds them as they are, or below their name."""
+    return table(found.get(_RESTOCK)) or table(found.get("restock_diff")) or found
+
+
+def _of_old(document: Item, unread: list[tuple[str, str]]) -> Instance:
+    """Reads the older form: all watches and settings in one file."""
+    watching, settings = document.get("watching"), table(document.get("settings"))
+    if not isinstance(watching, dict):
+        raise ConfigError(f"no {_OLD}: it has no table of watches (watching)")
+    _check_number(len(watching))
+    application = table(settings.get("application"))
+    groups = {uuid: table(tag) for uuid, tag in table(application.pop("tags", None)).items()}
+    watches = [Watch(str(uuid), _renewed(table(watch))) for uuid, watch in watching.items()]
+    unread += [(key[:100], "pollerd does not know this part of the file") for key in sorted(document.keys() - _KNOWN)]
+    return Instance(watches, groups, {**settings, "application": application}, unread)
+
+
+def _renewed(watch: Item) -> Item:
+    """Returns a watch with fields of older versions in today's form."""
+    selector = watch.pop("css_filter", None)
+    if selector:
+        watch["include_filters"] = [*_list(watch.get("include_filters")), *_list(selector)]
+    minutes = watch.pop("minutes_between_check", None)
+    if isinstance(minutes, int) and minutes > 0:
+        watch["time_between_check"] = {"minutes": minutes}
+        watch["time_between_check_use_default"] = False
+    elif "time_between_check_use_default" not in watch and any(table(watch.get("time_between_check")).values()):
+        watch["time_between_check_use_default"] = False
+    for old, new in (("trigger", "trigger_text"), ("subtractive_selector", "subtractive_selectors")):
+        if old in watch and new not in watch:
+            watch[new] = watch.pop(old)
+    return watch
+
+
+def _list(given: object) -> list[object]:
+    return given if isinstance(given, list) else [given] if given else []
+
+
+def _check_number(number: int) -> None:
+    if number > MAX_WATCHES:
+        raise ConfigError(f"at most {MAX_WATCHES} watches can be moved at once; given: {number}")
+
+
+def _headers(data: bytes) -> dict[str, str]:
+    """Returns the headers of a headers.txt: lines of `Name: value`, those that begin with # are comments."""
+    lines = data[:_HEADERS_BYTES].decode("utf-8", "replace").splitlines()
+    pairs = (line.strip().partition(":") for line in lines if not line.strip().startswith("#"))
+    return {name.strip(): value.strip() for name, colon, value in pairs if colon and name.strip()}
+
+
+def _json(data: bytes, name: str) -> Item:
+    """Returns the table in a JSON file. Raises `ConfigError`, which shows nothing of it."""
+    if len(data) > MAX_JSON_BYTES:
+        raise ConfigError(f"{name} has more than {MAX_JSON_BYTES // 1024**2} MiB")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, json.JSONDecodeError) else ""
+        raise ConfigError(f"{name}: {where}no JSON") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{name} must be a table; given: a {type(found).__name__}")
+    return found

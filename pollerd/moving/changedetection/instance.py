@@ -1,0 +1,42 @@
+"""What is known of an installation: its watches, groups and settings, wherever they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Item = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A watch with what lies beside it."""
+
+    uuid: str
+    fields: Item
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of its headers.txt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """Everything that was read of an installation."""
+
+    watches: list[Watch]
+    groups: Mapping[str, Item]
+    """Tags by uuid: each may hold fields of a watch."""
+    settings: Item | None
+    """None: not readable (the API does not tell them)."""
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    """(what, why) of what could not be read."""
+
+
+def table(given: object) -> Item:
+    """Returns a table with names that are texts; empty, where it is none."""
+    return {str(name): value for name, value in given.items()} if isinstance(given, Mapping) else {}
+
+
+def texts(given: object) -> list[str]:
+    """Returns the texts of a list that are not empty."""
+    found = given if isinstance(given, list) else [given] if isinstance(given, str) else []
+    return [one for one in found if isinstance(one, str) and one.strip()]

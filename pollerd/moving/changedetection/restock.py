@@ -1,0 +1,107 @@
+"""Watches of prices and stock (processor `restock_diff`): values, and conditions on them."""
+
+from __future__ import annotations
+
+from pollerd.moving.changedetection.groups import RESTOCK, WatchGroups
+from pollerd.moving.changedetection.instance import Item, table
+from pollerd.moving.draft import Condition, Draft
+
+PROCESSOR = "restock_diff"
+_TEXT = "text_json_diff"
+_OLD = ("in_stock_only", "follow_price_changes", "price_change_threshold_percent")
+"""Fields of older versions, flat in the watch."""
+_IN_STOCK = "(?i)(?:instock|instoreonly|limitedavailability|onlineonly|presale)"
+_PRICE: Condition = {"kind": "price", "from": {"css": "[itemprop=price]", "attribute": "content"}, "which": "first"}
+_AVAILABILITY: Condition = {"kind": "text", "from": {"css": "[itemprop=availability]", "attribute": "href"}}
+_ANNOUNCED = {"against": "announced"}
+_LEAST = 0.01
+
+
+def apply(draft: Draft, fields: Item, groups: WatchGroups) -> None:
+    """Sets the values `price` and `availability` and what must become of them."""
+    processor = str(fields.pop("processor", _TEXT) or _TEXT)
+    own = table(fields.pop(RESTOCK, None))
+    old = {key: fields.pop(key) for key in _OLD if key in fields}
+    if processor != PROCESSOR:
+        _report_unused(draft, processor, {RESTOCK: own, **old})
+        return
+    draft.report.approximated("processor", "price and availability are read from microdata (itemprop), not guessed")
+    draft.values |= {"price": _PRICE, "availability": _AVAILABILITY}
+    given = groups.restock(own) or _from_old(old)
+    leaves = [*_stock(draft, given), *_prices(draft, given)]
+    draft.conditions += [{"any": leaves}] if len(leaves) > 1 else leaves
+    for key in old:
+        draft.report.nothing_said(key, "its newer form counts") if own else draft.report.carried(key)
+    draft.report.carried(RESTOCK) if own else draft.report.nothing_said(RESTOCK)
+    _report_unknown(draft, given)
+
+
+def _report_unused(draft: Draft, processor: str, given: Item) -> None:
+    if processor == _TEXT:
+        draft.report.nothing_said("processor")
+    else:
+        draft.report.not_carried("processor", f"{processor[:40]} has no counterpart: the text is compared")
+    for key in given:
+        draft.report.nothing_said(key, "it only counts for watches of prices and stock")
+
+
+def _from_old(old: Item) -> Item:
+    follows = bool(old.get("follow_price_changes", True))
+    stock = "in_stock_only" if old.get("in_stock_only", True) else "all_changes"
+    percent = old.get("price_change_threshold_percent")
+    return {"in_stock_processing": stock, "follow_price_changes": follows, "price_change_threshold_percent": percent}
+
+
+def _stock(draft: Draft, given: Item) -> list[Condition]:
+    wanted = given.get("in_stock_processing", "in_stock_only")
+    appears: Condition = {"value": "availability", "appears": {"re": _IN_STOCK}}
+    if wanted == "off":
+        return []
+    if wanted == "all_changes":
+        return [appears, {"value": "availability", "disappears": {"re": _IN_STOCK}}]
+    return [appears]
+
+
+def _prices(draft: Draft, given: Item) -> list[Condition]:
+    if not given.get("follow_price_changes", True):
+        return []
+    low, high = _number(given.get("price_change_min")), _number(given.get("price_change_max"))
+    leaves = list[Condition]()
+    if low:
+        leaves.append({"value": "price", "below": low, **_ANNOUNCED})
+    if high:
+        leaves.append({"value": "price", "above": high, **_ANNOUNCED})
+    percent = _number(given.get("price_change_threshold_percent"))
+    unit, least = ("percent", percent) if percent else ("amount", _LEAST)
+    moved: list[Condition] = [{"value": "price", "changed_by": {unit: sign * least}, **_ANNOUNCED} for sign in (1, -1)]
+    if percent:
+        how = "held against the last price told: 1 % a day is told too, in the end; there it is not"
+        draft.report.approximated(f"{RESTOCK}.price_change_threshold_percent", how)
+    if not leaves:
+        return moved
+    if not percent:
+        return leaves
+    return [{"all": [{"any": leaves}, {"any": moved}]}]
+
+
+def _number(given: object) -> float:
+    """Returns a number above 0; 0: not set, as there."""
+    try:
+        number = float(str(given))
+    except ValueError:
+        return 0.0
+    return number if 0 < number < 1e12 else 0.0
+
+
+_KNOWN = frozenset(
+    {
+        *("in_stock_processing", "follow_price_changes", "price_change_min", "price_change_max"),
+        "price_change_threshold_percent",
+    }
+)
+
+
+def _report_unknown(draft: Draft, given: Item) -> None:
+    for key in given:
+        if key not in _KNOWN:
+            draft.report.not_carried(f"{RESTOCK}.{key}", "pollerd does not know this setting")

@@ -1,0 +1,96 @@
+"""One job or watch on its way to a site: the fields of the site, and one selection of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pollerd.moving.moved import SourceReport
+
+Step = dict[str, object]
+Condition = dict[str, object]
+
+PHASES = {
+    "as": 0,
+    "remove": 1,
+    "keep": 2,
+    "items": 2,
+    "text": 3,
+    "lines": 4,
+    "replace": 4,
+    "find": 4,
+    "space": 5,
+    "case": 6,
+    "unique": 7,
+    "sort": 8,
+}
+"""Steps in the order in which they are written: finer than the phases of a selection, and never against them."""
+
+WHOLE_TEXT = 5
+"""Phase from which steps act on the whole text, and their order among each other does not matter."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A site that is being made; `report` tells what becomes of its keys."""
+
+    report: SourceReport
+    url: str = ""
+    name: str = ""
+    """For its selection, where the URL has several."""
+    fields: dict[str, object] = field(default_factory=dict)
+    """Fields of the site besides url and selections."""
+    steps: list[tuple[str, Step]] = field(default_factory=list)
+    """(key that it comes from, step)."""
+    values: dict[str, object] = field(default_factory=dict)
+    conditions: list[Condition] = field(default_factory=list)
+    any_of: bool = False
+    """Whether one of the conditions is enough."""
+
+    @property
+    def has_media(self) -> bool:
+        """Whether a step says what kind of document it is."""
+        return any("as" in step for _, step in self.steps)
+
+    def add_step(self, key: str, step: Step) -> None:
+        """Adds a step; steps are put in the order of their phases at the end."""
+        self.steps.append((key, step))
+
+    def selection(self) -> dict[str, object]:
+        """Returns the selection; reports each step that acts earlier than where it was written."""
+        selection: dict[str, object] = {}
+        ordered = sorted(self._distinct(), key=lambda found: phase(found[1]))
+        for key in self._moved_forward():
+            self.report.approximated(key, "acts earlier here than where it stands: elements, then lines, then space")
+        if ordered:
+            selection["steps"] = [step for _, step in ordered]
+        if self.values:
+            selection["values"] = self.values
+        if self.conditions:
+            selection["conditions"] = {"any" if self.any_of else "all": self.conditions}
+        return selection
+
+    def _distinct(self) -> list[tuple[str, Step]]:
+        """Returns the steps without a second `as`, and without repeats of what acts on the whole text."""
+        found, seen = list[tuple[str, Step]](), list[object]()
+        for key, step in self.steps:
+            mark: object = "as" if "as" in step else step if phase(step) >= WHOLE_TEXT else None
+            if mark is None or mark not in seen:
+                found.append((key, step))
+            elif mark == "as":
+                self.report.not_carried(key, "a selection reads a document in one way, and an earlier filter says how")
+            seen.append(mark)
+        return found
+
+    def _moved_forward(self) -> list[str]:
+        latest, moved = 0, list[str]()
+        for key, step in self.steps:
+            now = phase(step)
+            if now < latest and min(now, WHOLE_TEXT) < min(latest, WHOLE_TEXT):
+                moved.append(key)
+            latest = max(latest, now)
+        return moved
+
+
+def phase(step: Step) -> int:
+    """Returns the phase of a step, by its first known key."""
+    return next(PHASES[name] for name in step if name in PHASES)

@@ -1,0 +1,86 @@
+"""Several jobs of one URL become one site with several selections: one request, a selection for each job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pollerd.moving.draft import Draft
+
+DEFAULT = "default"
+_MOST_NAME = 40
+_REQUEST = ("method", "body", "headers", "credentials")
+"""Fields that decide which page comes: jobs that differ in them cannot be one site."""
+_FIRST_WINS = ("proxy", "note", "windows", "muted")
+
+
+def join(drafts: Iterable[Draft]) -> list[dict[str, object]]:
+    """Returns a site for each URL, in order. Reports what the others of a URL lose to its first job."""
+    groups: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        groups.setdefault(draft.url, []).append(draft)
+    return [_site(group) for group in groups.values()]
+
+
+def _site(group: list[Draft]) -> dict[str, object]:
+    first, *others = group
+    site: dict[str, object] = {"url": first.url, **first.fields}
+    selections = {DEFAULT: first.selection()}
+    for draft in others:
+        different = [name for name in _REQUEST if draft.fields.get(name) != first.fields.get(name)]
+        if different:
+            why = f"{first.report.source} has the same URL with another {different[0]}: a site has one request"
+            draft.report.not_carried("the whole entry", why)
+            continue
+        name = _free(draft.name or str(draft.fields.get("title", "")), selections)
+        selections[name] = draft.selection()
+        draft.report.approximated("url", f'same URL as {first.report.source}: selection "{name}" of its site')
+        _merge(site, draft, first.report.source)
+    if len(selections) > 1 or selections[DEFAULT]:
+        site["selections"] = selections
+    return site
+
+
+def _merge(site: dict[str, object], draft: Draft, first: str) -> None:
+    given = draft.fields
+    tags = [tag for field in (site, given) for tag in _tags(field)]
+    if tags:
+        site["tags"] = list(dict.fromkeys(tags))
+    for name in ("render", "browser"):
+        if name in given and name not in site:
+            site[name] = given[name]
+            draft.report.approximated(name, f"now for all selections of {first}")
+    for name in _FIRST_WINS:
+        if name in given and name not in site:
+            site[name] = given[name]
+        elif name in given and given[name] != site[name]:
+            draft.report.not_carried(name, f"{first} has another, and a site has one")
+    for name in ("min_interval", "max_interval"):
+        if name in given:
+            site[name] = min(_number(given[name]), _number(site.get(name, given[name])))
+    if bool(given.get("paused")) != bool(site.get("paused")):
+        site["paused"] = False
+        how = f"{first} has the same URL and is {'not ' if given.get('paused') else ''}paused: the site is not"
+        draft.report.approximated("paused", how)
+
+
+def _tags(given: dict[str, object]) -> list[str]:
+    tags = given.get("tags")
+    return tags if isinstance(tags, list) else []
+
+
+def _number(given: object) -> float:
+    return given if isinstance(given, int | float) else 0.0
+
+
+def _free(wanted: str, taken: dict[str, dict[str, object]]) -> str:
+    """Returns a name for a selection: small letters, digits and dashes, not taken yet."""
+    base = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_MOST_NAME].strip("-")
+    number = len(taken) + 1
+    if not base or base.isdecimal():
+        base = f"selection-{base or number}"
+    name = base
+    while name in taken:
+        name = f"{base}-{number}"
+        number += 1
+    return name

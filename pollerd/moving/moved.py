@@ -1,0 +1,104 @@
+"""What came of moving: sites as the list formats take them, and a report of what became of each key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from pollerd.masking import masked
+
+_MOST_CHARACTERS = 300
+
+
+class Fate(StrEnum):
+    """What became of a key."""
+
+    CARRIED = "carried"
+    APPROXIMATED = "approximated"
+    NOT_CARRIED = "not carried"
+    DISPLAY = "display only"
+    """It changes how things are shown there, never what is watched."""
+    NOTHING_SAID = "nothing said"
+    """It has its default, or nothing is needed for it here."""
+
+
+class ReportLine(NamedTuple):
+    """What became of one key. It never holds the value of a header, nor any other secret."""
+
+    source: str
+    """Which job, watch, group or file: with its number or name."""
+    key: str
+    fate: Fate
+    how: str = ""
+    """How it is approximated, or why it is not carried."""
+
+    def __str__(self) -> str:
+        return f"{self.source}: {self.key}: {self.fate}{f': {self.how}' if self.how else ''}"
+
+
+@dataclass(slots=True)
+class Report:
+    """Collects the lines, in the order of the input."""
+
+    lines: list[ReportLine] = field(default_factory=list)
+
+    def add(self, source: str, key: str, fate: Fate, how: str = "") -> None:
+        """Adds a line; texts that are too long are cut, and what looks like a password of a URL is masked."""
+        shown = how if len(how) <= _MOST_CHARACTERS else f"{how[:_MOST_CHARACTERS]}…"
+        self.lines.append(ReportLine(source, _shown(key), fate, shown))
+
+    def of(self, source: str) -> SourceReport:
+        """Returns the part of the report on one job, watch or file."""
+        return SourceReport(self, _shown(source))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """The report, seen from one job, watch or file."""
+
+    report: Report
+    source: str
+
+    def carried(self, key: str) -> None:
+        """The key is carried over as it is meant."""
+        self.report.add(self.source, key, Fate.CARRIED)
+
+    def approximated(self, key: str, how: str) -> None:
+        """The key is carried over, but otherwise than it is meant."""
+        self.report.add(self.source, key, Fate.APPROXIMATED, how)
+
+    def not_carried(self, key: str, why: str) -> None:
+        """The key is lost."""
+        self.report.add(self.source, key, Fate.NOT_CARRIED, why)
+
+    def display(self, key: str) -> None:
+        """The key only changes how things are shown."""
+        self.report.add(self.source, key, Fate.DISPLAY)
+
+    def nothing_said(self, key: str, why: str = "") -> None:
+        """Nothing follows from the key."""
+        self.report.add(self.source, key, Fate.NOTHING_SAID, why)
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Sites, each as a JSON object of the list formats, and the report."""
+
+    sites: list[dict[str, object]]
+    report: list[ReportLine]
+
+    def counts(self) -> dict[Fate, int]:
+        """Returns the number of lines of each fate."""
+        found = Counter(line.fate for line in self.report)
+        return {fate: found[fate] for fate in Fate}
+
+    def losses(self) -> Sequence[ReportLine]:
+        """Returns the lines that one has to read: what is approximated or not carried."""
+        return [line for line in self.report if line.fate in (Fate.APPROXIMATED, Fate.NOT_CARRIED)]
+
+
+def _shown(text: str) -> str:
+    return masked(text) if "://" in text or "@" in text else text[:_MOST_CHARACTERS]

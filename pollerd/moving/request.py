@@ -1,0 +1,146 @@
+"""Fields of a site's request from what other programs say of it: URL, headers, cookies, proxy, tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from pollerd.errors import InvalidValueError
+from pollerd.moving.draft import Draft
+from pollerd.urls import normalise_url
+
+OWN_HEADERS = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
+        *("transfer-encoding", "upgrade", "host", "content-length", "expect", "if-match", "if-modified-since"),
+        *("if-none-match", "if-range", "if-unmodified-since", "range", "accept-encoding", "user-agent"),
+    }
+)
+"""Headers that the daemon sets itself, and takes from nobody."""
+MOST_HEADERS, MOST_HEADERS_SIZE = 32, 8192
+MOST_TAGS, MOST_TAG_LENGTH = 64, 64
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_VALUE = re.compile(r"([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)?")
+_PROXY = re.compile(r"https?://", re.IGNORECASE)
+
+
+def set_url(draft: Draft, key: str, given: object) -> bool:
+    """Sets the normalised URL; user name and password in it become credentials. False, with a line, if it cannot be."""
+    if not isinstance(given, str):
+        draft.report.not_carried(key, f"must be a text; it is a {type(given).__name__}: the whole entry is left out")
+        return False
+    try:
+        bare, user = _without_user(given.strip())
+        draft.url = normalise_url(bare)
+    except (InvalidValueError, ValueError) as error:
+        allowed = error.allowed if isinstance(error, InvalidValueError) else "a well-formed URL"
+        draft.report.not_carried(key, f"must be {allowed}: the whole entry is left out")
+        return False
+    if user is not None:
+        draft.fields["credentials"] = user
+    fragment = bare.partition("#")[2]
+    if fragment and not fragment.isdecimal():
+        draft.report.approximated(key, "what follows # is dropped: no server sees it; jobs of one URL become one site")
+    else:
+        draft.report.carried(key)
+    draft.name = draft.name or fragment
+    return True
+
+
+def _without_user(url: str) -> tuple[str, dict[str, str] | None]:
+    parts = urlsplit(url)
+    userinfo, at, place = parts.netloc.rpartition("@")
+    if not at:
+        return url, None
+    user, _, password = userinfo.partition(":")
+    return urlunsplit(parts._replace(netloc=place)), {"username": unquote(user), "password": unquote(password)}
+
+
+def set_headers(draft: Draft, key: str, given: object) -> None:
+    """Adds headers from a mapping; names each that cannot be sent, and never a value."""
+    if not isinstance(given, Mapping):
+        draft.report.not_carried(key, f"must be a table of texts; it is a {type(given).__name__}")
+        return
+    if not given:
+        draft.report.nothing_said(key)
+    for name, value in given.items():
+        add_header(draft, f"{key}.{name}", str(name), value)
+
+
+def add_header(draft: Draft, key: str, name: str, value: object) -> None:
+    """Adds one header; a later one replaces an earlier one of the same name."""
+    text = str(value).strip() if isinstance(value, str | int | float) else None
+    wrong = _wrong_header(name, text)
+    headers: dict[str, str] = dict(_texts(draft.fields.get("headers")))
+    headers = {known: old for known, old in headers.items() if known.lower() != name.lower()}
+    size = sum(len(a) + len(b) for a, b in headers.items()) + len(name) + len(text or "")
+    if wrong is None and (len(headers) >= MOST_HEADERS or size > MOST_HEADERS_SIZE):
+        wrong = f"more than {MOST_HEADERS} headers, or {MOST_HEADERS_SIZE} characters together"
+    if wrong is None and name.lower() == "authorization" and "credentials" in draft.fields:
+        wrong = "the URL has a user name and password already"
+    if wrong is not None:
+        draft.report.not_carried(key, wrong)
+        return
+    draft.fields["headers"] = {**headers, name: text}
+    draft.report.carried(key)
+
+
+def _wrong_header(name: str, value: str | None) -> str | None:
+    if not _NAME.fullmatch(name):
+        return "no name of a header"
+    if name.lower() in OWN_HEADERS:
+        return "pollerd sets this header itself"
+    if value is None:
+        return "its value is no text"
+    return None if _VALUE.fullmatch(value) else "its value has other characters than printable ASCII"
+
+
+def set_cookies(draft: Draft, key: str, given: object) -> None:
+    """Adds a Cookie header from a mapping, or a list of texts as `name=value`."""
+    if isinstance(given, Mapping):
+        pairs = [f"{name}={value}" for name, value in given.items()]
+    elif isinstance(given, list):
+        pairs = [str(one) for one in given]
+    else:
+        pairs = [str(given)]
+    before = str(dict(_texts(draft.fields.get("headers"))).get("Cookie", ""))
+    add_header(draft, key, "Cookie", "; ".join(filter(None, [before, *pairs])))
+
+
+def set_proxy(draft: Draft, key: str, given: object) -> None:
+    """Sets the proxy if it is of a kind that pollerd can use."""
+    if isinstance(given, str) and _PROXY.match(given.strip()):
+        draft.fields["proxy"] = given.strip()
+        draft.report.carried(key)
+    else:
+        draft.report.not_carried(key, "only http:// and https:// proxies can be used")
+
+
+def set_tags(draft: Draft, key: str, given: Iterable[object]) -> None:
+    """Adds tags, changed where pollerd's may not have their characters."""
+    found = [str(tag) for tag in given]
+    kept = [tag_of(tag) for tag in found]
+    tags = list(dict.fromkeys([*_list(draft.fields.get("tags")), *filter(None, kept)]))
+    if tags:
+        draft.fields["tags"] = tags[:MOST_TAGS]
+    if len(tags) > MOST_TAGS:
+        draft.report.not_carried(key, f"only {MOST_TAGS} tags are kept")
+    elif [tag.strip() for tag in found] != kept:
+        draft.report.approximated(key, f"tags have at most {MOST_TAG_LENGTH} printable characters, and no ';'")
+    else:
+        draft.report.carried(key)
+
+
+def tag_of(text: str) -> str:
+    """Returns the tag in characters that pollerd takes; empty if nothing is left."""
+    printable = "".join(c if c.isprintable() else " " for c in text.replace(";", ","))
+    return printable.strip()[:MOST_TAG_LENGTH].strip()
+
+
+def _texts(given: object) -> Mapping[str, str]:
+    return given if isinstance(given, Mapping) else {}
+
+
+def _list(given: object) -> list[str]:
+    return list(given) if isinstance(given, list) else []

@@ -1,0 +1,94 @@
+"""Selectors of other programs: CSS, XPath, JSONPath and jq, each as a step of ours, or why not."""
+
+from __future__ import annotations
+
+import json
+import re
+
+_CONTAINS = re.compile(r":(?:-soup-)?contains\(")
+_XPATH_2 = re.compile(
+    r"\b(matches|lower-case|upper-case|string-join|replace|tokenize|ends-with|distinct-values|for|if|some|every|exists"
+    r"|empty|index-of|min|max|avg|abs|current-date|current-dateTime|format-date|serialize|parse-json)\s*(?:\(|\$)"
+)
+_EXSLT = re.compile(r"\b(re|regexp|str|set|math|exslt):[\w-]+\(")
+_STRING = re.compile(r"\"[^\"]*\"|'[^']*'")
+_SEQUENCE = re.compile(r"^\s*\([^()]*,[^()]*\)\s*$")
+_JQ_PATH = re.compile(r"\.(?P<name>[A-Za-z_]\w*)|\.?\[\"(?P<quoted>[^\"\\]*)\"\]|\.?\[(?P<index>-?\d*)\]")
+_FILTER_WITHOUT_AT = re.compile(r"\[\?\s*\(?\s*(?=[A-Za-z_])")
+_REGEX_MATCH = re.compile(r"(@[\w.\[\]'\"]*)\s*=~\s*(['\"])(.*?)\2")
+
+
+def css(text: str) -> str:
+    """Returns the CSS selector with the parser's own word for "contains"."""
+    return _CONTAINS.sub(":lexbor-contains(", text.strip())
+
+
+def css_lacking(text: str) -> str | None:
+    """Returns why the CSS selector cannot be carried over; None if it can."""
+    return None if text.strip() else "is empty"
+
+
+def xpath_lacking(text: str) -> str | None:
+    """Returns why the expression is no XPath 1.0 as pollerd takes it; None if it may be."""
+    if not text.strip():
+        return "is empty"
+    plain = _STRING.sub('""', text)
+    found = _XPATH_2.search(plain)
+    if found:
+        return f'"{found[1]}" is XPath 2 or 3; XPath 1.0 is understood'
+    found = _EXSLT.search(plain)
+    if found:
+        return f'functions of "{found[1]}:" are extensions; XPath 1.0 is understood'
+    if "=>" in plain or "||" in plain or _SEQUENCE.match(plain):
+        return "is XPath 2 or 3; XPath 1.0 is understood"
+    return None
+
+
+def jq_path(query: str) -> str | None:
+    """Returns jq's path (`.a.b[0]`, `.a[]`, `.[] | .x`) as JSONPath; None for what is more than a path."""
+    path = "$"
+    for part in query.split("|"):
+        found = _path_of(part.strip())
+        if found is None:
+            return None
+        path += found
+    return path
+
+
+def _path_of(part: str) -> str | None:
+    if part in ("", "."):
+        return "" if part else None
+    rest, path = part, ""
+    while rest:
+        found = _JQ_PATH.match(rest)
+        if found is None:
+            return None
+        name = found["name"] if found["name"] is not None else found["quoted"]
+        path += f"[{json.dumps(name)}]" if name is not None else f"[{found['index'] or '*'}]"
+        rest = rest[found.end() :]
+    return path
+
+
+def jsonpath(text: str) -> tuple[str | None, str]:
+    """Returns (RFC 9535's spelling, what was changed), or (None, why not), of jsonpath-ng's expression."""
+    path = text.strip()
+    if not path:
+        return None, "is empty"
+    if "`" in path or re.search(r"\[[/\\]", path):
+        return None, "extensions of its library (`len`, `sub`, sorting …) are no part of JSONPath (RFC 9535)"
+    if path.startswith("@"):
+        return None, "begins with @"
+    changed = []
+    if not path.startswith("$"):
+        path = f"$.{path}" if path[0] not in "[." else f"${path}"
+        changed.append("$ put in front")
+    path, number = _FILTER_WITHOUT_AT.subn(lambda found: f"{found[0]}@.", path)
+    if number:
+        changed.append("@. put before the fields of filters")
+    path, number = _REGEX_MATCH.subn(r"search(\1, \2\3\2)", path)
+    if number:
+        changed.append("=~ written as search()")
+    path, number = re.subn(r"(?<!&)&(?!&)", "&&", path)
+    if number:
+        changed.append("& written as &&")
+    return path, ", ".join(changed)

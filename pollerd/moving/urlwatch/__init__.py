@@ -1,0 +1,1 @@
+"""Job files of urlwatch, and of webchanges, which descends from it."""

@@ -1,0 +1,24 @@
+"""Where urlwatch and webchanges differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One of the two programs."""
+
+    name: str
+    joins_tables: bool
+    """Whether headers and cookies of the defaults and of a job are joined key by key, else replaced as a whole."""
+    markdown: bool
+    """Whether `html2text` means Markdown where nothing else is said, else plain text."""
+    shell_kind: str
+    """The key of programs' defaults."""
+    ignores_unknown: bool
+    """Whether keys that it does not know are ignored in a job with `kind`."""
+
+
+URLWATCH = Dialect("urlwatch", False, False, "shell", True)
+WEBCHANGES = Dialect("webchanges", True, True, "command", False)

@@ -1,0 +1,202 @@
+"""Directives of a job: each key has its line in one table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from urllib.parse import urlencode
+
+from pollerd.moving.draft import Draft
+from pollerd.moving.request import add_header, set_cookies, set_headers, set_tags
+from pollerd.moving.urlwatch import browser, diffs
+from pollerd.moving.urlwatch.handlers import Directive, lost
+
+
+def apply_directive(draft: Draft, key: str, given: object) -> None:
+    """Applies one key of a job; an unknown one is named. Filters, URLs and proxies are applied elsewhere."""
+    DIRECTIVES.get(key, _UNKNOWN)(draft, key, given)
+
+
+# --- kinds of directives ---------------------------------------------------------------------------------------------
+
+
+def _display(draft: Draft, key: str, given: object) -> None:
+    draft.report.display(key)
+
+
+def _not_needed(why: str) -> Directive:
+    return lambda draft, key, given: draft.report.nothing_said(key, why)
+
+
+_UNKNOWN = lost("pollerd does not know this directive")
+_TLS = lost("certificates and keys are always verified")
+_RULE = lost("belongs to rules of alerts, which are no settings of a site: set a rule on failing")
+_NO_CONTROL = lost("how connections are made is not a setting of a site")
+
+
+# --- directives of their own -----------------------------------------------------------------------------------------
+
+
+def _title(draft: Draft, key: str, given: object) -> None:
+    draft.fields["title"] = str(given)
+    draft.name = str(given)
+    draft.report.carried(key)
+
+
+def _note(draft: Draft, key: str, given: object) -> None:
+    draft.fields["note"] = str(given)
+    draft.report.carried(key)
+
+
+def _shown_url(draft: Draft, key: str, given: object) -> None:
+    draft.fields.setdefault("title", str(given))
+    draft.report.approximated(key, "only as title, where the job has no name; the history there does not come along")
+
+
+def _tags(draft: Draft, key: str, given: object) -> None:
+    set_tags(draft, key, given if isinstance(given, list | tuple | set) else [given])
+
+
+def _enabled(draft: Draft, key: str, given: object) -> None:
+    if not given:
+        draft.fields["paused"] = True
+    draft.report.carried(key)
+
+
+def _method(draft: Draft, key: str, given: object) -> None:
+    method = str(given).upper()
+    if method == "GET" and "body" not in draft.fields:
+        draft.report.carried(key)
+    elif method in ("GET", "POST"):
+        draft.fields["method"] = method
+        draft.report.carried(key)
+    else:
+        draft.fields["method"] = method
+        draft.report.not_carried(key, f"only GET and POST are sent, not {method[:20]}: the whole job is left out")
+        draft.url = ""
+
+
+def _data(draft: Draft, key: str, given: object) -> None:
+    """A body makes the request a POST, of a form where it is no JSON."""
+    as_json = bool(draft.fields.pop("data_as_json", False))
+    if as_json:
+        body, kind = json.dumps(given, default=str), "application/json"
+    elif isinstance(given, Mapping | list):
+        pairs = given if isinstance(given, Mapping) else [pair for pair in given if isinstance(pair, list)]
+        body, kind = (
+            urlencode([(str(name), str(value)) for name, value in _pairs(pairs)]),
+            "application/x-www-form-urlencoded",
+        )
+    else:
+        body, kind = str(given), "application/x-www-form-urlencoded"
+    draft.fields["body"] = body
+    draft.fields.setdefault("method", "POST")
+    named = draft.fields.get("headers")
+    if not (isinstance(named, Mapping) and any(str(name).lower() == "content-type" for name in named)):
+        add_header(draft, f"{key} (its Content-Type)", "Content-Type", kind)
+    draft.report.carried(key)
+
+
+def _pairs(given: Mapping[object, object] | list[list[object]]) -> list[tuple[object, object]]:
+    if isinstance(given, Mapping):
+        return list(given.items())
+    return [(pair[0], pair[1]) for pair in given if len(pair) == 2]
+
+
+def _as_json(draft: Draft, key: str, given: object) -> None:
+    draft.fields["data_as_json"] = bool(given)
+    draft.report.carried(key)
+
+
+def _params(draft: Draft, key: str, given: object) -> None:
+    """Parameters are added to the query of the URL."""
+    if isinstance(given, Mapping):
+        added = urlencode({str(name): str(value) for name, value in given.items()})
+    elif isinstance(given, str):
+        added = given
+    else:
+        draft.report.not_carried(key, "must be a table or a text")
+        return
+    if draft.url:
+        draft.url += ("&" if "?" in draft.url else "?") + added
+    draft.report.carried(key)
+
+
+def _encoding(draft: Draft, key: str, given: object) -> None:
+    draft.report.not_carried(key, "the character set is found from the answer, and cannot be forced")
+
+
+def _timeout(draft: Draft, key: str, given: object) -> None:
+    draft.report.approximated(key, "pollerd has one time limit for all sites (--timeout)")
+
+
+def _empty(draft: Draft, key: str, given: object) -> None:
+    if given:
+        draft.report.approximated(key, "a selection that matches nothing is an outcome of its own, never a change")
+    else:
+        draft.report.nothing_said(key)
+
+
+DIRECTIVES: Mapping[str, Directive] = {
+    "kind": _display,
+    "use_browser": browser.use_browser,
+    "name": _title,
+    "note": _note,
+    "user_visible_url": _shown_url,
+    "tags": _tags,
+    "enabled": _enabled,
+    "data_as_json": _as_json,
+    "headers": set_headers,
+    "cookies": set_cookies,
+    "params": _params,
+    "data": _data,
+    "method": _method,
+    "diff_filter": diffs.apply_diff_filters,
+    "diff_filters": diffs.apply_diff_filters,
+    "additions_only": diffs.additions_only,
+    "deletions_only": diffs.deletions_only,
+    "compared_versions": diffs.compared_versions,
+    "differ": diffs.differ,
+    "diff_tool": lost("pollerd starts no programs"),
+    "command": lost("pollerd starts no programs"),
+    "stderr": lost("pollerd starts no programs"),
+    **dict.fromkeys(
+        ("contextlines", "is_markdown", "monospace", "markdown_padded_tables", "index_number", "guid"), _display
+    ),
+    **dict.fromkeys(("ssl_no_verify", "ignore_https_errors", "ignore_dh_key_too_small"), _TLS),
+    **dict.fromkeys(
+        ("ignore_cached", "no_conditional_request"),
+        _not_needed("nothing is lost: whole bodies are fetched now and then"),
+    ),
+    **dict.fromkeys(
+        (
+            *("max_tries", "suppress_errors", "suppress_repeated_errors", "suppress_error_ended"),
+            *("ignore_connection_errors", "ignore_timeout_errors", "ignore_too_many_redirects"),
+            *("ignore_incomplete_reads", "ignore_http_error_codes", "treat_new_as_changed"),
+        ),
+        _RULE,
+    ),
+    **dict.fromkeys(
+        (
+            *("http_client", "http_version", "impersonate", "fingerprints", "initialization_url", "no_redirects"),
+            *("retries", "same_site_delay"),
+        ),
+        _NO_CONTROL,
+    ),
+    "encoding": _encoding,
+    "timeout": _timeout,
+    "empty_as_transient": _empty,
+    **browser.DIRECTIVES,
+}
+"""Key -> what it does. The order is the order in which they are applied."""
+_ORDER = {name: number for number, name in enumerate(DIRECTIVES)}
+
+
+def in_order(job: Mapping[str, object]) -> list[tuple[str, object]]:
+    """Returns the keys in the order in which they are applied."""
+    return sorted(job.items(), key=partial(_place))
+
+
+def _place(item: tuple[str, object]) -> int:
+    return _ORDER.get(item[0], len(_ORDER))

@@ -1,0 +1,69 @@
+"""Filters for documents that are no HTML, and those that run programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pollerd.moving.selectors import jq_path
+from pollerd.moving.urlwatch.filter_parts import FilterCall, Handler
+
+
+def _pdf(call: FilterCall) -> None:
+    if call.take("password"):
+        call.draft.report.not_carried(f"{call.key}.password", "passwords of PDF files are not carried over")
+    call.step({"as": "pdf"}, "pollerd's own text of the PDF")
+
+
+def _jq(call: FilterCall) -> None:
+    path = jq_path(call.text("query"))
+    if path is None:
+        call.not_carried("only paths of jq (.a.b[0], .a[], .[] | .x) can be written as JSONPath")
+    else:
+        call.draft.add_step(call.key, {"as": "json"})
+        call.step({"keep": {"jsonpath": path}})
+
+
+def _json(call: FilterCall) -> None:
+    call.take("indentation")
+    call.take("sort_keys")
+    call.step({"as": "json"}, "JSON is written out with its keys sorted")
+
+
+def _xml(call: FilterCall) -> None:
+    call.take("indentation")
+    call.step({"as": "xml"})
+
+
+def _yaml(call: FilterCall) -> None:
+    call.take("indentation")
+    call.step({"as": "json"}, "JSON in place of YAML")
+
+
+def _bytes(call: FilterCall) -> None:
+    call.step({"as": "bytes"}, "a change of the bytes is found, and nothing readable kept")
+
+
+def _lost(why: str) -> Handler:
+    return lambda call: call.not_carried(why)
+
+
+_NO_PROGRAMS = "pollerd starts no programs"
+MEDIA_FILTERS: Mapping[str, Handler] = {
+    "pdf2text": _pdf,
+    "pypdf": _pdf,
+    "jq": _jq,
+    "format-json": _json,
+    "jsontoyaml": _yaml,
+    "pretty-xml": _xml,
+    "format-xml": _xml,
+    "sha1sum": _bytes,
+    "sha256sum": _bytes,
+    "hexdump": _bytes,
+    "ascii85": _bytes,
+    "base64": _bytes,
+    "csv2text": _lost("rows are not formatted: the lines of the file are compared"),
+    "ical2text": _lost("calendars are not formatted: their text is compared"),
+    "ocr": _lost("texts in pictures are not read"),
+    "shellpipe": _lost(_NO_PROGRAMS),
+    "execute": _lost(_NO_PROGRAMS),
+}

@@ -1,0 +1,1 @@
+"""Render plans: what a user says about how a page is rendered, checked."""

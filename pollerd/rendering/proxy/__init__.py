@@ -1,0 +1,1 @@
+"""The forward proxy that all connections of rendered pages go through."""

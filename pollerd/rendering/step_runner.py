@@ -1,0 +1,75 @@
+"""Takes the steps of a plan on a page. No failure shows a step's value, nor Playwright's message, which has it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from playwright.async_api import Error, Locator, Page
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from pollerd.model import OutcomeKind
+from pollerd.rendering.failures import PageRefusedError, browser_fault, browser_gone
+from pollerd.rendering.plan.plan import RenderStep, StepAction
+
+_TO_BOTTOM = "() => window.scrollTo(0, document.documentElement.scrollHeight)"
+_DOWN = "pixels => window.scrollBy(0, pixels)"
+_REMOVE = "elements => elements.forEach(element => element.remove())"
+
+
+async def take_step(page: Page, position: int, step: RenderStep) -> None:
+    """Takes one step; `position` is counted from 0. Raises `PageRefusedError`."""
+    name = f"step {position + 1} ({step.action})"
+    try:
+        async with asyncio.timeout(step.timeout + (step.number if step.action is StepAction.WAIT else 0.0)):
+            await _take(page, step)
+    except (PlaywrightTimeoutError, TimeoutError):
+        detail = f"{name} was not possible within {step.timeout:g} s"
+        raise PageRefusedError(OutcomeKind.TIMEOUT, detail) from None
+    except Error as error:
+        if browser_gone(error.message):
+            raise browser_fault("it ended while it rendered") from None
+        raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, f"{name} was not possible") from None
+
+
+async def _take(page: Page, step: RenderStep) -> None:
+    match step.action:
+        case StepAction.WAIT:
+            await asyncio.sleep(step.number)
+        case StepAction.WAIT_FOR_TEXT:
+            await page.get_by_text(step.value).first.wait_for(state="visible", timeout=0)
+        case StepAction.SCROLL:
+            await (page.evaluate(_DOWN, step.number) if step.number else page.evaluate(_TO_BOTTOM))
+        case StepAction.PRESS if not step.selector:
+            await page.keyboard.press(step.value)
+        case StepAction.CLICK_IF_EXISTS:
+            with suppress(PlaywrightTimeoutError, TimeoutError):
+                await _first(page, step).click(timeout=step.timeout * 1000 * 0.9)
+        case StepAction.REMOVE:
+            await page.locator(f"css={step.selector}").evaluate_all(_REMOVE)
+        case _:
+            await _on_element(_first(page, step), step)
+
+
+async def _on_element(element: Locator, step: RenderStep) -> None:
+    match step.action:
+        case StepAction.CLICK:
+            await element.click(timeout=0)
+        case StepAction.TYPE:
+            await element.fill(step.value, timeout=0)
+        case StepAction.PRESS:
+            await element.press(step.value, timeout=0)
+        case StepAction.CHECK:
+            await element.check(timeout=0)
+        case StepAction.SELECT:
+            await element.select_option(step.value, timeout=0)
+        case StepAction.WAIT_FOR:
+            await element.wait_for(state="visible", timeout=0)
+        case StepAction.SCROLL_TO:
+            await element.scroll_into_view_if_needed(timeout=0)
+        case _:
+            raise AssertionError(f"no step with an element: {step.action}")
+
+
+def _first(page: Page, step: RenderStep) -> Locator:
+    return page.locator(f"css={step.selector}").first

@@ -1,0 +1,92 @@
+"""Sites whose change waits for a proof poll, in their order, and the share of the budget that such polls may take."""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+PROOF_SHARE = 0.1
+"""Maximum share of the budget that is spent on proof polls."""
+SAVED_MOST = 16.0
+"""Maximum cost of the proof polls saved up while no site needs one: in a time of T seconds they cost at most
+`PROOF_SHARE`·budget·T plus this."""
+_LOOKED_AT = 4_096
+"""Maximum number of waiting sites looked at in one choice."""
+
+
+class ProofQueue:
+    """Slots that wait for a proof poll.
+
+    Those whose second poll would still be prompt come first, since a late one has to be followed by another; among
+    them, and among the late ones, who asked first.
+    """
+
+    def __init__(self) -> None:
+        self._prompt_until: dict[int, float] = {}
+        """Slot -> time until which its second poll is prompt, epoch s; in the order of first asking."""
+        self._chosen: set[int] = set()
+        self._credit, self._income, self._earned_at = SAVED_MOST, 0.0, math.nan
+
+    def __len__(self) -> int:
+        return len(self._prompt_until)
+
+    def __contains__(self, slot: int) -> bool:
+        return slot in self._prompt_until
+
+    def ask(self, slot: int, prompt_until: float) -> None:
+        """Lets the slot wait; one that waits already keeps its place. prompt_until: epoch s."""
+        self._prompt_until[slot] = prompt_until
+        self._chosen.discard(slot)
+
+    def drop(self, slot: int) -> None:
+        """Ends the waiting of the slot, if it waits."""
+        self._prompt_until.pop(slot, None)
+        self._chosen.discard(slot)
+
+    def had_its_turn(self, slot: int) -> bool:
+        """Returns whether the waiting slot was chosen for its proof poll."""
+        return slot in self._chosen
+
+    def earn(self, now: float, budget: float) -> None:
+        """Adds what the time since the last call earns; budget: cost per second."""
+        self._income = PROOF_SHARE * budget
+        if now > self._earned_at:  # not at the first call, nor after the clock was set back
+            self._credit = min(self._credit + self._income * (now - self._earned_at), SAVED_MOST)
+        self._earned_at = now
+
+    def affordable_in(self, cost: float) -> float:
+        """Returns the seconds from the last `earn` until a proof poll of this cost can be paid; inf: never."""
+        missing = min(cost, SAVED_MOST) - self._credit
+        if missing <= 0:
+            return 0.0
+        return missing / self._income if self._income > 0 else math.inf
+
+    def affordable(self, slots: NDArray[np.int64], costs: NDArray[np.float64], now: float) -> int:
+        """Returns how many proof polls of these slots, int64[k], can be paid now, in their order; costs float64[k].
+
+        A late one must leave enough for the poll after it, or that would be late again.
+        """
+        late = np.array([self._prompt_until[slot] < now for slot in slots.tolist()], np.bool_)
+        costs = np.where(late, 2.0, 1.0) * costs
+        spent = np.concatenate([[0.0], np.cumsum(costs)[:-1]]) if len(costs) else costs
+        return int(np.count_nonzero(np.logical_and.accumulate(self._credit - spent >= np.minimum(costs, SAVED_MOST))))
+
+    def in_order(self, now: float) -> NDArray[np.int64]:
+        """Returns the waiting slots, int64[k]."""
+        if not self._prompt_until:
+            return np.empty(0, np.int64)
+        slots = np.array(list(islice(self._prompt_until, _LOOKED_AT)), np.int64)
+        until = np.array(list(islice(self._prompt_until.values(), _LOOKED_AT)))
+        return slots[np.argsort(until < now, kind="stable")]
+
+    def choose(self, slots: list[int]) -> None:
+        """Notes that the slots were chosen for their proof polls."""
+        self._chosen.update(slots)
+
+    def started(self, slot: int, cost: float) -> None:
+        """Pays for a poll that starts, if it is a proof poll."""
+        if slot in self._chosen:
+            self._credit -= cost

@@ -1,0 +1,1 @@
+"""Sources of sites in the database: sitemaps and feeds, and which sites they list."""

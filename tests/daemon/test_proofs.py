@@ -1,0 +1,245 @@
+"""Proof before a change counts: what a second poll shows, what a failing one, and what a crash between the two."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+from aiohttp import web
+
+from pollerd.model import OutcomeKind
+from pollerd.scheduling import SchedulingSettings
+from pollerd.scheduling.proofs import PROOF_SHARE, SAVED_MOST
+from tests.daemon.conftest import Running, Start
+from tests.support.origin import Origin, Page
+
+FIRST, PROVING, CHANGED, UNCHANGED = (
+    OutcomeKind.FIRST,
+    OutcomeKind.PROVING,
+    OutcomeKind.CHANGED,
+    OutcomeKind.UNCHANGED,
+)
+RARELY = SchedulingSettings(min_interval_seconds=1.5, host_interval_seconds=0, backoff_base_seconds=0.2)
+
+
+def html(*news: str) -> str:
+    items = "".join(f"<p>{item}</p>" for item in news)
+    return f"<html><body><h1>News</h1>{items}<p>The end</p></body></html>"
+
+
+class Script:
+    """A page that answers with what comes next: a text, or a status; the last one for ever."""
+
+    def __init__(self, origin: Origin, path: str, *answers: str | int) -> None:
+        self.answers = list(answers)
+        self.requests: list[web.Request] = []
+        origin.pages[path] = Page(handler=self._answer)
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, int):
+            return web.Response(status=answer, text="no")
+        return web.Response(text=answer, content_type="text/html", headers={"ETag": f'"{len(self.requests)}"'})
+
+
+async def outcomes(running: Running, site: int, number: int) -> list[OutcomeKind]:
+    return [poll.outcome for poll in (await running.polled(site, number))[:number]]
+
+
+async def test_a_change_is_recorded_once_its_proof_shows_the_same(start: Start, origin: Origin) -> None:
+    page = Script(origin, "/p", html("one"), html("one", "two"))
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"))
+        assert await outcomes(running, site, 4) == [FIRST, PROVING, CHANGED, UNCHANGED]
+        first, proving, found, _ = (await running.polls(site))[:4]
+        (change,) = await running.changes()
+        assert (change.previous_poll_at, change.detected_at) == (first.at, found.at)
+        assert (change.matters, change.why) == (True, "")
+        assert "two" in change.summary
+        assert found.at - proving.at < 1.5, "it does not wait for the min_interval"
+        assert found.elapsed == pytest.approx(found.at - first.at), "the evidence spans the whole gap"
+        assert not proving.changed
+        assert "If-None-Match" not in page.requests[2].headers
+        assert running.metric("pollerd_proofs_total", result="change") == 1
+        page.answers = [html("one", "two", "three")]
+        assert (await outcomes(running, site, 6))[4:].count(PROVING) == 0, "what is proven costs one poll"
+        assert len(await running.changes()) == 2
+
+
+async def test_a_first_poll_needs_no_proof(start: Start, origin: Origin) -> None:
+    Script(origin, "/p", html("one"))
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"))
+        assert await outcomes(running, site, 2) == [FIRST, UNCHANGED]
+
+
+async def test_what_is_proven_is_known_after_a_restart(start: Start, origin: Origin, any_database: str) -> None:
+    page = Script(origin, "/p", html("one"), html("one", "two"))
+    async with start(scheduling=RARELY, url=any_database) as running:
+        (site,) = await running.add(origin.url("/p"))
+        await running.polled(site, 3)
+    page.answers = [html("three")]
+    async with start(scheduling=RARELY, url=any_database) as running:
+        assert PROVING not in (await outcomes(running, site, 5))[3:]
+        assert len(await running.changes()) == 2
+
+
+async def test_a_killed_daemon_finds_the_change_again(start: Start, origin: Origin, any_database: str) -> None:
+    page = Script(origin, "/p", html("one"), html("two"))
+    slow = SchedulingSettings(min_interval_seconds=0, host_interval_seconds=3.0)
+    async with start(scheduling=slow, url=any_database, kill=True) as running:
+        (site,) = await running.add(origin.url("/p"))
+        assert await outcomes(running, site, 2) == [FIRST, PROVING]
+    assert len(page.requests) == 2
+    async with start(scheduling=RARELY, url=any_database) as running:
+        assert await outcomes(running, site, 4) == [FIRST, PROVING, PROVING, CHANGED]
+        polls = await running.polls(site)
+        (change,) = await running.changes()
+    assert (change.previous_poll_at, change.detected_at, change.why) == (polls[0].at, polls[3].at, "")
+    assert "If-None-Match" in page.requests[2].headers
+
+
+async def test_a_change_whose_proof_fails_twice_is_recorded_as_unproven(start: Start, origin: Origin) -> None:
+    Script(origin, "/p", html("one"), html("two"), 500, 500, html("two"))
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"))
+        kinds = await outcomes(running, site, 5)
+        assert kinds == [FIRST, PROVING, OutcomeKind.SERVER_ERROR, OutcomeKind.SERVER_ERROR, UNCHANGED]
+        polls = await running.polls(site)
+        (change,) = await running.changes()
+        assert (change.previous_poll_at, change.detected_at) == (polls[0].at, polls[3].at)
+        assert change.why.startswith("unproven")
+        assert "two" in change.summary
+        content = await running.store.history.get_content(change.after_content_id or 0)
+        assert b"two" in content.body
+        assert not any(poll.changed for poll in polls), "nothing is learned of it"
+        assert polls[4].elapsed == pytest.approx(polls[4].at - polls[1].at)
+        assert (await running.site(site)).changes == 1
+        assert running.metric("pollerd_proofs_total", result="unproven") == 1
+
+
+async def test_one_failure_is_waited_out(start: Start, origin: Origin) -> None:
+    Script(origin, "/p", html("one"), html("two"), 500, html("two"))
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"))
+        assert await outcomes(running, site, 4) == [FIRST, PROVING, OutcomeKind.SERVER_ERROR, CHANGED]
+        (change,) = await running.changes()
+    assert change.why == ""
+
+
+async def test_a_change_before_the_end_of_a_page_is_not_lost(start: Start, origin: Origin) -> None:
+    Script(origin, "/p", html("one"), html("two"), 410)
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"))
+        assert await outcomes(running, site, 3) == [FIRST, PROVING, OutcomeKind.GONE]
+        (change,) = await running.changes()
+    assert change.why.startswith("unproven")
+
+
+async def test_a_change_that_one_server_does_not_have_yet_is_found_when_all_have_it(
+    start: Start, origin: Origin
+) -> None:
+    old, new = html("The council meets on Monday"), html("The council meets on Friday")
+    Script(origin, "/p", old, new, old, new)
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"))
+        assert await outcomes(running, site, 5) == [FIRST, PROVING, UNCHANGED, PROVING, CHANGED]
+        (change,) = await running.changes()
+        assert running.metric("pollerd_masks_learned_total") == 0
+        assert running.metric("pollerd_proofs_total", result="reverted") == 1
+    assert "Friday" in change.summary
+
+
+async def test_a_page_that_no_mask_explains_is_proven_three_times_and_then_rarely(start: Start, origin: Origin) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text=f"<p>{secrets.token_hex(8)}</p>", content_type="text/html")
+
+    origin.pages["/p"] = Page(handler=answer)
+    for i in range(200):
+        origin.pages[f"/{i}"] = Page(etag='"1"')
+    async with start(scheduling=RARELY, budget=100.0) as running:
+        await running.add(*(origin.url(f"/{i}", host=i + 2) for i in range(200)))
+        (site,) = await running.add(origin.url("/p"))
+        kinds = await outcomes(running, site, 9)
+        changes = await running.changes()
+    assert kinds == [FIRST, *[PROVING, CHANGED] * 3, CHANGED, CHANGED]
+    assert [change.why.startswith("unproven") for change in changes[:5]] == [True] * 5
+
+
+async def test_each_selection_is_proven_by_itself_and_by_one_poll(start: Start, origin: Origin) -> None:
+    selections = {
+        "default": {"steps": [{"keep": {"css": "#news"}}]},
+        "served": {"steps": [{"keep": {"css": "#served"}}]},
+    }
+    news, other = ["one"], ["steady"]
+
+    async def answer(_: web.Request) -> web.Response:
+        served = f"<p>Page for {secrets.token_hex(8)} was served</p><p>{other[0]}</p><p>by us</p>"
+        text = f"<html><body><div id=news><p>{news[0]}</p></div><div id=served>{served}</div></body></html>"
+        return web.Response(text=text, content_type="text/html")
+
+    origin.pages["/p"] = Page(handler=answer)
+    async with start(scheduling=RARELY) as running:
+        (site,) = await running.add(origin.url("/p"), selections=json.dumps(selections, sort_keys=True))
+        assert await outcomes(running, site, 4) == [FIRST, PROVING, UNCHANGED, UNCHANGED]
+        assert await running.changes() == []
+        proven = {one.name: one.baseline for one in await running.store.history.selection_states(site)}
+        assert [proven["served"].proven, proven["default"].proven] == [True, False]
+        assert proven["served"].mask
+        assert not proven["default"].mask
+        other[0] = "moved"
+        for _ in range(100):
+            if found := await running.changes():
+                break
+            await asyncio.sleep(0.05)
+        assert [(change.selection, change.why) for change in found] == [("served", "")]
+        assert (await running.polls(site))[-1].outcome is not PROVING, "served is proven"
+        news[0] = "two"
+        polls = len(await running.polls(site))
+        await running.polled(site, polls + 4)
+        found = await running.changes()
+        assert [change.selection for change in found] == ["served", "default"]
+        kinds = [poll.outcome for poll in (await running.polls(site))[polls - 1 :]]
+    assert kinds.count(PROVING) == 1
+
+
+def bound_holds(polls: dict[str, list[float]], budget: float, ordinary: float) -> int:
+    """Requests that came sooner than ordinary ones may: how many; they keep to the share in any window."""
+    early = sorted(
+        after for times in polls.values() for before, after in pairwise(times) if after - before < 0.9 * ordinary
+    )
+    for i, begin in enumerate(early):
+        for n, end in enumerate(early[i:], 1):
+            assert n <= PROOF_SHARE * budget * (end - begin) + SAVED_MOST + 2
+    return len(early)
+
+
+async def test_proofs_keep_to_a_tenth_of_the_budget_by_the_servers_log(start: Start, origin: Origin) -> None:
+    """All pages change at once: their proofs wait, and every change is found."""
+    pages, budget, interval = 60, 30.0, 2.5
+    for i in range(pages):
+        origin.pages[f"/{i}"] = Page(html("one"))
+    patient = SchedulingSettings(min_interval_seconds=interval, host_interval_seconds=0)
+    async with start(scheduling=patient, budget=budget) as running:
+        sites = await running.add(*(origin.url(f"/{i}", host=i + 2) for i in range(pages)))
+        for site in sites:
+            await running.polled(site, 1)
+        for i in range(pages):
+            origin.pages[f"/{i}"] = Page(html("one", "two"))
+        for _ in range(800):
+            found = {change.site_id for change in await running.changes()}
+            if len(found) == pages:
+                break
+            await asyncio.sleep(0.05)
+        assert found == set(sites)
+        assert len(await running.changes()) == pages
+    polls: dict[str, list[float]] = defaultdict(list)
+    for hit in origin.log:
+        if hit.path != "/robots.txt":
+            polls[hit.path].append(hit.at)
+    assert bound_holds(polls, budget, interval) >= 10

@@ -1,0 +1,183 @@
+"""What becomes of a difference, poll by poll, without a daemon: late second polls, wide masks, several contents."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from pollerd import allocation
+from pollerd.daemon.results.proofs.candidates import Candidates
+from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
+from pollerd.daemon.results.proofs.proof_status import held, status_of
+from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.detection import detect
+from pollerd.model import Baseline, Outcome, OutcomeKind, SiteSpec
+from pollerd.scheduling import SchedulingSettings
+from pollerd.storage import SiteContext
+
+AT, URL = 1_000_000.0, "http://a.example/"
+
+
+def text(*lines: str) -> bytes:
+    return "\n".join(("A page", "with a line above", *lines, "a line below", "and an end")).encode()
+
+
+class World:
+    """One site, and the polls of it."""
+
+    def __init__(self, body: bytes, interval: float = 1.0, budget: float = 1.0) -> None:
+        settings = SchedulingSettings(host_interval_seconds=interval)
+        allocator = allocation.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
+        self.scheduler = SchedulerState(settings=settings, allocator_name="uniform", allocator=allocator)
+        self.scheduler.add([1], [(1, "a.example:80")], [SiteSpec(URL)])
+        self.sites = self.scheduler.sites
+        runtime = SimpleNamespace(workers=None, clock=lambda: AT, faults=None)
+        self.prover = Prover(scheduler=self.scheduler, runtime=cast(Runtime, cast(Any, runtime)))
+        first = detect(outcome(body, 0.0), Baseline(), None)
+        self.before, self.baseline = body, first.baseline
+        self.candidate: Candidate | None = None
+
+    def poll(self, body: bytes, after: float) -> PollResult:
+        found = detect(outcome(body, after), self.baseline, 60.0 + after)
+        return PollResult(0, SiteContext(1, URL, baseline=self.baseline), outcome(body, after), found)
+
+    async def judged(self, body: bytes, after: float, *, chosen: bool = True) -> Ruling | None:
+        """What becomes of a poll so many seconds after the first; one that is held becomes the candidate."""
+        if chosen:
+            self.sites.proofs.choose([0])
+        result = self.poll(body, after)
+        rulings = await self.prover.rulings(result, {WHOLE_PAGE: self.before}, self.candidate)
+        if rulings is not None:
+            return rulings[WHOLE_PAGE]
+        counts = self.candidate is not None and (chosen or self.prover.is_prompt(result, self.candidate))
+        proof = held(result, self.candidate, counts=counts).proof
+        assert proof is not None
+        self.candidate = proof.waiting
+        self.sites.proofs.ask(0, AT)
+        return None
+
+
+def outcome(body: bytes, after: float) -> Outcome:
+    return Outcome(OutcomeKind.BODY, AT + after, 0.1, 200, len(body), body, "text/plain")
+
+
+def served(number: int) -> str:
+    return f"Request {number * 7919 % 10**8:08d} was served"
+
+
+async def test_a_second_poll_that_comes_late_proves_what_it_finds_again() -> None:
+    world = World(text("old"))
+    assert await world.judged(text("new"), 0.0) is None
+    ruling = await world.judged(text("new"), 5_000.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.same, ruling.unproven, ruling.baseline.proven) == (False, True, "", True)
+
+
+async def test_two_late_polls_that_differ_are_recorded_as_unproven() -> None:
+    world = World(text("old", served(1)))
+    assert await world.judged(text("old", served(2)), 0.0) is None
+    assert await world.judged(text("old", served(3)), 31.0) is None
+    ruling = await world.judged(text("old", served(4)), 62.0)
+    assert ruling is not None
+    assert (ruling.result, ruling.quiet, ruling.baseline.proven) == (ProofResult.UNPROVEN, False, False)
+    assert "too late" in ruling.unproven
+
+
+async def test_polls_that_were_not_chosen_as_proofs_do_not_end_the_waiting() -> None:
+    world = World(text("old", served(1)))
+    for number in range(5):
+        assert await world.judged(text("old", served(2 + number)), 100.0 * number, chosen=False) is None
+    ruling = await world.judged(text("old", served(9)), 401.0)
+    assert ruling is not None
+    assert (ruling.result, ruling.quiet) == (ProofResult.NOISE, True)
+
+
+@pytest.mark.parametrize(
+    ("interval", "budget", "after", "decides"),
+    [
+        (1.0, 1.0, 29.0, True),
+        (1.0, 1.0, 31.0, False),
+        (60.0, 1.0, 119.0, True),
+        (60.0, 1.0, 121.0, False),
+        (1.0, 0.01, 199.0, True),
+        (1.0, 0.01, 201.0, False),
+    ],
+)
+async def test_what_is_prompt_goes_by_the_turns_of_host_and_budget(
+    interval: float, budget: float, after: float, decides: bool
+) -> None:
+    world = World(text("old", served(1)), interval, budget)
+    assert await world.judged(text("old", served(2)), 0.0) is None
+    assert (await world.judged(text("old", served(3)), after) is not None) is decides
+
+
+async def test_a_change_beside_noise_is_found_by_its_first_proof() -> None:
+    world = World(text("old", served(1)))
+    assert await world.judged(text("new", served(2)), 0.0) is None
+    ruling = await world.judged(text("new", served(3)), 2.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.same, ruling.result) == (False, True, ProofResult.CHANGE)
+    assert ruling.baseline.mask
+
+
+async def test_a_mask_that_hides_any_order_is_confirmed_by_another_poll() -> None:
+    lines = ["the first of the items", "a second one here", "and then the third", "the fourth is last"]
+    orders = [lines, lines[::-1], [*lines[2:], *lines[:2]], [lines[1], lines[3], lines[0], lines[2]]]
+    world = World(text(*orders[0]))
+    assert await world.judged(text(*orders[1]), 0.0) is None
+    assert await world.judged(text(*orders[2]), 2.0) is None
+    ruling = await world.judged(text(*orders[3]), 4.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.result) == (True, ProofResult.NOISE)
+
+
+async def test_a_page_that_is_rearranged_twice_in_a_moment_is_no_noise() -> None:
+    lines = ["the first of the items", "a second one here", "and then the third", "the fourth is last"]
+    world = World(text(*lines))
+    assert await world.judged(text(*lines[::-1]), 0.0) is None
+    rearranged = text(*lines[2:], *lines[:2])
+    assert await world.judged(rearranged, 2.0) is None
+    ruling = await world.judged(rearranged, 4.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.result, ruling.baseline.mask) == (False, ProofResult.CHANGE, b"")
+
+
+async def test_what_waits_is_bounded_and_belongs_to_what_it_was_held_against() -> None:
+    world = World(text("old"))
+    assert await world.judged(text("new" * 1_000), 0.0) is None
+    assert world.candidate is not None
+    context = world.candidate.result.context
+    kept = Candidates(most_bytes=12_000)
+    for site_id in range(1, 6):
+        moved = PollResult(0, SiteContext(site_id, URL, baseline=context.baseline), *_of(world.candidate))
+        kept.put(Candidate(moved))
+    assert [site_id in kept for site_id in range(1, 6)] == [False, False, False, True, True]
+    there = SiteContext(5, URL, baseline=context.baseline)
+    assert kept.get(there) is not None
+    assert kept.get(SiteContext(5, URL + "other", baseline=context.baseline)) is None
+    assert kept.get(SiteContext(5, URL, baseline=Baseline(fingerprint=b"x" * 16))) is None
+    kept.drop(5)
+    kept.drop(5)
+    assert kept.get(there) is None
+    huge = Candidates(most_bytes=10)
+    huge.put(Candidate(world.candidate.result))
+    assert huge.get(context) is not None, "the newest is kept, or it would never be proven"
+
+
+def _of(candidate: Candidate) -> tuple[Outcome, Any]:
+    return candidate.result.outcome, candidate.result.detection
+
+
+def test_a_site_is_as_unproven_as_its_selections() -> None:
+    noise = Ruling(Baseline(), quiet=True, same=True, result=ProofResult.NOISE)
+    unproven = Ruling(Baseline(), same=False, unproven="unproven: why", result=ProofResult.UNPROVEN)
+    assert status_of([Ruling(Baseline())]) is None
+    both = status_of([noise, unproven])
+    assert both is not None
+    assert (both.result, both.same, both.unproven) == (ProofResult.UNPROVEN, False, "unproven: why")

@@ -1,0 +1,88 @@
+"""Sites whose pages a browser renders, in a live daemon, with a real Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from pollerd.api.http.limits import check_selections, check_spec
+from pollerd.api.http.rendered import check_render
+from pollerd.errors import InvalidValueError
+from pollerd.model import NO_ACCESS, OutcomeKind, SiteSpec
+from pollerd.rendering.settings import RenderingSettings
+from tests.daemon.conftest import Running, Start
+from tests.support.chromium import chromium_path
+from tests.support.origin import Origin, Page
+
+PATIENCE_SECONDS = 60.0
+
+
+def spec(url: str, plan: object = "browser", selections: str = "") -> SiteSpec:
+    render, typed = check_render(plan)
+    return check_spec(
+        SiteSpec(url, render=render, access=dataclasses.replace(NO_ACCESS, typed=typed), selections=selections)
+    )
+
+
+async def outcome_of(running: Running, site: int) -> OutcomeKind:
+    for _ in range(int(PATIENCE_SECONDS / 0.1)):
+        found = (await running.site(site)).last_outcome
+        if found is not None:
+            return found
+        await asyncio.sleep(0.1)
+    raise AssertionError("never polled")
+
+
+async def test_without_a_browser_the_site_says_so(start: Start, origin: Origin) -> None:
+    origin.pages["/app"] = Page()
+    async with start(allocator="whittle") as running:
+        result = await running.control.sites.add([spec(origin.url("/app"))])
+        site = result.added[0][0]
+        assert await outcome_of(running, site) is OutcomeKind.UNDECODABLE
+        assert "--browser" in (await running.site(site)).last_detail
+        assert origin.hits("/app") == []
+
+
+async def test_an_allocator_without_costs_refuses_it_by_name(start: Start, origin: Origin) -> None:
+    origin.pages["/app"] = Page()
+    async with start(allocator="htraa", budget=2.0) as running:
+        plain, _ = await running.add(origin.url("/app"), origin.url("/one", host=2))
+        result = await running.control.sites.add([spec(origin.url("/other"))])
+        assert [error.field for _, error in result.refused] == ["render"]
+        with pytest.raises(InvalidValueError) as refused:
+            await running.control.sites.update(plain, {"render": "{}", "cost": 20.0})
+        assert refused.value.field == "render"
+
+
+def test_a_rendered_site_costs_twenty_unless_it_says_another() -> None:
+    assert spec("http://a/").cost == 20.0
+    assert check_spec(SiteSpec("http://a/", cost=3.0, render="{}")).cost == 3.0
+    assert check_spec(SiteSpec("http://a/")).cost is None
+
+
+def test_secrets_of_steps_stand_apart() -> None:
+    made = spec("http://a/", {"steps": [{"type": "#p", "secret": "s3cret"}]})
+    assert "s3cret" not in made.render
+    assert made.access.typed == ("s3cret",)
+    assert "s3cret" not in repr(made)
+
+
+async def test_a_page_is_rendered_and_what_its_script_writes_is_compared(start: Start, origin: Origin) -> None:
+    script = "<html><body><h1>News</h1><p id=x></p><script>x.textContent = 'written ' + {}</script></body></html>"
+    origin.pages["/app"] = Page(body=script.format("'one'"))
+    settings = RenderingSettings(browser=chromium_path(), browser_no_sandbox=True, browser_deadline_seconds=30.0)
+    keep = check_selections({"default": {"steps": [{"keep": {"css": "#x"}}]}})
+    async with start(allocator="whittle", budget=100.0, rendering=settings) as running:
+        result = await running.control.sites.add([spec(origin.url("/app"), selections=keep)])
+        site = result.added[0][0]
+        assert await outcome_of(running, site) is OutcomeKind.FIRST
+        (state,) = await running.store.history.selection_states(site)
+        assert (await running.store.history.get_content(state.content_id or 0)).body == b"written one"
+        origin.pages["/app"] = Page(body=script.format("'two'"))
+        for _ in range(int(PATIENCE_SECONDS / 0.1)):
+            if changes := await running.changes():
+                break
+            await asyncio.sleep(0.1)
+        assert (await running.store.history.get_content(changes[0].after_content_id or 0)).body == b"written two"

@@ -1,0 +1,106 @@
+"""CSS selectors: what is accepted, refused with place and way out, and selected."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
+
+from pollerd.detection.selection.expressions.css import compile_css
+from pollerd.errors import InvalidValueError
+
+CHEAP = ["p", "*", "#a", ".x.y", "a[href]", "a[href^='h' i]", "div > p", "div p, a", r"\31 a", "/* c */ p"]
+DEAR = ["p + p", "p ~ a", ":nth-child(2n+1)", "p:nth-child(2 of .x)", ":is(p, a)", "p:not(.z)", "div:has(> p)", ":root"]
+DEAR += [":lexbor-contains('x' i)", "p:nth-child( odd )", ",".join(["p"] * 30)]
+
+
+@pytest.mark.parametrize(("selector", "cheap"), [*((c, True) for c in CHEAP), *((d, False) for d in DEAR)])
+def test_accepted(selector: str, cheap: bool) -> None:
+    compiled = compile_css("f", selector)
+    assert (compiled.cheap, compiled.warnings) == (cheap, ())
+
+
+@pytest.mark.parametrize(("selector", "opened"), [("a[href", 2), ("p:not(.z", 6), ("p:nth-child(2", 12), ("a[b='x", 5)])
+def test_left_open_is_accepted_with_a_warning(selector: str, opened: int) -> None:
+    assert f"character {opened}: " in compile_css("f", selector).warnings[0]
+
+
+REFUSED = [
+    ("p [", 3, '"[" needs an attribute name'),
+    ("p[]", 2, '"[" needs an attribute name'),
+    ("p:contains('a')", 2, '":contains" is not CSS; write ":lexbor-contains(\\"…\\")" or use lines.keep'),
+    ("p:first", 2, "limit: 1"),
+    ("p:hover", 2, "a state in a browser"),
+    (":scope > p", 1, "leave it out"),
+    ("p::text", 2, "attribute"),
+    ("svg|p", 4, "namespaces"),
+    ("a@href", 2, "attribute"),
+    ("//p", 1, "xpath"),
+    ("$.a", 1, "jsonpath"),
+    ("p{", 2, "only the selector"),
+    ("#1a", 2, "cannot begin like"),
+    ("a[b!=c]", 4, ":not("),
+    ("a[b=1]", 5, "quotes"),
+    ("p,,a", 2, '"," needs a selector after it'),
+    ("p >", 3, '">" needs a selector after it'),
+    ("> p", 1, '">" needs a selector before it'),
+    ("p:not()", 2, "needs a selector in brackets"),
+    ("p:nth-child(foo)", 2, "needs a count"),
+    ("p /* a", 3, "never closed"),
+    (":not(" * 11 + "p", 55, "10 brackets"),
+    (",".join(["p"] * 101), 201, "more than 100"),
+]
+
+
+@pytest.mark.parametrize(("selector", "character", "reason"), REFUSED, ids=[row[0][:12] for row in REFUSED])
+def test_refused_with_place_and_way_out(selector: str, character: int, reason: str) -> None:
+    with pytest.raises(InvalidValueError) as refused:
+        compile_css("steps[2].keep.css", selector)
+    assert refused.value.field == f"steps[2].keep.css, character {character}"
+    assert reason in refused.value.allowed
+
+
+@pytest.mark.parametrize("selector", ["", " ", None, 1, "p\0", "a" * 1_001])
+def test_what_is_no_selector_is_refused(selector: object) -> None:
+    with pytest.raises(InvalidValueError):
+        compile_css("f", selector)
+
+
+@given(selector=st.text(alphabet="pa.#[]=\"'~|^$*>+, :()not-hsic1n/\\@!é", min_size=1, max_size=25))
+def test_any_text_is_run_or_refused_when_set(selector: str) -> None:
+    """Nothing that is accepted fails when used, and our own reader leaves nothing for the engine to refuse."""
+    try:
+        compiled = compile_css("f", selector)
+    except InvalidValueError as error:
+        reason = error.allowed
+    else:
+        reason = ""
+        compiled.select(LexborHTMLParser("<p id=a class=b>x<a href=c>y</a></p>"))
+    assert "lexbor)" not in reason
+
+
+def test_each_element_once_in_document_order() -> None:
+    tree = LexborHTMLParser("<div><p id=a class=c>1<b>2</b></p></div><p>3</p>")
+    found = compile_css("f", "b, p, .c, #a, div").select(tree)
+    assert [(node.tag, node.text()) for node in found] == [("div", "12"), ("p", "12"), ("b", "2"), ("p", "3")]
+
+
+@given(tags=st.lists(st.sampled_from(["<div>", "<div class=x>", "</div>", "<b>", "</b>"]), max_size=30))
+def test_descendants_and_children_are_those_of_the_tree(tags: list[str]) -> None:
+    tree = LexborHTMLParser("".join(tags))
+    everything = compile_css("f", "*").select(tree)
+    inside, children = set(), set()
+    for node in everything:
+        above = node.parent
+        if above is not None and above.tag == "div":
+            children.add(node.mem_id)
+        while above is not None:
+            if above.tag == "div" and above.attributes.get("class") == "x":
+                inside.add(node.mem_id)
+            above = above.parent
+    order = [node.mem_id for node in everything]
+    assert [node.mem_id for node in compile_css("f", ".x *").select(tree)] == [key for key in order if key in inside]
+    assert [node.mem_id for node in compile_css("f", "div > *").select(tree)] == [
+        key for key in order if key in children
+    ]

@@ -1,0 +1,1 @@
+"""Tests of rendering: the plan, the proxy, and real Chromium."""
