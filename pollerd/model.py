@@ -138,8 +138,6 @@ class Outcome(Struct, frozen=True, gc=False):
     """BODY: its `X-Robots-Tag` headers, as sent."""
     fresh_for: float | None = None
     """TTL of the answer, seconds above 0; None without one."""
-    screenshot: builtins.bytes | None = None
-    """PNG of a rendered page; None where none was asked for, or it was too large."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):

@@ -231,7 +231,7 @@ class PagePoll:
         except Error as error:
             raise _gone(error) or PageRefusedError(OutcomeKind.PROTOCOL_ERROR, "the page could not be read") from None
         picture = None
-        if self._plan.keep_screenshots:
+        if self._plan.screenshot:
             left = self._started_mono + self._seconds - self._loop.time()
             picture = await screenshot(page, self._plan.width, max(0.1, left * 0.9))
         return self._body(html, picture)

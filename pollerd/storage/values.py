@@ -173,8 +173,6 @@ class PollRecord(Struct, frozen=True, gc=False):
     """The result for the focused crawler's page, if the site is one."""
     selections: tuple[SelectionRecord, ...] = ()
     """A site with selections: those on which the poll had an effect."""
-    screenshot: bytes | None = None
-    """PNG of the page, kept with each new content of the record; None: there is none."""
 
     @property
     def changes(self) -> int:

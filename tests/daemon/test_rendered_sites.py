@@ -75,7 +75,7 @@ async def test_a_page_is_rendered_and_what_its_script_writes_is_compared(start: 
     settings = RenderingSettings(browser=chromium_path(), browser_no_sandbox=True, browser_deadline_seconds=30.0)
     keep = check_selections({"default": {"steps": [{"keep": {"css": "#x"}}]}})
     async with start(allocator="whittle", budget=100.0, rendering=settings) as running:
-        result = await running.control.sites.add([spec(origin.url("/app"), {"keep_screenshots": True}, keep)])
+        result = await running.control.sites.add([spec(origin.url("/app"), selections=keep)])
         site = result.added[0][0]
         assert await outcome_of(running, site) is OutcomeKind.FIRST
         (state,) = await running.store.history.selection_states(site)
@@ -85,9 +85,4 @@ async def test_a_page_is_rendered_and_what_its_script_writes_is_compared(start: 
             if changes := await running.changes():
                 break
             await asyncio.sleep(0.1)
-        history, (found, *_) = running.store.history, changes
-        assert (await history.get_content(found.after_content_id or 0)).body == b"written two"
-        before = await history.get_screenshot(found.before_content_id or 0)
-        after = await history.get_screenshot(found.after_content_id or 0)
-        assert before.startswith(b"\x89PNG\r\n\x1a\n")
-        assert before != after
+        assert (await running.store.history.get_content(changes[0].after_content_id or 0)).body == b"written two"

@@ -23,7 +23,7 @@ SIGN_IN = {
         {"wait_for_text": "Welcome"},
         {"scroll": "bottom"},
     ],
-    "keep_screenshots": True,
+    "screenshot": True,
     "timeout": 20,
     "viewport": {"width": 800},
 }
@@ -47,7 +47,7 @@ def test_a_whole_plan() -> None:
     ]
     assert [step.secret for step in plan.steps] == [False, False, True, False, False, False]
     assert plan.secrets == ("hunter2",)
-    assert (plan.width, plan.height, plan.timeout, plan.keep_screenshots) == (800, DEFAULT_PLAN.height, 20, True)
+    assert (plan.width, plan.height, plan.timeout, plan.screenshot) == (800, DEFAULT_PLAN.height, 20, True)
     assert "hunter2" not in repr(plan)
 
 
@@ -74,7 +74,7 @@ def test_what_is_waited_for_is_only_what_is_said() -> None:
         ({"wait": {"selector": "a" * 2_000}}, "render.wait.selector"),
         ({"block": "image"}, "render.block"),
         ({"block": ["image", "document"]}, "render.block[1]"),
-        ({"keep_screenshots": "yes"}, "render.keep_screenshots"),
+        ({"screenshot": "yes"}, "render.screenshot"),
         ({"timeout": 0}, "render.timeout"),
         ({"timeout": True}, "render.timeout"),
         ({"viewport": {"width": 10}}, "render.viewport.width"),
@@ -144,19 +144,7 @@ def test_no_error_shows_what_is_typed(key: str, value: object) -> None:
 
 
 KEYS = st.sampled_from(
-    [
-        "wait",
-        "block",
-        "steps",
-        "keep_screenshots",
-        "timeout",
-        "viewport",
-        "selector",
-        "idle",
-        "seconds",
-        "width",
-        *StepAction,
-    ]
+    ["wait", "block", "steps", "screenshot", "timeout", "viewport", "selector", "idle", "seconds", "width", *StepAction]
 )
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 JSON = st.recursive(

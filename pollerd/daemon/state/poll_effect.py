@@ -26,7 +26,6 @@ class PollEffect(Struct, frozen=True, gc=False):
     mask_changed: bool = False
     misled: bool = False
     selections: tuple[SelectionRecord, ...] = ()
-    screenshot: bytes | None = None
 
     def record(self, learned: bytes | None = None, page: PageRecord | None = None) -> PollRecord:
         """Returns the record for storage, with the allocator's state of the site and the crawler's page.
@@ -47,5 +46,4 @@ class PollEffect(Struct, frozen=True, gc=False):
             misled=self.misled,
             page=page,
             selections=self.selections if page is None or not page.ended else (),
-            screenshot=self.screenshot,
         )

@@ -43,11 +43,11 @@ class Candidate(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes of its contents and its screenshot."""
-        detection, picture = self.result.detection, len(self.result.outcome.screenshot or b"")
+        """Bytes of its contents."""
+        detection = self.result.detection
         if detection is None:
-            return picture
-        return picture + len(detection.content or b"") + sum(len(part.content or b"") for part in detection.selections)
+            return 0
+        return len(detection.content or b"") + sum(len(part.content or b"") for part in detection.selections)
 
 
 class ProofStatus(Struct, frozen=True):

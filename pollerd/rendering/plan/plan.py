@@ -60,7 +60,7 @@ class RenderPlan:
     block: frozenset[str] = frozenset({"image", "media", "font"})
     """Types of resources that are not loaded."""
     steps: tuple[RenderStep, ...] = ()
-    keep_screenshots: bool = False
+    screenshot: bool = False
     timeout: float | None = None
     """Seconds for the whole poll, at most the daemon's deadline; None: that."""
     width: int = 1280

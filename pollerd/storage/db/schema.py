@@ -248,9 +248,9 @@ poll = Table(
     sqlite_autoincrement=True,
 )
 
-# `size` is the compressed size, with its screenshot's. `body` comes nearly last, so that reading the rest of a row
-# skips its pages; only `base_id` follows, the base of a delta-encoded content, which takes no space in the row of a
-# long one (see `compression`).
+# `size` is the compressed size. `body` comes nearly last, so that reading the rest of a row skips its pages; only
+# `base_id` follows, the base of a delta-encoded content, which takes no space in the row of a long one (see
+# `compression`).
 content = Table(
     "content",
     metadata,
@@ -267,14 +267,6 @@ content = Table(
     # A site's contents in order of their last finding, and their bases, without reading rows.
     Index(None, "site_id", "last_seen_at", "base_id"),
     sqlite_autoincrement=True,
-)
-
-# The page as a browser showed it, PNG; `content.size` includes it.
-screenshot = Table(
-    "screenshot",
-    metadata,
-    Column("content_id", Id, ForeignKey("content.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("png", LargeBinary, nullable=False),
 )
 
 # What a site keeps, for pruning (see `content_retention`), counted later: commits do not touch it. `rank` equals

@@ -47,7 +47,6 @@ from pollerd.storage.db.schema import (
     mask,
     poll,
     reading,
-    screenshot,
     selection_state,
     site,
     site_state,
@@ -207,12 +206,11 @@ class Statements:
         self.living_sites = self._living_sites()
         # Only those that a batch has just written: a busy site keeps thousands of others.
         self.contents_since = self.compiled(
-            select(content.c.id, content.c.site_id, content.c.fingerprint, content.c.first_seen_at).where(
+            select(content.c.id, content.c.site_id, content.c.fingerprint).where(
                 self.among(content.c.site_id, "sites"), content.c.last_seen_at >= bindparam("since")
             ),
             ["sites", "since"],
         )
-        self.insert_screenshot = self.insert_each(screenshot, ["content_id", "png"])
         base = content.alias("base")
         self.delete_contents = self.compiled(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
         self.contexts = self.compiled(

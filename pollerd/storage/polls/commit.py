@@ -117,38 +117,22 @@ class Commit:
         self, connection: Connection, living: list[tuple[int, PollRecord]], current: dict[int, int | None]
     ) -> dict[ContentKey, int]:
         """Writes new contents; returns their ids."""
-        rows: list[tuple[Any, ...]] = []
-        pictures: dict[int, bytes] = {}
+        rows = []
         for i, record in living:
-            picture = record.screenshot or b""
             if record.content is not None:
                 is_current = record.context.content_id == current[record.poll.site_id]
                 packed = _stored_content(record.content, self._bodies[i, 0], is_current)
-                rows.append(_content_row(record.poll, record.context.baseline, packed, len(picture)))
+                rows.append(_content_row(record.poll, record.context.baseline, packed))
             for n, one in enumerate(record.selections, 1):
                 if one.content is not None:
-                    packed = self._bodies[i, n]
-                    rows.append(_content_row(record.poll, one.state.baseline, packed, len(picture)))
-            if picture:
-                pictures[record.poll.site_id] = picture
+                    rows.append(_content_row(record.poll, one.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
         for piece in _in_messages(rows):
             run_each(connection, self._sql.upsert_content, piece)
-        sites, since = self._sql.many({row[0] for row in rows}), min(row[4] for row in rows)
-        kept = run(connection, self._sql.contents_since, sites, since)
-        if pictures:
-            self._write_screenshots(connection, rows, kept, pictures)
-        return {(site, bytes(print_)): id_ for id_, site, print_, _ in kept}
-
-    def _write_screenshots(
-        self, connection: Connection, rows: list[tuple[Any, ...]], kept: Sequence[Any], pictures: dict[int, bytes]
-    ) -> None:
-        """Writes the picture of each content that is new: one that was there before keeps its own."""
-        written = {(row[0], row[1], row[4]) for row in rows}
-        for id_, site, print_, first_seen_at in kept:
-            if site in pictures and (site, bytes(print_), first_seen_at) in written:
-                run_each(connection, self._sql.insert_screenshot, [(id_, pictures[site])])  # up to 4 MiB each
+        sites = self._sql.many({row[0] for row in rows})
+        kept = run(connection, self._sql.contents_since, sites, min(row[4] for row in rows))
+        return {(site, bytes(print_)): id_ for id_, site, print_ in kept}
 
     def _write_selections(
         self, connection: Connection, living: list[tuple[int, PollRecord]], contents: dict[ContentKey, int]
@@ -323,11 +307,10 @@ def _renews(record: PollRecord) -> bool:
     return bool(record.content) or any(one.content for one in record.selections)
 
 
-def _content_row(poll: Poll, baseline: Baseline, packed: Packed, more_bytes: int = 0) -> tuple[Any, ...]:
-    """Returns the row of a content; more_bytes: what is kept with it."""
+def _content_row(poll: Poll, baseline: Baseline, packed: Packed) -> tuple[Any, ...]:
     media = baseline.media.value if baseline.media is not None else ""
     body, base_id = packed.body, packed.base_id
-    return (poll.site_id, baseline.fingerprint, media, len(body) + more_bytes, poll.at, poll.at, body, base_id)
+    return (poll.site_id, baseline.fingerprint, media, len(body), poll.at, poll.at, body, base_id)
 
 
 def _change_row(

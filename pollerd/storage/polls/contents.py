@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Media
-from pollerd.storage.db.schema import content, screenshot
+from pollerd.storage.db.schema import content
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow, unpack_all
 
@@ -33,24 +33,6 @@ def get_content(connection: Connection, content_id: int) -> Content:
         raise NotFoundError("content", content_id)
     media, body, base_id, base_body = row
     return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)
-
-
-def get_screenshot(connection: Connection, content_id: int) -> bytes:
-    """Returns the PNG kept with the content. Raises `NotFoundError` if there is none."""
-    png = connection.execute(select(screenshot.c.png).where(screenshot.c.content_id == content_id)).scalar()
-    if png is None:
-        raise NotFoundError("screenshot", content_id)
-    return bytes(png)
-
-
-def last_screenshot(connection: Connection, site_id: int) -> bytes:
-    """Returns the PNG of the site's newest content that has one. Raises `NotFoundError` if none has."""
-    c = content.c
-    newest = select(screenshot.c.png).join_from(screenshot, content, c.id == screenshot.c.content_id)
-    png = connection.execute(newest.where(c.site_id == site_id).order_by(c.last_seen_at.desc()).limit(1)).scalar()
-    if png is None:
-        raise NotFoundError("screenshot of site", site_id)
-    return bytes(png)
 
 
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:
