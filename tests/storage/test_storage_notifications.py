@@ -33,9 +33,8 @@ def notice(event_id: str, *, channel: int = 1, rule: int = 1, due_at: float = 0.
 
 
 async def channel_of(store: Store, name: str = "hook", **more: Any) -> ChannelRow:
-    return await store.notifications.put_channel(
-        ChannelRow(id=0, name=name, kind="webhook", settings="{}", **more), 1.0
-    )
+    new = ChannelRow(id=0, name=name, kind="webhook", settings="{}", **more)
+    return await store.notifications.put_channel(new, 1.0)
 
 
 async def rule_of(store: Store, name: str = "all", *channels: str) -> RuleRow:
@@ -170,7 +169,7 @@ async def test_order_within_a_site_and_channel(store: Store) -> None:
 
 async def test_a_digest_is_one_message_and_holds_up_nothing(store: Store) -> None:
     await channel_of(store)
-    digest = {"digest": "1:day:2026-11-25", "due_at": 300.0}
+    digest: dict[str, Any] = {"digest": "1:day:2026-11-25", "due_at": 300.0}
     await store.notifications.put([notice("d1", site_id=1, **digest), notice("now", site_id=1)])
     await store.notifications.put([notice("d2", site_id=2, **digest)])
     assert await events(store) == ["now"]
