@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from msgspec import Struct
 
+from pollerd.detection.selection.conditions.line_changes import LineChanges
 from pollerd.events import EventKind
 from pollerd.model import Media
-
-
-class Lines(NamedTuple):
-    """Lines that a change added and removed."""
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -30,5 +23,5 @@ class Facts(Struct, frozen=True, gc=False):
     selection: str = ""
     summary: str = ""
     matters: bool = True
-    lines: Callable[[], Lines] | None = None
+    lines: Callable[[], LineChanges] | None = None
     """Computes the lines; called once at most, and only if a rule that matches otherwise asks for words in them."""

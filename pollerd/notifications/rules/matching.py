@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from pollerd.detection.selection.conditions.line_changes import LineChanges
 from pollerd.detection.selection.expressions.pattern import Pattern, compile_pattern
 from pollerd.events import EventKind
-from pollerd.notifications.rules.facts import Facts, Lines
+from pollerd.notifications.rules.facts import Facts
 from pollerd.notifications.rules.rule import PatternSettings, Rule
 
 _OF_MEDIA = frozenset({EventKind.CHANGED, EventKind.FIRST_SEEN})
 _OF_SELECTION = frozenset({EventKind.CHANGED, EventKind.NOTHING_SELECTED})
-_NO_LINES = Lines((), ())
+_NO_LINES = LineChanges((), ())
 
 
 class RuleSet:
@@ -51,11 +52,11 @@ class _Once:
 
     __slots__ = ("_compute", "_found")
 
-    def __init__(self, compute: Callable[[], Lines] | None) -> None:
+    def __init__(self, compute: Callable[[], LineChanges] | None) -> None:
         self._compute = compute
-        self._found: Lines | None = None
+        self._found: LineChanges | None = None
 
-    def get(self) -> Lines:
+    def get(self) -> LineChanges:
         if self._found is None:
             self._found = self._compute() if self._compute is not None else _NO_LINES
         return self._found

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from pollerd.detection.selection.conditions.line_changes import LineChanges
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.rules.facts import Facts, Lines
+from pollerd.notifications.rules.facts import Facts
 from pollerd.notifications.rules.matching import RuleSet
 from pollerd.notifications.rules.parsing import parse_rule
 
@@ -19,9 +20,9 @@ class CountedLines:
     """Lines that count how often they are computed."""
 
     def __init__(self, added: tuple[str, ...] = (), removed: tuple[str, ...] = ()) -> None:
-        self.lines, self.calls = Lines(added, removed), 0
+        self.lines, self.calls = LineChanges(added, removed), 0
 
-    def __call__(self) -> Lines:
+    def __call__(self) -> LineChanges:
         self.calls += 1
         return self.lines
 
