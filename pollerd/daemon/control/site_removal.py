@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pollerd.daemon.crawler.hook import PageHook
 from pollerd.daemon.polling.in_flight import InFlight
+from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
@@ -18,10 +19,12 @@ class SiteRemoval:
         scheduler: SchedulerState,
         site_cache: SiteCache,
         candidates: Candidates,
+        announcer: Announcer,
         in_flight: InFlight,
         hook: PageHook,
     ) -> None:
         self._scheduler, self._site_cache, self._candidates = scheduler, site_cache, candidates
+        self._announcer = announcer
         self._in_flight, self._hook = in_flight, hook
 
     def remove(self, site_id: int) -> None:
@@ -30,5 +33,6 @@ class SiteRemoval:
         self._hook.forget(site_id)
         self._site_cache.forget(site_id)
         self._candidates.drop(site_id)
+        self._announcer.forget(site_id)
         if slot is not None:
             self._in_flight.abandon(slot)

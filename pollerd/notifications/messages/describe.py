@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pollerd.events import EventKind
 from pollerd.model import DEFAULT_SELECTION
-from pollerd.notifications.message import Event, ToldChange
+from pollerd.notifications.message import Event, EventChange
 from pollerd.notifications.messages.plain import one_line
 from pollerd.scheduling.local_time import local_time
 from pollerd.wording import counted
@@ -89,7 +89,7 @@ def _changed(told: _Told) -> Description:
     return Description(f"{told.site} changed", one_line(change.summary, LONGEST_SUMMARY), facts)
 
 
-def _of_change(told: _Told, change: ToldChange) -> tuple[tuple[str, str], ...]:
+def _of_change(told: _Told, change: EventChange) -> tuple[tuple[str, str], ...]:
     values = list(change.values.items())[:_MOST_VALUES]
     before = change.previous_poll_at
     selection = "" if change.selection == DEFAULT_SELECTION else one_line(change.selection, LONGEST_FACT)

@@ -8,7 +8,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from pollerd.notifications.message import Event, ToldSite
+from pollerd.notifications.message import Event, EventSite
 from pollerd.notifications.messages.describe import LONGEST_NAME, describe, moment
 from pollerd.notifications.messages.plain import one_line, plain_line
 
@@ -93,7 +93,7 @@ def _difference(event: Event, most_lines: int) -> Iterator[Row]:
         yield Row(RowKind.NOTE, "The difference is cut.")
 
 
-def _site_row(site: ToldSite) -> Row:
+def _site_row(site: EventSite) -> Row:
     return Row(RowKind.SITE, one_line(site.title, LONGEST_NAME), url=site.url)
 
 

@@ -134,9 +134,12 @@ class NotificationStore:
         """Notes the end of an attempt: in one transaction what becomes of the message, and the attempt."""
         await self._database.write(lambda c: box.end(c, end))
 
-    async def release(self) -> int:
-        """Makes what was being sent when its process ended wait again; returns how many notices."""
-        return await self._database.write(box.release)
+    async def release(self, channel_id: int | None = None) -> int:
+        """Makes what was being sent when its process ended, or its sending broke off, wait again.
+
+        channel_id: only on this channel. Returns how many notices.
+        """
+        return await self._database.write(lambda c: box.release(c, channel_id))
 
     async def next_due(self) -> dict[int, float]:
         """Returns when something is due next on each channel, by its id."""

@@ -124,9 +124,11 @@ def end(connection: Connection, ended: DeliveryEnd) -> None:
     connection.execute(update(channel).where(channel.c.id == ended.channel_id).values(known))
 
 
-def release(connection: Connection) -> int:
-    """Makes what was being sent when its process ended wait again; returns how many notices."""
+def release(connection: Connection, channel_id: int | None) -> int:
+    """Makes what is marked as being sent wait again, on one channel or on all; returns how many notices."""
     unended = update(outbox).where(_OPEN, _C.state == _SENDING)
+    if channel_id is not None:
+        unended = unended.where(_C.channel_id == channel_id)
     return int(connection.execute(unended.values(state=_WAITING)).rowcount)
 
 
