@@ -75,7 +75,7 @@ class _Target(NamedTuple):
     beginning: str
 
 
-class Message(NamedTuple):
+class HttpMessage(NamedTuple):
     """What is sent to a URL: headers, which replace default ones of the same name, and perhaps a body."""
 
     headers: Mapping[str, str]
@@ -89,13 +89,13 @@ class Message(NamedTuple):
         return head if self.body is None else head + self.body
 
 
-def posting(headers: Mapping[str, str], body: bytes) -> Message:
+def posting(headers: Mapping[str, str], body: bytes) -> HttpMessage:
     """Returns a POST: of a form, unless the headers give another type."""
     own = {name.lower() for name in headers}
     typed: dict[str, str] = {} if "content-type" in own else {hdrs.CONTENT_TYPE: "application/x-www-form-urlencoded"}
     given: dict[str, str] = {**headers, **typed}
     given[hdrs.CONTENT_LENGTH] = str(len(body))
-    return Message(given, body)
+    return HttpMessage(given, body)
 
 
 def user_agent(contact: str | None) -> str:
@@ -150,7 +150,7 @@ class HttpClient:
     async def send(
         self,
         url: str,
-        message: Message,
+        message: HttpMessage,
         sent: Sent,
         proxy: Proxy | None = None,
         send: Send | None = None,

@@ -12,6 +12,7 @@ from pollerd.model import OutcomeKind
 from pollerd.rendering.failures import PageRefusedError, browser_fault, browser_gone
 from pollerd.rendering.plan.plan import RenderStep, StepAction
 
+_LATE_SECONDS = 5.0
 _TO_BOTTOM = "() => window.scrollTo(0, document.documentElement.scrollHeight)"
 _DOWN = "pixels => window.scrollBy(0, pixels)"
 _REMOVE = "elements => elements.forEach(element => element.remove())"
@@ -21,7 +22,7 @@ async def take_step(page: Page, position: int, step: RenderStep) -> None:
     """Takes one step; `position` is counted from 0. Raises `PageRefusedError`."""
     name = f"step {position + 1} ({step.action})"
     try:
-        async with asyncio.timeout(step.timeout + (step.number if step.action is StepAction.WAIT else 0.0)):
+        async with asyncio.timeout(_most_seconds(step)):
             await _take(page, step)
     except (PlaywrightTimeoutError, TimeoutError):
         detail = f"{name} was not possible within {step.timeout:g} s"
@@ -30,6 +31,17 @@ async def take_step(page: Page, position: int, step: RenderStep) -> None:
         if browser_gone(error.message):
             raise browser_fault("it ended while it rendered") from None
         raise PageRefusedError(OutcomeKind.PROTOCOL_ERROR, f"{name} was not possible") from None
+
+
+def _most_seconds(step: RenderStep) -> float:
+    """Returns how long the step may take."""
+    match step.action:
+        case StepAction.WAIT:
+            return step.timeout + step.number
+        case StepAction.CLICK_IF_EXISTS:  # Playwright ends it, which is no failure; a busy machine hears of it late
+            return step.timeout + _LATE_SECONDS
+        case _:
+            return step.timeout
 
 
 async def _take(page: Page, step: RenderStep) -> None:
@@ -43,8 +55,8 @@ async def _take(page: Page, step: RenderStep) -> None:
         case StepAction.PRESS if not step.selector:
             await page.keyboard.press(step.value)
         case StepAction.CLICK_IF_EXISTS:
-            with suppress(PlaywrightTimeoutError, TimeoutError):
-                await _first(page, step).click(timeout=step.timeout * 1000 * 0.9)
+            with suppress(PlaywrightTimeoutError):
+                await _first(page, step).click(timeout=step.timeout * 1000)
         case StepAction.REMOVE:
             await page.locator(f"css={step.selector}").evaluate_all(_REMOVE)
         case _:

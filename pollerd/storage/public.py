@@ -6,6 +6,19 @@ from pollerd.storage.crawler.link_context import FIRST_VALUE
 from pollerd.storage.db.engine import check_place
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.keys import new_key
+from pollerd.storage.notifications.notification_store import NotificationStore
+from pollerd.storage.notifications.notification_values import (
+    Attempt,
+    ChannelRow,
+    ClaimedMessage,
+    DeliveryEnd,
+    NamedSite,
+    NoticeContext,
+    NoticeFilter,
+    OutboxCounts,
+    RuleRow,
+    StoredNotice,
+)
 from pollerd.storage.page_values import CollectionRow, CrawlUpdate, OutLinkDraft, PageRecord, PageRow, Trial
 from pollerd.storage.polls.changes import ChangeFilter, ChangesRead
 from pollerd.storage.polls.contents import Content
@@ -55,10 +68,13 @@ __all__ = [
     "FIRST_VALUE",
     "AddResult",
     "AllocationRow",
+    "Attempt",
     "Batch",
     "ChangeDraft",
     "ChangeFilter",
     "ChangesRead",
+    "ChannelRow",
+    "ClaimedMessage",
     "CollectionRow",
     "CollectionStatus",
     "CommitResult",
@@ -66,6 +82,7 @@ __all__ = [
     "Content",
     "CrawlStore",
     "CrawlUpdate",
+    "DeliveryEnd",
     "HistoryStore",
     "HostRow",
     "HostUpdate",
@@ -73,9 +90,14 @@ __all__ = [
     "ListPage",
     "Member",
     "MemberState",
+    "NamedSite",
     "NewSettings",
+    "NoticeContext",
+    "NoticeFilter",
+    "NotificationStore",
     "Order",
     "OutLinkDraft",
+    "OutboxCounts",
     "PageRecord",
     "PageRow",
     "PollColumns",
@@ -85,6 +107,7 @@ __all__ = [
     "ReadingFilter",
     "RecordedReading",
     "RestoreResult",
+    "RuleRow",
     "RunInfo",
     "ScheduleRows",
     "SelectionRecord",
@@ -101,6 +124,7 @@ __all__ = [
     "StorageSettings",
     "Store",
     "StoredMember",
+    "StoredNotice",
     "StoredPage",
     "StoredRobots",
     "Trial",

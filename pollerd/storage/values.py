@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
+from pollerd.events import Incident, Notice
 from pollerd.model import (
     NO_ACCESS,
     Access,
@@ -115,6 +116,8 @@ class SiteContext(Struct, frozen=True, gc=False):
     """How a browser renders the page (`SiteSpec.render`)."""
     states: tuple[SelectionState, ...] = ()
     """What is known of its selections."""
+    tags: tuple[str, ...] = ()
+    """Those of its tags that rules name, or that say what is sent to it."""
     fault: str = ""
     """Why the site's stored row cannot be used; then only id and URL are as stored."""
 
@@ -173,6 +176,11 @@ class PollRecord(Struct, frozen=True, gc=False):
     """The result for the focused crawler's page, if the site is one."""
     selections: tuple[SelectionRecord, ...] = ()
     """A site with selections: those on which the poll had an effect."""
+    notices: tuple[Notice, ...] = ()
+    """What is to be told of it, by the rules."""
+    incidents_opened: tuple[Incident, ...] = ()
+    incidents_closed: tuple[int, ...] = ()
+    """Ids of rules whose incident of the site ends."""
 
     @property
     def changes(self) -> int:

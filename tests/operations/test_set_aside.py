@@ -99,7 +99,7 @@ SPOILED = {
     "weight": ("site SET weight = 'heavy' WHERE id", "weight: must be a number; given: 'heavy'"),
     "weight, as bytes": ("site SET weight = x'00ff' WHERE id", "weight: must be a number; given: b'"),
     "cost": ("site SET cost = '' WHERE id", "cost: must be a number; given: ''"),
-    "no cost": ("site SET cost = NULL WHERE id", "cost: must be finite, above 0; given: nan"),
+    "cost, below 0": ("site SET cost = -1 WHERE id", "cost: must be finite, above 0; given: -1.0"),
     "min_interval": ("site SET min_interval = 'an hour' WHERE id", "min_interval: must be a number; given: 'an hour'"),
     "host_id": ("site SET host_id = 99 WHERE id", "host_id: must be a host's; given: 99"),
     "host_id, as text": ("site SET host_id = 'here' WHERE id", "host_id: must be a whole number; given: 'here'"),
@@ -139,7 +139,7 @@ async def test_rows_with_text_or_nothing_in_place_of_numbers(origin: Origin, sta
         await assert_others_go_on(origin, running, "/good")
         listed = (await running.store.sites.page()).items
         assert [site.id for site in listed] == [good, *ids]
-        assert all(site.spec.weight == site.spec.cost == 1 for site in listed)
+        assert {(site.spec.weight, site.spec.cost) for site in listed} == {(None, None), (None, -1.0)}
         assert sum((await running.store.sites.counts_by_state()).values()) == len(listed)
         for site_id in ids:
             await running.control.sites.update(site_id, {"weight": 1.0, "cost": 1.0, "min_interval": None})

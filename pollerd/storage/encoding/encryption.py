@@ -1,4 +1,4 @@
-"""Encrypts secrets at rest: headers, credentials and proxies of sites.
+"""Encrypts secrets at rest: headers, credentials and proxies of sites, secrets of channels.
 
 Stores the JSON of an `Access` under Fernet (AES-128-CBC with HMAC-SHA256). docs/adr/0006-secrets-at-rest.md explains
 where the key is kept.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Access, Credentials
+from pollerd.storage.db.notification_schema import channel
 from pollerd.storage.db.schema import site, tag
 from pollerd.storage.keys import keys_of, new_key
 
@@ -35,24 +37,40 @@ class Encryption:
 
     def close(self, access: Access) -> bytes:
         """Returns the encrypted access. Raises `InvalidValueError` if there is no key."""
+        names = ("headers", "credentials", "body", "typed", "proxy")
+        return self._encrypt(asdict(access), lambda: next(name for name in names if getattr(access, name)))
+
+    def close_texts(self, texts: Mapping[str, str]) -> bytes:
+        """Returns encrypted texts by name. Raises `InvalidValueError` if there is no key."""
+        return self._encrypt(dict(texts), lambda: next(iter(texts)))
+
+    def open_texts(self, sealed: bytes) -> dict[str, str]:
+        """Returns the decrypted texts. Raises `ConfigError` if the key is missing or wrong."""
+        found: dict[str, str] = self._decrypt(sealed)
+        return found
+
+    def _encrypt(self, document: object, field: Callable[[], str]) -> bytes:
+        """Encrypts a document; `field` names what is secret of it, for errors."""
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
-            field = next(name for name in ("headers", "credentials", "body", "typed", "proxy") if getattr(access, name))
             allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
-            raise InvalidValueError(field, allowed, "(not shown)")
-        return self._keys.encrypt(json.dumps(asdict(access)).encode())
+            raise InvalidValueError(field(), allowed, "(not shown)")
+        return self._keys.encrypt(json.dumps(document).encode())
 
-    def open(self, sealed: bytes) -> Access:
-        """Returns the decrypted access. Raises `ConfigError` if the key is missing or wrong."""
+    def _decrypt(self, sealed: bytes) -> Any:
         if self._keys is None:
-            raise ConfigError("secret_key: the database holds secrets of sites, but no key is set")
+            raise ConfigError("secret_key: the database holds secrets, but no key is set")
         from cryptography.fernet import InvalidToken
 
         try:
-            found = json.loads(self._keys.decrypt(sealed))
+            return json.loads(self._keys.decrypt(sealed))
         except InvalidToken as error:
-            raise ConfigError("secret_key: is not the one that secrets of sites were sealed with") from error
+            raise ConfigError("secret_key: is not the one that secrets were sealed with") from error
+
+    def open(self, sealed: bytes) -> Access:
+        """Returns the decrypted access. Raises `ConfigError` if the key is missing or wrong."""
+        found = self._decrypt(sealed)
         credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
         headers = tuple((name, value) for name, value in found["headers"])
         return Access(headers, credentials, found["proxy"], found.get("body"), tuple(found.get("typed", ())))
@@ -95,6 +113,13 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
             seal.open(sealed)
         except ConfigError as error:
             raise ConfigError(f"{error} (tag {name})") from error
+    for name, sealed in connection.execute(
+        select(channel.c.name, channel.c.secrets).where(channel.c.secrets.is_not(None))
+    ):
+        try:
+            seal.open_texts(sealed)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (channel {name})") from error
     if closed:
         more = f" and {len(closed) - _SHOWN} more" if len(closed) > _SHOWN else ""
         raise ConfigError(f"{why} (sites {', '.join(map(str, closed[:_SHOWN]))}{more})")

@@ -17,6 +17,7 @@ from pollerd.storage.db.schema import poll as poll_table
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import Packed, pack
 from pollerd.storage.encoding.text_encoding import encode_header, storable, storable_word
+from pollerd.storage.polls.notices import write_incidents, write_notices
 from pollerd.storage.sites.selection_states import load_selection_states, reading_rows, state_row
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
 
@@ -86,6 +87,7 @@ class Commit:
         drafts, states = self._follow(living, current, contents, selected)
         run_each(connection, sql.update_state, states)
         changes = self._write_changes(connection, drafts)
+        self._write_notices(connection, living, changes, drafts)
         self._write_masks(connection, living)
         self._write_learned(connection, living)
         self._write_hosts(connection)
@@ -200,6 +202,24 @@ class Commit:
         after = run(connection, sql.last_change_id)[0][0]
         run_each(connection, sql.insert_change, rows)
         return [id_ for (id_,) in run(connection, sql.changes_after, after)]
+
+    def _write_notices(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        changes: tuple[CommittedChange, ...],
+        drafts: list[tuple[int, tuple[Any, ...]]],
+    ) -> None:
+        """Writes what is to be told of the polls, in the order of the records."""
+        notices = [notice for _, record in living for notice in record.notices]
+        if notices:
+            named = zip(changes, drafts, strict=True)
+            ids = {(found.site_id, row[7] or DEFAULT_SELECTION): found.id for found, (_, row) in named}
+            write_notices(connection, self._sql, notices, lambda one: ids.get((one.site_id or 0, one.selection or "")))
+        opened = [incident for _, record in living for incident in record.incidents_opened]
+        closed = [(rule, record.poll.site_id) for _, record in living for rule in record.incidents_closed]
+        if opened or closed:
+            write_incidents(connection, self._sql, opened, closed)
 
     def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
         """Writes masks; `since` moves only where earlier polls were misled."""

@@ -1,0 +1,1 @@
+"""Channels, rules and the outbox in the database."""
