@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from pollerd.notifications.message import Event, Message, ToldChange, ToldSite
+from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.timestamps import rfc3339
 
 MOST_BYTES = 20_000
@@ -85,12 +85,12 @@ def _enveloped(event: Event, lines: int, bare: bool = False) -> dict[str, Any]:
     return {"type": event.kind.value, "timestamp": rfc3339(event.at), "data": data}
 
 
-def _site(site: ToldSite, bare: bool) -> dict[str, Any]:
+def _site(site: EventSite, bare: bool) -> dict[str, Any]:
     tags = [] if bare else [tag[:_LONGEST_TEXT] for tag in site.tags[:_MOST_TAGS]]
     return {"id": site.id, "url": site.url, "title": site.title[:_LONGEST_TEXT], "tags": tags}
 
 
-def _change(change: ToldChange, lines: int, bare: bool) -> dict[str, Any]:
+def _change(change: EventChange, lines: int, bare: bool) -> dict[str, Any]:
     values = [] if bare else list(change.values.items())
     kept = {name: value[:_LONGEST_TEXT] for name, value in values[:_MOST_VALUES]}
     before = change.previous_poll_at

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, tzinfo
 from typing import Any
 
-from pollerd.notifications.message import Event, Message, ToldChange, ToldSite
+from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages.build import count
 from pollerd.notifications.messages.describe import describe
 from pollerd.notifications.messages.plain import one_line, plain_line
@@ -52,7 +52,7 @@ def _event(event: Event, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-def _site(site: ToldSite) -> dict[str, Any]:
+def _site(site: EventSite) -> dict[str, Any]:
     return {
         "id": site.id,
         "url": site.url,
@@ -61,7 +61,7 @@ def _site(site: ToldSite) -> dict[str, Any]:
     }
 
 
-def _change(change: ToldChange) -> dict[str, Any]:
+def _change(change: EventChange) -> dict[str, Any]:
     before = change.previous_poll_at
     return {
         "id": change.id,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.message import Event, Message, ToldSite
+from pollerd.notifications.message import Event, EventSite, Message
 from pollerd.notifications.messages.build import (
     Limits,
     Look,
@@ -25,7 +25,7 @@ from pollerd.notifications.messages.build import (
     message_of_one,
 )
 from pollerd.notifications.messages.escaping import Medium
-from tests.support.told import AT, HOSTILE, change_event, other_event
+from tests.support.sample_events import AT, HOSTILE, change_event, other_event
 
 
 class Page(HTMLParser):
@@ -203,7 +203,7 @@ def test_hostile_text_is_inert_wherever_it_is(text: str) -> None:
     event = change_event(
         summary=text, why=text, selection=text, added=(text,), removed=(text,), values={text: text}, kind=Media.HTML
     )
-    event = replace(event, site=ToldSite(1, "https://shop.example/1", text))
+    event = replace(event, site=EventSite(1, "https://shop.example/1", text))
     failing = replace(other_event(EventKind.FAILING, detail=text, since=text), site=event.site)
     for message in (
         message_of_one(event),

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 from pollerd.notifications.messages.escaping import GAP, Medium, escaped, inert_in_chats, link, web_url
 from pollerd.notifications.messages.plain import one_line, plain_line
-from tests.support.told import HOSTILE
+from tests.support.sample_events import HOSTILE
 
 ACTIVE = {
     "Slack": r"<[^<>\s][^<>]*>|(?<!\w)\*\S.*?\S?\*(?!\w)|"

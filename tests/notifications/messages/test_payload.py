@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pollerd.events import EventKind
-from pollerd.notifications.message import Event, ToldSite
+from pollerd.notifications.message import Event, EventSite
 from pollerd.notifications.messages.build import message_of_group, message_of_one
 from pollerd.notifications.messages.payload import MOST_BYTES, payload_of
-from tests.support.told import change_event, other_event
+from tests.support.sample_events import change_event, other_event
 
 
 def read(*events: Event) -> Any:
@@ -104,7 +104,7 @@ def test_what_json_cannot_hold() -> None:
 )
 def test_it_is_always_below_20_kb(text: str, lines: int, tags: int, data: dict[str, str]) -> None:
     event = change_event(summary=text, why=text, added=(text,) * lines, values={str(n): text for n in range(30)})
-    event = replace(event, site=ToldSite(1, "https://shop.example/", text, (text,) * tags), data=data)
+    event = replace(event, site=EventSite(1, "https://shop.example/", text, (text,) * tags), data=data)
     for events in ([event], [event] * 3):
         body = payload_of(message_of_one(events[0]) if len(events) == 1 else message_of_group(events))
         assert len(body) <= MOST_BYTES

@@ -18,7 +18,7 @@ from pollerd.notifications.templates.context import NAMES, context_of
 from pollerd.notifications.templates.error import TemplateError
 from pollerd.notifications.templates.fallback import Body, body_of
 from pollerd.notifications.templates.rendering import LONGEST_TEMPLATE, check, render
-from tests.support.told import HOSTILE, change_event, other_event
+from tests.support.sample_events import HOSTILE, change_event, other_event
 
 MESSAGE = message_of_one(change_event())
 CONTEXT = context_of(MESSAGE)

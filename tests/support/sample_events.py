@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.message import Event, ToldChange, ToldSite
+from pollerd.notifications.message import Event, EventChange, EventSite
 
 AT = 1_795_593_600.0
 """2026-11-25 08:00 UTC."""
@@ -40,7 +40,7 @@ HOSTILE = (
 
 def change_event(number: int = 1, site: int = 1, **change: Any) -> Event:
     """A change of a site."""
-    told = ToldChange(
+    told = EventChange(
         id=number,
         kind=Media.HTML,
         summary="1 line added: «on sale»",
@@ -55,7 +55,7 @@ def change_event(number: int = 1, site: int = 1, **change: Any) -> Event:
         id=f"change-{number}",
         kind=EventKind.CHANGED,
         at=AT + number,
-        site=ToldSite(site, f"https://shop.example/{site}", f"Shop {site}", ("shop",)),
+        site=EventSite(site, f"https://shop.example/{site}", f"Shop {site}", ("shop",)),
         change=replace(told, **change),
         link=f"https://pollerd.example/changes/{number}",
     )
@@ -63,5 +63,5 @@ def change_event(number: int = 1, site: int = 1, **change: Any) -> Event:
 
 def other_event(kind: EventKind, **data: Any) -> Event:
     """An event of another kind."""
-    site = ToldSite(7, "https://shop.example/7") if kind.value.startswith("site.") else None
+    site = EventSite(7, "https://shop.example/7") if kind.value.startswith("site.") else None
     return Event(f"{kind.value.replace('.', '-')}-7", kind, AT, site, data=data, link="https://pollerd.example/sites/7")
