@@ -37,9 +37,7 @@ def delivery_loop(
             clock=runtime.clock,
         )
 
-    return DeliveryLoop(
-        store=store, make_sender=make_sender, filled=filled, holds=holds_channel, clock=runtime.clock
-    )
+    return DeliveryLoop(store=store, make_sender=make_sender, filled=filled, holds=holds_channel, clock=runtime.clock)
 
 
 def holds_channel(channel_id: int) -> bool:

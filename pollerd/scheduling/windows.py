@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import DAYS, DayWindow, Windows
-from pollerd.scheduling.local_time import clock_of, first_instant, has_day, is_clock, local_time, zone_of
+from pollerd.scheduling.times.local_time import clock_of, first_instant, has_day, is_clock, local_time, zone_of
 
 MAX_WINDOWS = 64
 _MIDNIGHT = "24:00"

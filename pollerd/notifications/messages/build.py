@@ -13,7 +13,7 @@ from pollerd.notifications.message import Event, Message
 from pollerd.notifications.messages.describe import describe
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.notifications.messages.plain import one_line
-from pollerd.notifications.messages.rows import Row, rows_of_digest, rows_of_group, rows_of_one
+from pollerd.notifications.messages.rows import MessageRow, rows_of_digest, rows_of_group, rows_of_one
 from pollerd.notifications.messages.writing import write
 from pollerd.wording import counted
 
@@ -98,7 +98,7 @@ def _written(
     id: str,
     events: tuple[Event, ...],
     subject: str,
-    rows: Iterable[Row],
+    rows: Iterable[MessageRow],
     look: Look,
     more_at: str,
     thread: str = "",

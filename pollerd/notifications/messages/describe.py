@@ -16,7 +16,7 @@ from pollerd.events import EventKind
 from pollerd.model import DEFAULT_SELECTION
 from pollerd.notifications.message import Event, EventChange
 from pollerd.notifications.messages.plain import one_line
-from pollerd.scheduling.local_time import local_time
+from pollerd.scheduling.times.local_time import local_time
 from pollerd.wording import counted
 
 LONGEST_NAME = 100
@@ -36,8 +36,8 @@ class Description(Struct, frozen=True):
 
 def describe(event: Event, zone: tzinfo = UTC, *, with_facts: bool = True) -> Description:
     """Returns an event in words; moments in the time of a zone. Without facts it takes half the time."""
-    told = _Told(event, zone, with_facts)
-    return _KINDS[event.kind](told)
+    words = _Words(event, zone, with_facts)
+    return _KINDS[event.kind](words)
 
 
 def site_name(event: Event) -> str:
@@ -54,7 +54,7 @@ def moment(at: float, zone: tzinfo) -> str:
         return f"{at:.0f}"
 
 
-class _Told:
+class _Words:
     """An event with short ways to what it says."""
 
     def __init__(self, event: Event, zone: tzinfo, with_facts: bool) -> None:
@@ -81,83 +81,83 @@ class _Told:
         return tuple((name, value) for name, value in (*pairs, ("at", moment(self.event.at, self.zone))) if value)
 
 
-def _changed(told: _Told) -> Description:
-    change = told.event.change
+def _changed(words: _Words) -> Description:
+    change = words.event.change
     if change is None:
-        return Description(f"{told.site} changed", told.said("summary") or "It changed.", told.facts())
-    facts = _of_change(told, change) if told.with_facts else ()
-    return Description(f"{told.site} changed", one_line(change.summary, LONGEST_SUMMARY), facts)
+        return Description(f"{words.site} changed", words.said("summary") or "It changed.", words.facts())
+    facts = _of_change(words, change) if words.with_facts else ()
+    return Description(f"{words.site} changed", one_line(change.summary, LONGEST_SUMMARY), facts)
 
 
-def _of_change(told: _Told, change: EventChange) -> tuple[tuple[str, str], ...]:
+def _of_change(words: _Words, change: EventChange) -> tuple[tuple[str, str], ...]:
     values = list(change.values.items())[:_MOST_VALUES]
     before = change.previous_poll_at
     selection = "" if change.selection == DEFAULT_SELECTION else one_line(change.selection, LONGEST_FACT)
-    return told.facts(
+    return words.facts(
         *((one_line(name, 64), one_line(value, LONGEST_FACT)) for name, value in values),
         ("because", one_line(change.why, LONGEST_FACT)),
         ("selection", selection),
-        ("not before", "" if before is None else moment(before, told.zone)),
+        ("not before", "" if before is None else moment(before, words.zone)),
     )
 
 
-def _first_seen(told: _Told) -> Description:
-    return Description(f"{told.site} was read", told.said("summary") or "Read for the first time.", told.facts())
+def _first_seen(words: _Words) -> Description:
+    return Description(f"{words.site} was read", words.said("summary") or "Read for the first time.", words.facts())
 
 
-def _failing(told: _Told) -> Description:
-    failures = told.data.get("failures")
+def _failing(words: _Words) -> Description:
+    failures = words.data.get("failures")
     in_a_row = f"{counted(failures, 'poll')} in a row" if isinstance(failures, int) else ""
-    facts = told.facts(("failed", in_a_row), ("last seen working", told.moment("since")))
-    return Description(f"{told.site} fails", told.said("detail") or "It cannot be read.", facts)
+    facts = words.facts(("failed", in_a_row), ("last seen working", words.moment("since")))
+    return Description(f"{words.site} fails", words.said("detail") or "It cannot be read.", facts)
 
 
-def _recovered(told: _Told) -> Description:
-    facts = told.facts(("failed since", told.moment("since")))
-    return Description(f"{told.site} answers again", told.said("detail") or "It can be read again.", facts)
+def _recovered(words: _Words) -> Description:
+    facts = words.facts(("failed since", words.moment("since")))
+    return Description(f"{words.site} answers again", words.said("detail") or "It can be read again.", facts)
 
 
-def _gone(told: _Told) -> Description:
-    said = told.said("detail") or "The page says that it is gone for good (410)."
-    return Description(f"{told.site} is gone", said, told.facts())
+def _gone(words: _Words) -> Description:
+    said = words.said("detail") or "The page says that it is gone for good (410)."
+    return Description(f"{words.site} is gone", said, words.facts())
 
 
-def _moved(told: _Told) -> Description:
-    facts = told.facts(("new URL", told.said("new_url", 2_000)))
-    return Description(f"{told.site} moved", told.said("detail") or "The page redirects permanently.", facts)
+def _moved(words: _Words) -> Description:
+    facts = words.facts(("new URL", words.said("new_url", 2_000)))
+    return Description(f"{words.site} moved", words.said("detail") or "The page redirects permanently.", facts)
 
 
-def _nothing_selected(told: _Told) -> Description:
-    said = told.said("detail") or "What is selected of the page is not there."
-    return Description(f"{told.site}: nothing selected", said, told.facts(("selection", told.said("selection"))))
+def _nothing_selected(words: _Words) -> Description:
+    said = words.said("detail") or "What is selected of the page is not there."
+    return Description(f"{words.site}: nothing selected", said, words.facts(("selection", words.said("selection"))))
 
 
-def _blind(told: _Told) -> Description:
-    facts = told.facts(("from", told.moment("from")), ("to", told.moment("to")))
-    return Description("pollerd was blind", told.said("detail") or "Nothing could be polled for a while.", facts)
+def _blind(words: _Words) -> Description:
+    facts = words.facts(("from", words.moment("from")), ("to", words.moment("to")))
+    return Description("pollerd was blind", words.said("detail") or "Nothing could be polled for a while.", facts)
 
 
-def _over_budget(told: _Told) -> Description:
-    if told.data.get("over"):
-        return Description("The budget is enough again", told.said("detail") or "All intervals hold.", told.facts())
-    said = told.said("detail") or "It cannot hold the longest intervals that are set."
-    return Description("The budget is too small", said, told.facts())
+def _over_budget(words: _Words) -> Description:
+    if words.data.get("over"):
+        return Description("The budget is enough again", words.said("detail") or "All intervals hold.", words.facts())
+    said = words.said("detail") or "It cannot hold the longest intervals that are set."
+    return Description("The budget is too small", said, words.facts())
 
 
-def _channel_down(told: _Told) -> Description:
-    channel = told.said("channel", LONGEST_NAME)
+def _channel_down(words: _Words) -> Description:
+    channel = words.said("channel", LONGEST_NAME)
     name = f"Channel {channel}" if channel else "A channel"
-    if told.data.get("over"):
-        return Description(f"{name} works again", told.said("detail") or "What waited is sent now.", told.facts())
-    said = told.said("detail") or "Its receiver refuses our credentials. What is to be told waits."
-    return Description(f"{name} is down", said, told.facts())
+    if words.data.get("over"):
+        return Description(f"{name} works again", words.said("detail") or "What waited is sent now.", words.facts())
+    said = words.said("detail") or "Its receiver refuses our credentials. What is to be words waits."
+    return Description(f"{name} is down", said, words.facts())
 
 
-def _test(told: _Told) -> Description:
-    return Description("Test of pollerd", "This channel works: you can read this.", told.facts())
+def _test(words: _Words) -> Description:
+    return Description("Test of pollerd", "This channel works: you can read this.", words.facts())
 
 
-_KINDS: Mapping[EventKind, Callable[[_Told], Description]] = {
+_KINDS: Mapping[EventKind, Callable[[_Words], Description]] = {
     EventKind.CHANGED: _changed,
     EventKind.FIRST_SEEN: _first_seen,
     EventKind.FAILING: _failing,

@@ -30,7 +30,7 @@ class RowKind(Enum):
     NOTE = "note"
 
 
-class Row(Struct, frozen=True):
+class MessageRow(Struct, frozen=True):
     """One row: plain text, not escaped. label: the name of a fact. url: where a site or link leads."""
 
     kind: RowKind
@@ -39,32 +39,32 @@ class Row(Struct, frozen=True):
     url: str = ""
 
 
-_SPACE = Row(RowKind.SPACE)
+_SPACE = MessageRow(RowKind.SPACE)
 
 
-def rows_of_one(event: Event, most_lines: int, zone: tzinfo = UTC) -> Iterator[Row]:
+def rows_of_one(event: Event, most_lines: int, zone: tzinfo = UTC) -> Iterator[MessageRow]:
     """Yields the rows of an event that is told alone."""
     said = describe(event, zone)
-    yield Row(RowKind.SUMMARY, said.summary)
+    yield MessageRow(RowKind.SUMMARY, said.summary)
     if event.site is not None:
         yield _site_row(event.site)
     yield from _difference(event, most_lines)
     yield _SPACE
     for label, value in said.facts:
-        yield Row(RowKind.FACT, value, label)
+        yield MessageRow(RowKind.FACT, value, label)
     if event.link:
         yield _SPACE
-        yield Row(RowKind.LINK, "See it", url=event.link)
+        yield MessageRow(RowKind.LINK, "See it", url=event.link)
 
 
-def rows_of_group(events: Sequence[Event]) -> Iterator[Row]:
+def rows_of_group(events: Sequence[Event]) -> Iterator[MessageRow]:
     """Yields a row for each event, in their order."""
     for event in events:
         said = describe(event, with_facts=False)
-        yield Row(RowKind.ITEM, f"{said.title}: {said.summary}", url=event.link or _url(event))
+        yield MessageRow(RowKind.ITEM, f"{said.title}: {said.summary}", url=event.link or _url(event))
 
 
-def rows_of_digest(events: Sequence[Event], most_lines: int, zone: tzinfo = UTC) -> Iterator[Row]:
+def rows_of_digest(events: Sequence[Event], most_lines: int, zone: tzinfo = UTC) -> Iterator[MessageRow]:
     """Yields the events by site, sites in the order of their first events; those of no site come first."""
     by_site: dict[int, list[Event]] = {0: []}
     for event in events:
@@ -76,25 +76,25 @@ def rows_of_digest(events: Sequence[Event], most_lines: int, zone: tzinfo = UTC)
         for event in some:
             said = describe(event, with_facts=False)
             title = "" if event.change is not None else f"{said.title}: "
-            yield Row(RowKind.ITEM, f"{moment(event.at, zone)} · {title}{said.summary}", url=event.link)
+            yield MessageRow(RowKind.ITEM, f"{moment(event.at, zone)} · {title}{said.summary}", url=event.link)
             yield from _difference(event, most_lines)
 
 
-def _difference(event: Event, most_lines: int) -> Iterator[Row]:
+def _difference(event: Event, most_lines: int) -> Iterator[MessageRow]:
     change = event.change
     if change is None or not (change.added or change.removed) or not most_lines:
         return
     yield _SPACE
     for kind, lines in ((RowKind.REMOVED, change.removed), (RowKind.ADDED, change.added)):
         for line in lines[:most_lines]:
-            yield Row(kind, plain_line(line, _LONGEST_LINE))
+            yield MessageRow(kind, plain_line(line, _LONGEST_LINE))
     longest = max(len(change.added), len(change.removed))
     if change.cut or longest > most_lines:
-        yield Row(RowKind.NOTE, "The difference is cut.")
+        yield MessageRow(RowKind.NOTE, "The difference is cut.")
 
 
-def _site_row(site: EventSite) -> Row:
-    return Row(RowKind.SITE, one_line(site.title, LONGEST_NAME), url=site.url)
+def _site_row(site: EventSite) -> MessageRow:
+    return MessageRow(RowKind.SITE, one_line(site.title, LONGEST_NAME), url=site.url)
 
 
 def _url(event: Event) -> str:

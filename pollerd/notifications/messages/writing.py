@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Iterable, Mapping
 
 from pollerd.notifications.messages.escaping import Medium, escaped, link
-from pollerd.notifications.messages.rows import Row, RowKind
+from pollerd.notifications.messages.rows import MessageRow, RowKind
 from pollerd.wording import counted
 
 _SHELL = (
@@ -27,23 +27,25 @@ _REMOVED = {"edge": "#cf222e", "back": "#ffebe9", "ink": "#5c0f14", "sign": "−
 _NOTE_CHARACTERS = 100
 
 
-def write(rows: Iterable[Row], medium: Medium, most: int, title: str = "", more_at: str = "") -> str:
+def write(rows: Iterable[MessageRow], medium: Medium, most: int, title: str = "", more_at: str = "") -> str:
     """Returns the rows in a medium, in at most about `most` characters.
 
     title: of the HTML document. more_at: URL where all of it is, told where some does not fit.
     """
     begins, ends = (_SHELL.format(title=html.escape(title)), _END) if medium is Medium.HTML else ("", "")
     writer = _WRITERS[medium]
-    tail = writer(Row(RowKind.LINK, "See all", url=more_at)) if more_at else ""
+    tail = writer(MessageRow(RowKind.LINK, "See all", url=more_at)) if more_at else ""
     left = most - len(begins) - len(ends) - len(tail) - _NOTE_CHARACTERS
     pieces, cut = _fitting(list(rows), writer, left)
     if cut:
-        pieces.append(writer(Row(RowKind.NOTE, _what_is_missing(cut))) + tail)
+        pieces.append(writer(MessageRow(RowKind.NOTE, _what_is_missing(cut))) + tail)
     text = begins + "".join(pieces) + ends
     return text if medium is Medium.HTML else text.strip() + "\n"
 
 
-def _fitting(rows: list[Row], writer: Callable[[Row], str], left: int) -> tuple[list[str], list[Row]]:
+def _fitting(
+    rows: list[MessageRow], writer: Callable[[MessageRow], str], left: int
+) -> tuple[list[str], list[MessageRow]]:
     """Returns the first rows, written, and those that did not fit. The first always does."""
     pieces: list[str] = []
     for number, row in enumerate(rows):
@@ -55,7 +57,7 @@ def _fitting(rows: list[Row], writer: Callable[[Row], str], left: int) -> tuple[
     return pieces, []
 
 
-def _what_is_missing(rows: Iterable[Row]) -> str:
+def _what_is_missing(rows: Iterable[MessageRow]) -> str:
     kinds = [row.kind for row in rows]
     items = kinds.count(RowKind.ITEM)
     if items:
@@ -64,7 +66,7 @@ def _what_is_missing(rows: Iterable[Row]) -> str:
     return f"and {counted(lines, 'more line', 'more lines')}" if lines else "and more"
 
 
-def _text(row: Row) -> str:
+def _text(row: MessageRow) -> str:
     match row.kind:
         case RowKind.SPACE:
             return "\n"
@@ -87,7 +89,7 @@ def _named(name: str, url: str, medium: Medium) -> str:
     return shown if not name else f"{escaped(name, medium)} {shown}"
 
 
-def _markdown(row: Row) -> str:
+def _markdown(row: MessageRow) -> str:
     """Ends lines with two spaces, a line break in all Markdown, and begins none with what a page says."""
     text = escaped(row.text, Medium.MARKDOWN)
     match row.kind:
@@ -108,7 +110,7 @@ def _markdown(row: Row) -> str:
             return f"{text}  \n"
 
 
-def _html(row: Row) -> str:
+def _html(row: MessageRow) -> str:
     text = escaped(row.text, Medium.HTML)
     match row.kind:
         case RowKind.SPACE:
@@ -130,7 +132,7 @@ def _html(row: Row) -> str:
             return f'<div dir="auto">{text}</div>\n'
 
 
-_WRITERS: Mapping[Medium, Callable[[Row], str]] = {
+_WRITERS: Mapping[Medium, Callable[[MessageRow], str]] = {
     Medium.TEXT: _text,
     Medium.HTML: _html,
     Medium.MARKDOWN: _markdown,

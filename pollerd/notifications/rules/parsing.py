@@ -13,7 +13,7 @@ from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind
 from pollerd.model import Media, OutcomeKind
 from pollerd.notifications.rules.keys import check_keys
-from pollerd.notifications.rules.rule import Patience, PatternSettings, Rule, Scope, Words
+from pollerd.notifications.rules.rule import Patience, PatternSettings, Rule, RuleScope, Words
 from pollerd.notifications.rules.times import digest_of, moment_of, quiet_of
 
 MOST_ITEMS = 1_000
@@ -99,9 +99,9 @@ def _events(field: str, given: object) -> tuple[EventKind, ...]:
     return kinds
 
 
-def _scope(field: str, given: object) -> Scope:
+def _scope(field: str, given: object) -> RuleScope:
     if given is None:
-        return Scope()
+        return RuleScope()
     found = _table(field, given, _SITES)
     lists: dict[str, Any] = {}
     for key in _SITES:
@@ -117,7 +117,7 @@ def _scope(field: str, given: object) -> Scope:
         else:
             names = _names(where, found[key], key)
             lists[key] = tuple(name.lower() for name in names) if key == "hosts" else names
-    return Scope(**lists)
+    return RuleScope(**lists)
 
 
 def _words(field: str, given: object) -> Words:

@@ -14,7 +14,7 @@ PatternSettings = Mapping[str, object]
 """`{"text": …, "case": false}` or `{"re": …}`, as `detection.selection.expressions.pattern` compiles them."""
 
 
-class Scope(Struct, frozen=True):
+class RuleScope(Struct, frozen=True):
     """Which sites a rule concerns: those with one of the ids, tags or hosts; without any of these, all sites.
 
     media, selections: of these, only changes of such contents, or found in such a selection.
@@ -57,7 +57,7 @@ class Rule(Struct, frozen=True):
     id: int = 0
     """Its row; 0: it has none yet."""
     events: tuple[EventKind, ...] = (EventKind.CHANGED,)
-    scope: Scope = Scope()
+    scope: RuleScope = RuleScope()
     matters: bool = True
     """Of changes only those that matter by the conditions of their selection."""
     words: Words = Words()

@@ -13,7 +13,7 @@ from pollerd.model import DAYS, Windows
 from pollerd.notifications.rules.keys import check_keys
 from pollerd.notifications.schedule.digest import Digest
 from pollerd.notifications.schedule.due import ends_some_time
-from pollerd.scheduling.local_time import clock_of, zone_of
+from pollerd.scheduling.times.local_time import clock_of, zone_of
 from pollerd.scheduling.windows import windows_of
 from pollerd.timestamps import parse_moment
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec import Struct
 
 from pollerd.model import DAYS
-from pollerd.scheduling.local_time import clock_of, first_instant, has_day, local_time, offset_change, zone_of
+from pollerd.scheduling.times.local_time import clock_of, first_instant, has_day, local_time, offset_change, zone_of
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

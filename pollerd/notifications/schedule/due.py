@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pollerd.model import Windows
 from pollerd.notifications.schedule.digest import Digest, next_digest
-from pollerd.scheduling.local_time import local_time, zone_of
+from pollerd.scheduling.times.local_time import local_time, zone_of
 from pollerd.scheduling.windows import opening_times
 
 _DAY_S = 86_400.0

@@ -11,11 +11,11 @@ MOST_CHARACTERS = 200_000
 """Of a text made within a template, and of what it renders."""
 MOST_ITEMS = 100_000
 MOST_STEPS = 100_000
-"""Steps of all loops of one rendering together."""
+"""LoopSteps of all loops of one rendering together."""
 _MOST_BITS = 256
 
 
-class Steps:
+class LoopSteps:
     """Counts the steps of all loops of one rendering."""
 
     def __init__(self) -> None:

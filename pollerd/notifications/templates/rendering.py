@@ -15,7 +15,7 @@ from jinja2.exceptions import SecurityError
 
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.notifications.messages.plain import one_line
-from pollerd.notifications.templates.bounds import MOST_CHARACTERS, Steps
+from pollerd.notifications.templates.bounds import MOST_CHARACTERS, LoopSteps
 from pollerd.notifications.templates.context import NAMES
 from pollerd.notifications.templates.error import TemplateError
 from pollerd.notifications.templates.sandbox import GLOBALS, sandbox_for
@@ -40,7 +40,7 @@ def render(template: str, medium: Medium, context: Mapping[str, Any], most: int 
     pieces: list[str] = []
     length = 0
     try:
-        for piece in compiled.generate({**context, STEPS: Steps()}):
+        for piece in compiled.generate({**context, STEPS: LoopSteps()}):
             length += len(piece)
             if length > most:
                 raise TemplateError(f"it renders more than {most:,} characters")

@@ -16,7 +16,7 @@ from pollerd.events import EventKind
 from pollerd.model import DAYS, DayWindow, Media, OutcomeKind, Windows
 from pollerd.notifications.rules.canonical import document_of
 from pollerd.notifications.rules.parsing import parse_rule
-from pollerd.notifications.rules.rule import Patience, Rule, Scope, Words
+from pollerd.notifications.rules.rule import Patience, Rule, RuleScope, Words
 from pollerd.notifications.schedule.digest import Digest
 
 LEAST: dict[str, Any] = {"name": "all", "channels": ["mail"]}
@@ -60,7 +60,7 @@ def test_a_rule_that_says_everything() -> None:
         name="prices",
         channels=("mail", "chat"),
         events=(EventKind.CHANGED, EventKind.FAILING, EventKind.RECOVERED, EventKind.BLIND),
-        scope=Scope((3, 1), ("shop",), ("shop.example",), (Media.HTML,), ("price",)),
+        scope=RuleScope((3, 1), ("shop",), ("shop.example",), (Media.HTML,), ("price",)),
         matters=False,
         words=Words(({"text": "sale"},), ({"text": "Sale", "case": True},), ({"re": "\\bsold out\\b"},)),
         failing=Patience(5, 21_600.0, (OutcomeKind.TIMEOUT,)),

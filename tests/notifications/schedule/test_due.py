@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
@@ -125,6 +126,48 @@ def test_each_digest_is_told_once_and_none_is_lost(
         waiting.append(due)
     assert len(told_keys) == len(set(told_keys)), "once each"
     assert count + len(waiting) == len(steps), "none is lost"
+
+
+CHANGES_OF_CLOCKS = ("2026-03-29", "2026-04-05", "2026-04-24", "2026-09-06", "2026-10-04", "2026-10-25", "2026-06-01")
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    zone=st.sampled_from(ZONES),
+    day=st.sampled_from(CHANGES_OF_CLOCKS),
+    clock=st.builds("{:02}:{:02}".format, st.integers(0, 23), st.integers(0, 59)),
+    back=st.integers(0, 26 * 60),
+)
+def test_a_daily_digest_is_the_first_minute_that_shows_its_time(zone: str, day: str, clock: str, back: int) -> None:
+    """Held against looking at the zone's clock minute by minute."""
+    now = at(f"{day}T12:00") - back * 60
+    due = due_at(1, now, daily(clock, zone))
+    info = ZoneInfo(zone)
+    minutes = [(now + 60 * n, datetime.fromtimestamp(now + 60 * n, info)) for n in range(-30 * 60, 60 * 60)]
+    firsts: dict[str, float] = {}
+    for instant, shown in minutes:
+        if f"{shown:%H:%M}" >= clock:
+            firsts.setdefault(f"{shown:%Y-%m-%d}", instant)
+    firsts.pop(f"{minutes[0][1]:%Y-%m-%d}")  # its beginning was not looked at
+    expected = min((instant, date) for date, instant in firsts.items() if instant > now)
+    assert due == Due(expected[0], f"1:day:{expected[1]}")
+
+
+@settings(deadline=None, max_examples=120)
+@given(zone=st.sampled_from(ZONES), day=st.sampled_from(CHANGES_OF_CLOCKS), ahead=st.floats(-50_000, 50_000))
+def test_an_hourly_digest_is_the_first_second_at_which_clocks_begin_an_hour(zone: str, day: str, ahead: float) -> None:
+    now = at(f"{day}T00:00") + ahead
+    due = due_at(1, now, Digest("hour", zone=zone)).at
+    info = ZoneInfo(zone)
+
+    def begins_an_hour(instant: float) -> bool:
+        before, shown = (datetime.fromtimestamp(one, info).replace(tzinfo=None) for one in (instant - 1, instant))
+        hours = before.replace(minute=0, second=0) != shown.replace(minute=0, second=0)
+        return shown.minute == shown.second == 0 or (hours and shown > before)
+
+    assert now < due <= now + 5_400
+    assert begins_an_hour(due)
+    assert not any(begins_an_hour(second) for second in range(int(now) + 1, int(due)))
 
 
 NIGHT = Windows("Europe/Berlin", (DayWindow(DAYS, "22:00", "07:00"),))
