@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from yarl import URL
 
@@ -19,6 +19,10 @@ class NotificationSettings:
     public_url: str | None = None
     allow_private_channels: bool = False
     """Whether channels may lead to private and loopback addresses."""
+    ca_file: str | None = None
+    contact: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    """As of `FetchSettings`."""
 
     def __post_init__(self) -> None:
         if self.public_url is None:

@@ -111,7 +111,7 @@ def parse_channel(
         raise InvalidValueError(
             f"{field}.kind", with_nearest(f"one of {', '.join(KINDS)}", kind, tuple(KINDS)), kind[:100]
         )
-    own = tuple(name for name in form.settings.__struct_fields__ if name != "previous_until")
+    own = form.settings.__struct_fields__
     found = {
         name: value for name, value in known_table(field, given, (*own, *form.secrets)).items() if value is not None
     }
@@ -119,8 +119,6 @@ def parse_channel(
     values = {**_common(field, found), **form.check(field, found, secrets)}
     if before is not None and isinstance(before.settings, form.settings):
         _check_address(field, form, values, before, secrets)
-        if isinstance(before.settings, WebhookSettings) and "secret" not in secrets:
-            values["previous_until"] = before.settings.previous_until
         secrets = {**before.secrets, **secrets}
     return ParsedChannel(form.settings(**values), _complete(kind, secrets))  # type: ignore[arg-type]
 
@@ -183,7 +181,7 @@ def _template(field: str, given: object) -> str:
 
 
 def _zone(field: str, given: object) -> str:
-    from pollerd.scheduling.local_time import zone_of
+    from pollerd.scheduling.times.local_time import zone_of
 
     name = text(field, given)
     zone_of(name, field)
@@ -218,7 +216,8 @@ def _webhook(field: str, found: dict[str, Any], secrets: dict[str, str]) -> dict
                 raise InvalidValueError(f"{field}.{name}", allowed, NOT_SHOWN) from error
     if "authorization" in secrets and not secrets["authorization"].isascii():
         raise InvalidValueError(f"{field}.authorization", "ASCII characters", NOT_SHOWN)
-    return {"url": url}
+    until = found.get("previous_until")
+    return {"url": url, "previous_until": float(until) if isinstance(until, int | float) else None}
 
 
 def _web_url(field: str, given: str) -> str:

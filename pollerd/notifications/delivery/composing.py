@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import structlog
 from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
 from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages.build import Look, message_of_digest, message_of_group, message_of_one
+from pollerd.notifications.messages.escaping import Medium, escaped
 from pollerd.notifications.messages.lines import CutLines, changed_lines, cut_lines
+from pollerd.notifications.templates.context import context_of
+from pollerd.notifications.templates.error import TemplateError
+from pollerd.notifications.templates.fallback import body_of
+from pollerd.notifications.templates.rendering import render
 from pollerd.storage import ClaimedMessage, NoticeContext, NotificationStore, StoredNotice
 
 Work = Callable[..., Awaitable[Any]]
@@ -33,15 +40,35 @@ class Composer:
 
     store: NotificationStore
     work: Work
+    render: Work
+    """As `work`, for templates: with less patience."""
     public_url: str = ""
 
-    async def compose(self, claimed: ClaimedMessage, look: Look) -> Message:
-        """Returns the message of these notices, under their id. Raises DatabaseUnavailableError."""
+    async def compose(self, claimed: ClaimedMessage, look: Look, template: tuple[str, Medium] | None = None) -> Message:
+        """Returns the message of these notices, under their id. Raises DatabaseUnavailableError.
+
+        template: of the channel, and what it writes; where it fails, the built-in body stays.
+        """
         notices = claimed.notices
         with_lines = len(notices) <= _WITH_LINES
         contexts = await self.store.contexts(notices, with_contents=with_lines)
         events = [await self._event(one, known) for one, known in zip(notices, contexts, strict=True)]
-        return replace(_message(events, notices, look), id=claimed.id)
+        message = replace(_message(events, notices, look), id=claimed.id)
+        return message if template is None else await self._by_template(message, *template)
+
+    async def _by_template(self, message: Message, template: str, medium: Medium) -> Message:
+        rendered: str | BaseException
+        try:
+            rendered = await self.render(render, template, medium, context_of(message, self.public_url))
+        except (TemplateError, TimeoutError, BrokenExecutor) as error:
+            rendered = error
+        body = body_of(message, medium, rendered)
+        if body.problem:
+            log = structlog.get_logger("pollerd.notifications")
+            log.warning("template_failed", message=message.id, reason=body.problem, instead="the built-in message")
+        if medium is Medium.TEXT:
+            return replace(message, text=body.text, html=_as_html(body.text, message.subject))
+        return replace(message, markdown=body.text)
 
     async def _event(self, notice: StoredNotice, known: NoticeContext) -> Event:
         data: dict[str, Any] = orjson.loads(notice.data)
@@ -99,3 +126,10 @@ def _message(events: Sequence[Event], notices: Sequence[StoredNotice], look: Loo
     if notices[0].digest:
         return message_of_digest(events, look)
     return message_of_one(events[0], look) if len(events) == 1 else message_of_group(events, look)
+
+
+def _as_html(text: str, title: str) -> str:
+    """Returns a plain text as an HTML document."""
+    head, body = escaped(title, Medium.HTML), escaped(text, Medium.HTML)
+    beginning = f'<!DOCTYPE html><html><head><meta charset="utf-8"><title>{head}</title></head>'
+    return f"{beginning}<body><pre>{body}</pre></body></html>"

@@ -28,13 +28,16 @@ class DeliveryLoop:
         make_sender: Callable[[ChannelRow], ChannelSender],
         filled: asyncio.Event,
         holds: Callable[[int], bool],
+        close: Callable[[], None],
         clock: Callable[[], float],
     ) -> None:
         """`filled`: set when there is something new to send.
 
-        holds: whether this process delivers on the channel of this id: each has one holder at a time.
+        holds: whether this process delivers on the channel of this id: each has one holder at a time. close: called at
+        the end.
         """
-        self._store, self._make_sender, self._holds, self._clock = store, make_sender, holds, clock
+        self._store, self._make_sender, self._holds = store, make_sender, holds
+        self._close, self._clock = close, clock
         self._senders: dict[int, ChannelSender] = {}
         self._again_at: dict[int, float] = {}
         self._busy: dict[int, asyncio.Task[None]] = {}
@@ -46,11 +49,11 @@ class DeliveryLoop:
 
     async def replace(self, rows: Iterable[ChannelRow]) -> None:
         """Puts these channels in place of those before. One whose settings are as before goes on undisturbed."""
-        rows = {row.id: row for row in rows if row.enabled}
-        gone = [one for one in self._senders.values() if not _same(rows.get(one.row.id), one.row)]
+        wanted = {row.id: row for row in rows if row.enabled}
+        gone = [one for one in self._senders.values() if not _same(wanted.get(one.row.id), one.row)]
         for sender in gone:
             await self._stop(self._senders.pop(sender.row.id))
-        for row in rows.values():
+        for row in wanted.values():
             if row.id not in self._senders:
                 self._senders[row.id] = self._make_sender(row)
         self._filled.set()
@@ -77,6 +80,7 @@ class DeliveryLoop:
         finally:
             for sender in self._senders.values():
                 await sender.close()
+            self._close()
 
     async def _patiently(self) -> None:
         """Takes back what an earlier process was sending, as soon as the database answers."""
