@@ -489,8 +489,8 @@ source_site = Table(
     Index(None, "source_id", "state", "site_id"),
 )
 
-# Where messages go. `settings`: JSON without secrets; `secrets`: JSON, encrypted (see `encryption`). `origin`: "api", or
-# "file" of those that the configuration holds. `probe_at`: when a paused channel is tried once.
+# Where messages go. `settings`: JSON without secrets; `secrets`: JSON, encrypted (see `encryption`). `origin`: "api",
+# or "file": the configuration holds it. `probe_at`: when a paused channel is tried once.
 channel = Table(
     "channel",
     metadata,
@@ -545,7 +545,8 @@ def _partial(name: str | None, *columns: str, where: str) -> Index:
 
 # Events that are told, each once a channel. Nothing refers to sites, rules and channels: what happened is told even if
 # one of them is gone meanwhile; `url` is the site's at that time. `waits_since`: when it was first to be sent; resent
-# ones start anew. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at` NULL: open.
+# ones start anew. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at` NULL: it is
+# open.
 outbox = Table(
     "outbox",
     metadata,
