@@ -545,8 +545,8 @@ def _partial(name: str | None, *columns: str, where: str) -> Index:
 
 # Events that are told, each once a channel. Nothing refers to sites, rules and channels: what happened is told even if
 # one of them is gone meanwhile; `url` is the site's at that time. `waits_since`: when it was first to be sent; resent
-# ones start anew. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at` NULL: it is
-# open.
+# ones start anew. `message_id`: the message that it went into, and that every attempt sends whole. `ended_at` NULL: it
+# is open.
 outbox = Table(
     "outbox",
     metadata,

@@ -73,7 +73,7 @@ def next_due(connection: Connection, channel_id: int | None) -> dict[int, float]
     It may be past. What waits for an earlier one of its site does not count.
     """
     wanted = _NEXT_DUE if channel_id is None else _NEXT_DUE.where(_C.channel_id == channel_id)
-    return dict(connection.execute(wanted).tuples().all())
+    return dict(map(tuple, connection.execute(wanted)))
 
 
 def message_id_of(event_ids: Sequence[str]) -> str:
