@@ -6,16 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, and_, exists, func, or_, select, update
 
 from pollerd.errors import InvalidValueError
 from pollerd.events import NoticeState
-from pollerd.storage.db.schema import attempt, channel, outbox
-from pollerd.storage.db.statements import Statements
+from pollerd.storage.db.rows import run_each
+from pollerd.storage.db.schema import channel, outbox
+from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.text_encoding import storable_word
-from pollerd.storage.notifications.channels import RESUMED, pause_statement
+from pollerd.storage.notifications.channels import pause_statement
 from pollerd.storage.notifications.notification_values import AttemptEnd, QueueCounts
-from pollerd.storage.notifications.rows import DEAD, IN_MESSAGE, IS_DEAD, OPEN, SENDING, WAITING
+from pollerd.storage.notifications.outbox_statements import OutboxStatements
+from pollerd.storage.notifications.rows import DEAD, IS_DEAD, IS_WAITING, OPEN, WAITING
 
 PIECE = 5_000
 _C = outbox.c
@@ -30,38 +32,36 @@ def check_end(end: AttemptEnd) -> None:
         raise InvalidValueError("due_at", "a time, where notices wait", None)
 
 
-def ended(connection: Connection, channel_id: int, message_id: str, now: float, end: AttemptEnd) -> int:
+def ended(
+    connection: Connection, sql: OutboxStatements, channel_id: int, message_id: str, now: float, end: AttemptEnd
+) -> int:
     """Notes the end of an attempt, in the log too; returns how many notices it concerned."""
-    detail = storable_word(end.detail)
-    values: dict[str, Any] = {"state": end.state.value, "attempts": _C.attempts + 1, "last_detail": detail}
-    if end.state is NoticeState.WAITING:
-        values["due_at"] = end.due_at
-    else:
-        values["ended_at"] = now
-    mine = (IN_MESSAGE, _C.channel_id == channel_id, _C.message_id == message_id, _C.state == SENDING)
-    events = connection.execute(update(outbox).where(*mine).values(values)).rowcount
-    log(connection, channel_id, message_id, now, events, end)
+    waits = end.state is NoticeState.WAITING
+    times = (end.due_at, None) if waits else (None, now)
+    given = (end.state.value, storable_word(end.detail), *times, channel_id, message_id)
+    events = connection.exec_driver_sql(sql.end, given).rowcount
+    log(connection, sql, channel_id, message_id, now, events, end)
     return events
 
 
-def log(connection: Connection, channel_id: int, message_id: str, now: float, events: int, end: AttemptEnd) -> None:
+def log(
+    connection: Connection,
+    sql: OutboxStatements,
+    channel_id: int,
+    message_id: str,
+    now: float,
+    events: int,
+    end: AttemptEnd,
+) -> None:
     """Writes an attempt into the log, and what it means for the channel."""
     detail = storable_word(end.detail)
-    row = {
-        "at": now,
-        "channel_id": channel_id,
-        "message_id": message_id,
-        "events": events,
-        "outcome": end.outcome,
-        "status": end.status,
-        "detail": detail,
-        "duration": end.duration,
-    }
-    connection.execute(insert(attempt).values(row))
+    row = (now, channel_id, message_id, events, end.outcome, end.status, detail, end.duration)
+    run_each(connection, sql.log, [row])
     sent = end.state is NoticeState.SENT
-    values: dict[str, Any] = {"last_sent_at": now, "last_error": ""} if sent else {"last_error": detail or end.outcome}
-    values |= RESUMED if end.resumes else {}
-    connection.execute(update(channel).where(channel.c.id == channel_id).values(values))
+    error = "" if sent else detail or end.outcome
+    run(connection, sql.of_channel, now if sent else None, error, channel_id)
+    if end.resumes:
+        connection.execute(pause_statement(channel_id, None, now))
     if end.pause is not None:
         connection.execute(pause_statement(channel_id, end.pause, now))
 
@@ -96,7 +96,7 @@ def expire(connection: Connection, before: float, now: float, why: str) -> dict[
     whole = or_(_C.message_id.is_(None), ~younger)
     old = and_(_C.waits_since < before, whole)
     lost = _C.channel_id.not_in(select(channel.c.id))
-    ids = select(_C.id).where(OPEN, _C.state == WAITING, or_(old, lost)).order_by(_C.id).limit(PIECE)
+    ids = select(_C.id).where(OPEN, IS_WAITING, or_(old, lost)).order_by(_C.id).limit(PIECE)
     ending = update(outbox).where(_C.id.in_(ids)).values(state=DEAD, ended_at=now, last_detail=why)
     return dict(Counter(connection.execute(ending.returning(_C.channel_id)).scalars()))
 

@@ -34,6 +34,7 @@ from pollerd.storage.notifications.notification_values import (
     StoredNotice,
     StoredRule,
 )
+from pollerd.storage.notifications.outbox_statements import OutboxStatements
 from pollerd.storage.polls.notices import notice_row
 from pollerd.storage.values import ListPage
 
@@ -49,7 +50,7 @@ class NotificationStore:
 
     def __init__(self, *, database: Database, sql: Statements, encryption: Encryption) -> None:
         self._database, self._sql = database, sql
-        self._channels = Channels(encryption)
+        self._outbox, self._channels = OutboxStatements(sql), Channels(encryption)
 
     # Channels.
 
@@ -161,7 +162,7 @@ class NotificationStore:
         """
         if limit < 1:
             raise InvalidValueError("limit", "at least 1", limit)
-        return await self._database.write(lambda c: claiming.claim(c, self._sql, channel_id, now, limit, group_from))
+        return await self._database.write(lambda c: claiming.claim(c, self._outbox, channel_id, now, limit, group_from))
 
     async def ended(
         self, channel_id: int, message_id: str, now: float, end: AttemptEnd, notices: Sequence[Notice] = ()
@@ -175,7 +176,7 @@ class NotificationStore:
         ending.check_end(end)
 
         def work(connection: Connection) -> int:
-            events = ending.ended(connection, channel_id, message_id, now, end)
+            events = ending.ended(connection, self._outbox, channel_id, message_id, now, end)
             run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
             return events
 
@@ -183,7 +184,7 @@ class NotificationStore:
 
     async def log_attempt(self, channel_id: int, message_id: str, now: float, end: AttemptEnd) -> None:
         """Notes an attempt that concerns no notice: a user tries a channel."""
-        await self._database.write(lambda c: ending.log(c, channel_id, message_id, now, 1, end))
+        await self._database.write(lambda c: ending.log(c, self._outbox, channel_id, message_id, now, 1, end))
 
     async def release(self) -> int:
         """Makes what an earlier run was sending wait for the next attempt, as the same messages.

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from msgspec import Struct
+
 from pollerd.events import EventKind, NoticeState
 from pollerd.model import Change, StoredReading
 
@@ -79,9 +81,8 @@ class StoredRule:
     muted_until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNotice:
-    """A notice in the outbox."""
+class StoredNotice(Struct, frozen=True, gc=False):
+    """A notice in the outbox. Its fields are the columns, in their order."""
 
     id: int
     event_id: str
