@@ -60,7 +60,7 @@ class Store:
         self.sources = SourceStore(database=database, sql=sql)
         """Sitemaps and feeds whose pages become sites."""
         self.notifications = NotificationStore(database=database, sql=sql, encryption=encryption)
-        """Channels, rules and the outbox."""
+        """Channels, rules, the outbox and the delivery log."""
         self.history = HistoryStore(
             database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
         )

@@ -177,10 +177,11 @@ class PollRecord(Struct, frozen=True, gc=False):
     selections: tuple[SelectionRecord, ...] = ()
     """A site with selections: those on which the poll had an effect."""
     notices: tuple[Notice, ...] = ()
-    """What is to be told of it, by the rules."""
+    """What is told of this poll, all with its site; one of a change is tied to the change in its `selection`. Of an
+    event that a channel was told of before, nothing is written."""
     incidents_opened: tuple[Incident, ...] = ()
     incidents_closed: tuple[int, ...] = ()
-    """Ids of rules whose incident of the site ends."""
+    """Ids of rules whose incident of this site has ended."""
 
     @property
     def changes(self) -> int:
@@ -248,6 +249,8 @@ class Batch:
     shared_state: bytes | None = None
     findings: CrawlUpdate | None = None
     """Changes of the focused crawler's collection; required if a record has a `page`."""
+    notices: tuple[Notice, ...] = ()
+    """What is told besides of events that no record's poll is the cause of."""
     id: bytes = field(default_factory=_new_batch_id)
 
 
@@ -404,6 +407,8 @@ class PruneResult:
     contents: int = 0
     content_bytes: int = 0
     changes: int = 0
+    notices: int = 0
+    """Ended ones, and attempts to send."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 def _part(batch: Batch, records: tuple[PollRecord, ...]) -> Batch:
     """Returns a separate batch with some of the records."""
-    return replace(batch, records=records, hosts=(), shared_state=None, id=Batch().id)
+    return replace(batch, records=records, hosts=(), shared_state=None, notices=(), id=Batch().id)
 
 
 class Journal:

@@ -1,1 +1,1 @@
-"""Channels, rules and the outbox in the database."""
+"""Channels, rules, the outbox and the delivery log."""

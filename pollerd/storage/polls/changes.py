@@ -122,13 +122,10 @@ def get_change(connection: Connection, change_id: int) -> Change:
     return _change(*row)
 
 
-def by_ids(connection: Connection, sql: Statements, ids: Sequence[int]) -> dict[int, Change]:
-    """Returns these changes by id; those that are gone are missing."""
-    if not ids:
-        return {}
+def changes_by_id(connection: Connection, sql: Statements, change_ids: Sequence[int]) -> list[Change]:
+    """Returns the changes with these ids that there are."""
     wanted = _changes(ALL_CHANGES).where(sql.among(change.c.id, "ids"))
-    found = [_change(*row) for row in connection.execute(wanted, {"ids": sql.many(set(ids))})]
-    return {one.id: one for one in found if one.id is not None}
+    return [_change(*row) for row in connection.execute(wanted, {"ids": sql.many(change_ids)})]
 
 
 def versions(connection: Connection, site_id: int, selection: str, limit: int) -> list[int]:
