@@ -17,7 +17,7 @@ from pollerd.notifications.delivery.loop import DeliveryLoop
 from pollerd.notifications.delivery.pace import Pace
 from pollerd.notifications.delivery.sender import ChannelSender
 from pollerd.notifications.settings import NotificationSettings
-from pollerd.storage import ChannelRow, NotificationStore
+from pollerd.storage import NotificationStore, StoredChannel
 
 TEMPLATE_SECONDS = 2.0
 """Timeout of one template."""
@@ -47,7 +47,7 @@ def delivery_loop(
         overview_url=settings.base_url,
     )
 
-    def make_sender(row: ChannelRow) -> ChannelSender:
+    def make_sender(row: StoredChannel) -> ChannelSender:
         parsed = stored_channel(row)
         own = parsed.settings
         return ChannelSender(

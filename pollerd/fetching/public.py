@@ -4,10 +4,8 @@ from pollerd.fetching.client import Send, Sent, Write, user_agent
 from pollerd.fetching.failures import kind_of_status, one_line, proxy_refusal
 from pollerd.fetching.fetcher import Fetcher
 from pollerd.fetching.headers import fresh_seconds, http_date, retry_after_seconds, robots_tags_of
-from pollerd.fetching.network.dialling import Address, addresses_of, allowed_addresses, connect, dial
 from pollerd.fetching.network.guard import DENIED_ERRNO, WITHOUT_FLAG, BlockedAddressError, Guard, denial, open_socket
 from pollerd.fetching.network.proxy import Proxy, basic, normalise_proxy, parse_proxy, without_userinfo
-from pollerd.fetching.poster import PostAnswer, Poster
 from pollerd.fetching.redirects import REDIRECT_STATUSES, MayFollow
 from pollerd.fetching.request import Request, own_headers
 from pollerd.fetching.robots import RobotsKind, RobotsResponse
@@ -17,14 +15,11 @@ __all__ = [
     "DENIED_ERRNO",
     "REDIRECT_STATUSES",
     "WITHOUT_FLAG",
-    "Address",
     "BlockedAddressError",
     "FetchSettings",
     "Fetcher",
     "Guard",
     "MayFollow",
-    "PostAnswer",
-    "Poster",
     "Proxy",
     "Request",
     "RobotsKind",
@@ -32,12 +27,8 @@ __all__ = [
     "Send",
     "Sent",
     "Write",
-    "addresses_of",
-    "allowed_addresses",
     "basic",
-    "connect",
     "denial",
-    "dial",
     "fresh_seconds",
     "http_date",
     "kind_of_status",

@@ -12,8 +12,8 @@ from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.state.blindness import BlindCause, BlindPeriod
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
-from pollerd.events import EventKind
-from pollerd.storage import ChannelRow, NotificationStore
+from pollerd.events import EventKind, Notice
+from pollerd.storage import NotificationStore, StoredChannel
 from pollerd.timestamps import rfc3339
 
 BLIND_LEAST_SECONDS = 60.0
@@ -52,12 +52,7 @@ class DaemonEvents:
 
         event_id: the same event told twice is told once.
         """
-        rules = self._announcer.rules
-        if not rules or not rules.rules.listens(kind):
-            return
-        from pollerd.daemon.results.announcing.rules_in_force import notice_of_daemon
-
-        notices = rules.told_of_daemon(notice_of_daemon(kind, event_id, at, orjson.dumps(data).decode()), self._clock())
+        notices = self._notices(kind, data, at=at, event_id=event_id)
         while notices:
             try:
                 await self._store.put(notices)
@@ -68,19 +63,22 @@ class DaemonEvents:
                 self._filled.set()
                 return
 
-    async def refused(self, channel: ChannelRow, reason: str) -> None:
-        """Tells on other channels that one was paused."""
-        await self._tell_of_channel(channel, reason, over=False)
-
-    async def accepted(self, channel: ChannelRow) -> None:
-        """Tells on other channels that a paused one works again."""
-        await self._tell_of_channel(channel, "", over=True)
-
-    async def _tell_of_channel(self, channel: ChannelRow, detail: str, *, over: bool) -> None:
-        now = self._clock()
-        data = {"channel": channel.name, "channel_kind": channel.kind, "detail": detail, "over": over}
+    def of_channel(self, channel: StoredChannel, detail: str, *, over: bool) -> tuple[Notice, ...]:
+        """Returns what other channels are told of one that was paused, or works again."""
+        now, name = self._clock(), channel.spec.name
+        data = {"channel": name, "channel_kind": channel.spec.kind, "detail": detail, "over": over}
         event_id = f"channel-{channel.id}-{now:.0f}-{'up' if over else 'down'}"
-        await self.tell(EventKind.CHANNEL_DOWN, data, at=now, event_id=event_id)
+        found = self._notices(EventKind.CHANNEL_DOWN, data, at=now, event_id=event_id)
+        return tuple(one for one in found if one.channel_id != channel.id)
+
+    def _notices(self, kind: EventKind, data: Mapping[str, object], *, at: float, event_id: str) -> tuple[Notice, ...]:
+        rules = self._announcer.rules
+        if not rules or not rules.rules.listens(kind):
+            return ()
+        from pollerd.daemon.results.announcing.rules_in_force import notice_of_daemon
+
+        notice = notice_of_daemon(kind, event_id, at, orjson.dumps(data).decode())
+        return rules.told_of_daemon(notice, self._clock())
 
     async def _watch_blindness(self) -> None:
         while True:

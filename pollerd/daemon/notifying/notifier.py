@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import orjson
 import structlog
+from msgspec.structs import replace
 
 from pollerd.daemon.notifying.daemon_events import DaemonEvents
 from pollerd.daemon.results.announcing.announcer import Announcer
@@ -16,14 +17,14 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.errors import DatabaseUnavailableError, InvalidValueError
 from pollerd.notifications.message import Answer, Message
-from pollerd.storage import ChannelRow, NotificationStore, RuleRow
+from pollerd.storage import NotificationStore, StoredChannel, StoredRule
 
 if TYPE_CHECKING:  # a daemon without rules loads none of it
     from pollerd.notifications.rules.rule import Rule
 
 _TIDY_SECONDS = 3_600.0
-RETENTION_SECONDS = 30 * 86_400.0
-"""How long notices and attempts are kept after their end."""
+_WAIT_SECONDS = 4 * 86_400.0
+"""How long a notice may wait: longer than the three days of its attempts."""
 
 
 class Delivers(Protocol):
@@ -32,10 +33,10 @@ class Delivers(Protocol):
     async def run(self) -> None:
         """Delivers until cancelled."""
 
-    async def replace(self, rows: Iterable[ChannelRow]) -> None:
+    async def replace(self, rows: Iterable[StoredChannel]) -> None:
         """Puts these channels in place of those before."""
 
-    async def try_out(self, row: ChannelRow, message: Message) -> Answer:
+    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
         """Sends one message on a channel with these settings."""
 
 
@@ -85,41 +86,43 @@ class Notifier:
             group.create_task(self._tidy(), name="outbox-tidy")
             group.create_task(self._delivery.run(), name="delivery")
 
-    async def try_out(self, row: ChannelRow, message: Message) -> Answer:
+    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
         """Sends one message on a channel with these settings, at once."""
         delivery = self._delivery or self._make_delivery()
         return await delivery.try_out(row, message)
 
-    def _announce_by(self, channels: Sequence[ChannelRow], rules: Sequence[RuleRow]) -> None:
-        names = {row.name: row.id for row in channels if row.enabled}
+    def _announce_by(self, channels: Sequence[StoredChannel], rules: Sequence[StoredRule]) -> None:
+        names = {row.spec.name: row.id for row in channels if row.spec.enabled}
         usable = [rule for row in rules if (rule := self._parsed(row)) is not None]
         self._announcer.put_in_force(usable, names)
         self._site_cache.forget_all()  # contexts know the tags that rules name
 
-    async def _deliver_on(self, channels: Sequence[ChannelRow]) -> None:
+    async def _deliver_on(self, channels: Sequence[StoredChannel]) -> None:
         if self._delivery is None and channels:
             self._delivery = self._make_delivery()
             self._has_delivery.set()
         if self._delivery is not None:
             await self._delivery.replace(channels)
 
-    def _parsed(self, row: RuleRow) -> Rule | None:
+    def _parsed(self, row: StoredRule) -> Rule | None:
         from pollerd.notifications.rules.parsing import parse_rule
 
         try:
-            return parse_rule(orjson.loads(row.settings), id=row.id)
+            rule = parse_rule(orjson.loads(row.spec.settings), id=row.id)
+            return replace(rule, enabled=row.spec.enabled, muted_until=row.muted_until)
         except (InvalidValueError, ValueError) as error:
-            self._log.error("rule_unusable", rule=row.name, reason=str(error), instead="it tells nothing")
+            self._log.error("rule_unusable", rule=row.spec.name, reason=str(error), instead="it tells nothing")
             return None
 
     async def _tidy(self) -> None:
-        """Gives up what waits too long, and deletes what ended long ago, from time to time."""
+        """Gives up what waits too long, from time to time."""
         while True:
             await asyncio.sleep(_TIDY_SECONDS)
             try:
-                late, gone = await self._store.tidy(self._clock(), RETENTION_SECONDS)
+                now = self._clock()
+                late = await self._store.expire(now - _WAIT_SECONDS, now)
             except DatabaseUnavailableError as error:
                 self._log.warning("outbox_not_tidied", reason=str(error))
             else:
-                if late or gone:
-                    self._log.info("outbox_tidied", given_up=late, deleted=gone)
+                if late:
+                    self._log.warning("notices_expired", number=sum(late.values()))

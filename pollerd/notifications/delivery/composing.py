@@ -21,7 +21,7 @@ from pollerd.notifications.templates.context import context_of
 from pollerd.notifications.templates.error import TemplateError
 from pollerd.notifications.templates.fallback import body_of
 from pollerd.notifications.templates.rendering import render
-from pollerd.storage import ClaimedMessage, NoticeContext, NotificationStore, StoredNotice
+from pollerd.storage import Claim, NoticeFacts, NotificationStore
 
 Work = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments in a worker process."""
@@ -44,16 +44,14 @@ class Composer:
     """As `work`, for templates: with less patience."""
     public_url: str = ""
 
-    async def compose(self, claimed: ClaimedMessage, look: Look, template: tuple[str, Medium] | None = None) -> Message:
+    async def compose(self, claim: Claim, look: Look, template: tuple[str, Medium] | None = None) -> Message:
         """Returns the message of these notices, under their id. Raises DatabaseUnavailableError.
 
         template: of the channel, and what it writes; where it fails, the built-in body stays.
         """
-        notices = claimed.notices
-        with_lines = len(notices) <= _WITH_LINES
-        contexts = await self.store.contexts(notices, with_contents=with_lines)
-        events = [await self._event(one, known) for one, known in zip(notices, contexts, strict=True)]
-        message = replace(_message(events, notices, look), id=claimed.id)
+        facts = await self.store.facts(claim.notices, _WITH_LINES)
+        events = [await self._event(one) for one in facts]
+        message = replace(_message(events, claim, look), id=claim.message_id)
         return message if template is None else await self._by_template(message, *template)
 
     async def _by_template(self, message: Message, template: str, medium: Medium) -> Message:
@@ -70,25 +68,25 @@ class Composer:
             return replace(message, text=body.text, html=_as_html(body.text, message.subject))
         return replace(message, markdown=body.text)
 
-    async def _event(self, notice: StoredNotice, known: NoticeContext) -> Event:
+    async def _event(self, facts: NoticeFacts) -> Event:
+        notice = facts.notice
         data: dict[str, Any] = orjson.loads(notice.data)
-        url = str(data.pop("url", ""))
-        site = known.site
+        site = facts.site
         told = None
         if site is not None:
             told = EventSite(site.id, site.url, site.title, site.tags)
         elif notice.site_id is not None:
-            told = EventSite(notice.site_id, url)
-        change = await self._change(notice, known, data) if notice.kind is EventKind.CHANGED else None
+            told = EventSite(notice.site_id, notice.url or "")
+        change = await self._change(facts, data) if notice.kind is EventKind.CHANGED else None
         link = f"{self.public_url}/changes/{change.id}" if self.public_url and change is not None else ""
         return Event(notice.event_id, notice.kind, notice.at, told, change, data, link)
 
-    async def _change(self, notice: StoredNotice, known: NoticeContext, data: dict[str, Any]) -> EventChange:
+    async def _change(self, facts: NoticeFacts, data: dict[str, Any]) -> EventChange:
         summary, media = str(data.pop("summary", "")), Media(data.pop("kind", Media.TEXT.value))
-        change = known.change
+        change, notice = facts.change, facts.notice
         if change is None:
             return EventChange(notice.change_id or 0, media, summary, detected_at=notice.at)
-        lines = await self._lines(known, change.kind)
+        lines = await self._lines(facts, change.kind)
         return EventChange(
             id=change.id or 0,
             kind=change.kind,
@@ -101,11 +99,11 @@ class Composer:
             added=lines.added,
             removed=lines.removed,
             cut=lines.cut,
-            values=known.values,
+            values={name: one.text for name, one in facts.values.items() if not one.problem},
         )
 
-    async def _lines(self, known: NoticeContext, media: Media) -> CutLines:
-        before, after = known.before, known.after
+    async def _lines(self, facts: NoticeFacts, media: Media) -> CutLines:
+        before, after = facts.before, facts.after
         if before is None or after is None:
             return _NO_LINES
         if len(before) + len(after) <= _HERE_BYTES:
@@ -122,8 +120,8 @@ def lines_shown(before: bytes, after: bytes, media: Media) -> CutLines:
     return cut_lines(changed_lines(before, after, media))
 
 
-def _message(events: Sequence[Event], notices: Sequence[StoredNotice], look: Look) -> Message:
-    if notices[0].digest:
+def _message(events: Sequence[Event], claim: Claim, look: Look) -> Message:
+    if claim.digest:
         return message_of_digest(events, look)
     return message_of_one(events[0], look) if len(events) == 1 else message_of_group(events, look)
 

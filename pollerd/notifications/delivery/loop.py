@@ -11,7 +11,7 @@ import structlog
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.notifications.delivery.sender import ChannelSender
 from pollerd.notifications.message import Answer, Message
-from pollerd.storage import ChannelRow, NotificationStore
+from pollerd.storage import NotificationStore, StoredChannel
 
 _LONGEST_SLEEP_SECONDS = 600.0
 """The loop's clock stops while the machine is suspended."""
@@ -25,7 +25,7 @@ class DeliveryLoop:
         self,
         *,
         store: NotificationStore,
-        make_sender: Callable[[ChannelRow], ChannelSender],
+        make_sender: Callable[[StoredChannel], ChannelSender],
         filled: asyncio.Event,
         holds: Callable[[int], bool],
         close: Callable[[], None],
@@ -47,9 +47,9 @@ class DeliveryLoop:
         self._filled = filled
         self._log = structlog.get_logger("pollerd.notifications")
 
-    async def replace(self, rows: Iterable[ChannelRow]) -> None:
+    async def replace(self, rows: Iterable[StoredChannel]) -> None:
         """Puts these channels in place of those before. One whose settings are as before goes on undisturbed."""
-        wanted = {row.id: row for row in rows if row.enabled}
+        wanted = {row.id: row for row in rows if row.spec.enabled}
         gone = [one for one in self._senders.values() if not _same(wanted.get(one.row.id), one.row)]
         for sender in gone:
             await self._stop(self._senders.pop(sender.row.id))
@@ -58,7 +58,7 @@ class DeliveryLoop:
                 self._senders[row.id] = self._make_sender(row)
         self._filled.set()
 
-    async def try_out(self, row: ChannelRow, message: Message) -> Answer:
+    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
         """Sends one message on a channel with these settings, at once and beside the outbox."""
         sender = self._make_sender(row)
         try:
@@ -132,7 +132,7 @@ class DeliveryLoop:
         try:
             again_at = await sender.send_due()
         except DatabaseUnavailableError as error:
-            self._log.warning("delivery_put_off", channel=sender.row.name, reason=str(error))
+            self._log.warning("delivery_put_off", channel=sender.row.spec.name, reason=str(error))
             again_at = self._clock() + _RETRY_SECONDS
             self._broken_off.add(channel_id)
         finally:
@@ -144,6 +144,6 @@ class DeliveryLoop:
         self._filled.set()
 
 
-def _same(row: ChannelRow | None, before: ChannelRow) -> bool:
+def _same(row: StoredChannel | None, before: StoredChannel) -> bool:
     """Returns whether the channel is as before; a pause is its sender's own doing."""
     return row is not None and row.changed_at == before.changed_at

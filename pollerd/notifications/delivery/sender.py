@@ -8,31 +8,29 @@ from typing import Protocol
 import structlog
 
 from pollerd.errors import DatabaseUnavailableError
+from pollerd.events import Notice, NoticeState
 from pollerd.notifications.channels.channel import Channel
 from pollerd.notifications.delivery.pace import Pace
 from pollerd.notifications.message import Answer, AnswerKind, Message
-from pollerd.notifications.schedule.retries import LONGEST_S, WAITS, next_attempt
-from pollerd.storage import ChannelRow, ClaimedMessage, DeliveryEnd, NotificationStore
+from pollerd.notifications.schedule.retries import WAITS, next_attempt
+from pollerd.storage import AttemptEnd, Claim, NotificationStore, Pause, StoredChannel
 
 MOST_AT_ONCE = 1_000
 """Maximum number of events of one message."""
 _PROBE_MOST_SECONDS = 2 * 3600.0
 """Longest wait between two trials of a channel that refuses us."""
 
-Compose = Callable[[ClaimedMessage], Awaitable[Message]]
+Compose = Callable[[Claim], Awaitable[Message]]
 
 
 class WatchesChannels(Protocol):
     """Learns what becomes of channels and messages."""
 
-    def ended(self, channel: ChannelRow, answer: Answer, events: int, *, dead: bool) -> None:
-        """One attempt ended."""
+    def ended(self, answer: Answer, events: int, *, dead: bool) -> None:
+        """Takes in that one attempt ended, at a message of so many events."""
 
-    async def refused(self, channel: ChannelRow, reason: str) -> None:
-        """The channel was paused: its receiver refuses us."""
-
-    async def accepted(self, channel: ChannelRow) -> None:
-        """A paused channel works again."""
+    def notices_of(self, channel: StoredChannel, answer: Answer, now: float, *, was_paused: bool) -> tuple[Notice, ...]:
+        """Returns what other channels are told, if this one is paused now, or works again."""
 
 
 class ChannelSender:
@@ -40,7 +38,7 @@ class ChannelSender:
 
     def __init__(
         self,
-        row: ChannelRow,
+        row: StoredChannel,
         channel: Channel,
         *,
         pace: Pace,
@@ -51,7 +49,7 @@ class ChannelSender:
     ) -> None:
         self.row, self._channel, self._pace = row, channel, pace
         self._store, self._compose, self._watch, self._clock = store, compose, watch, clock
-        self._log = structlog.get_logger("pollerd.notifications").bind(channel=row.name, kind=row.kind)
+        self._log = structlog.get_logger("pollerd.notifications").bind(channel=row.spec.name, kind=row.spec.kind)
 
     async def send_due(self) -> float | None:
         """Sends all that is due; returns when to go on (epoch s), None: when something is due next.
@@ -61,15 +59,15 @@ class ChannelSender:
         while True:
             now = self._clock()
             if self.row.paused_at is not None and now < (self.row.probe_at or 0.0):
-                return self.row.probe_at
+                return self.row.probe_at  # one message is tried then
             free_at = self._pace.free_at(now)
             if free_at > now:
                 return free_at
             least = self._pace.least_group(now)
-            claimed = await self._store.claim(self.row.id, now, limit=MOST_AT_ONCE, group_from=least)
-            if claimed is None:
+            claim = await self._store.claim(self.row.id, now, limit=MOST_AT_ONCE, group_from=least)
+            if claim is None:
                 return None
-            await self._send(claimed)
+            await self._send(claim)
 
     async def try_out(self, message: Message) -> Answer:
         """Sends a message beside the outbox; returns the answer."""
@@ -79,61 +77,57 @@ class ChannelSender:
         """Closes its connections."""
         await self._channel.close()
 
-    async def _send(self, claimed: ClaimedMessage) -> None:
+    async def _send(self, claim: Claim) -> None:
         began = self._clock()
-        answer = await self._answer(claimed, began)
+        answer = await self._answer(claim, began)
         now = self._clock()
-        next_at = self._next_attempt(claimed, answer, now)
+        next_at = self._next_attempt(claim, answer, now)
         dead = answer.kind is not AnswerKind.SENT and next_at is None
-        await self._store.ended(
-            DeliveryEnd(
-                channel_id=self.row.id,
-                message_id=claimed.id,
-                at=began,
-                outcome="dead" if dead else answer.kind.value,
-                status=answer.status,
-                detail=answer.detail,
-                duration=max(now - began, 0.0),
-                next_at=next_at,
-                dead=dead,
-            )
+        state = NoticeState.DEAD if dead else NoticeState.SENT if next_at is None else NoticeState.WAITING
+        was_paused, refused = self.row.paused_at is not None, answer.kind is AnswerKind.REFUSED
+        end = AttemptEnd(
+            state=state,
+            outcome="dead" if dead else answer.kind.value,
+            status=answer.status,
+            detail=answer.detail,
+            duration=max(now - began, 0.0),
+            due_at=next_at,
+            pause=Pause(answer.detail, next_at or now + _PROBE_MOST_SECONDS) if refused else None,
+            resumes=was_paused and not refused and answer.kind is AnswerKind.SENT,
         )
+        notices = self._watch.notices_of(self.row, answer, now, was_paused=was_paused)
+        await self._store.ended(self.row.id, claim.message_id, now, end, notices)
+        if end.pause is not None or end.resumes:
+            self.row = await self._store.channel(self.row.id)
         if answer.kind is AnswerKind.SENT:
-            self._pace.told(now, len(claimed.notices))
-        await self._note(answer, next_at)
-        self._watch.ended(self.row, answer, len(claimed.notices), dead=dead)
-        if dead:
-            self._log.warning("message_dead", message=claimed.id, events=len(claimed.notices), reason=answer.detail)
+            self._pace.told(now, len(claim.notices))
+        self._watch.ended(answer, len(claim.notices), dead=dead)
+        self._say(claim, answer, end, was_paused=was_paused)
 
-    async def _answer(self, claimed: ClaimedMessage, now: float) -> Answer:
+    async def _answer(self, claim: Claim, now: float) -> Answer:
         try:
-            return await self._channel.send(await self._compose(claimed), now)
+            return await self._channel.send(await self._compose(claim), now)
         except DatabaseUnavailableError:
             raise
         except Exception as error:  # noqa: BLE001
             # A message that breaks our own code is retried and then dead; it holds up no other channel.
-            self._log.error("message_fault", message=claimed.id, exc_info=error)
+            self._log.error("message_fault", message=claim.message_id, exc_info=error)
             return Answer(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
 
-    def _next_attempt(self, claimed: ClaimedMessage, answer: Answer, now: float) -> float | None:
-        """Returns when to try the message again; None: never."""
+    def _next_attempt(self, claim: Claim, answer: Answer, now: float) -> float | None:
+        """Returns when to try the message again; None: never, or not again."""
+        failed, since = claim.attempts + 1, min(one.waits_since for one in claim.notices)
         if answer.kind is AnswerKind.RETRY:
-            return next_attempt(claimed.id, claimed.attempts + 1, claimed.since, now, answer.retry_after)
-        if answer.kind is AnswerKind.REFUSED and now < claimed.since + LONGEST_S:
-            wait = WAITS[min(claimed.attempts + 1, len(WAITS) - 1)]
-            return now + max(min(wait, _PROBE_MOST_SECONDS), answer.retry_after or 0.0)
+            return next_attempt(claim.message_id, failed, since, now, answer.retry_after)
+        if answer.kind is AnswerKind.REFUSED:
+            wait = min(WAITS[min(failed, len(WAITS) - 1)], _PROBE_MOST_SECONDS)
+            return now + max(wait, min(answer.retry_after or 0.0, _PROBE_MOST_SECONDS))
         return None
 
-    async def _note(self, answer: Answer, next_at: float | None) -> None:
-        """Pauses a channel that refuses us, and ends the pause of one that accepts a message."""
-        was_paused = self.row.paused_at is not None
-        if answer.kind is AnswerKind.REFUSED:
-            probe_at = next_at if next_at is not None else self._clock() + _PROBE_MOST_SECONDS
-            self.row = await self._store.pause_channel(self.row.id, self._clock(), answer.detail, probe_at=probe_at)
-            if not was_paused:
-                self._log.error("channel_down", reason=answer.detail, queue="kept")
-                await self._watch.refused(self.row, answer.detail)
-        elif answer.kind is AnswerKind.SENT and was_paused:
-            self.row = await self._store.resume_channel(self.row.id)
+    def _say(self, claim: Claim, answer: Answer, end: AttemptEnd, *, was_paused: bool) -> None:
+        if end.state is NoticeState.DEAD:
+            self._log.warning("message_dead", message=claim.message_id, events=len(claim.notices), reason=answer.detail)
+        elif end.pause is not None and not was_paused:
+            self._log.error("channel_down", reason=answer.detail, queue="kept")
+        elif end.resumes:
             self._log.info("channel_works")
-            await self._watch.accepted(self.row)

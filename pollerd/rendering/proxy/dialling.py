@@ -7,20 +7,16 @@ import errno
 import socket
 import ssl
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+import aiohappyeyeballs
 from yarl import URL
 
 from pollerd.fetching import (
     DENIED_ERRNO,
-    Address,
-    BlockedAddressError,
     FetchSettings,
     Guard,
     Proxy,
-    addresses_of,
-    allowed_addresses,
-    connect,
     normalise_proxy,
     open_socket,
     parse_proxy,
@@ -29,6 +25,11 @@ from pollerd.fetching import (
 from pollerd.model import OutcomeKind
 from pollerd.rendering.failures import PageRefusedError
 from pollerd.rendering.proxy.heads import read_head, status_of
+
+Address: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
+"""An entry of `getaddrinfo`."""
+_DELAY_SECONDS = 0.25
+"""How long one address is tried alone before the next one is tried, too (RFC 8305)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Dialler:
             async with asyncio.timeout(self._seconds):
                 proxy = self._usual if own_proxy is None else parse_proxy(own_proxy)
                 if proxy is None:
-                    return Dialled(*await self._connect(await allowed_addresses(self._guard, host, port), self._guard))
+                    return Dialled(*await self._connect(await self._checked(host, port), self._guard))
                 await self._check(host)
                 return await self._through(proxy, host, port, guarded=own_proxy is not None, tunnel=tunnel)
         except (OSError, UnicodeError, RuntimeError, ValueError) as error:  # RuntimeError: uvloop's, of some connects
@@ -76,24 +77,38 @@ class Dialler:
         try:
             async with asyncio.timeout(self._seconds):
                 await self._check(URL(url, encoded=True).raw_host or "")
-        except BlockedAddressError as error:
-            return _refusal(error)
+        except PageRefusedError as refusal:
+            return refusal
         except OSError:
             return None
         return None
 
     async def _check(self, host: str) -> None:
         try:
-            await allowed_addresses(self._guard, host, 0)
+            await self._checked(host, 0)
         except socket.gaierror:
             return  # left to the proxy, which may know more names
+
+    async def _checked(self, host: str, port: int) -> list[Address]:
+        """Returns the addresses of a host, all of them allowed. Raises `PageRefusedError` and OSErrors."""
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        reason = self._guard.denial_of_any(str(entry[4][0]) for entry in found)
+        if reason is not None:
+            raise PageRefusedError(OutcomeKind.BLOCKED_ADDRESS, reason)
+        return [(int(family), int(kind), proto, name, tuple(place)) for family, kind, proto, name, place in found]
 
     async def _connect(
         self, addresses: list[Address], create: Any, tls: ssl.SSLContext | None = None, name: str | None = None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connects to one of these addresses and to no other. Raises OSErrors."""
-        sock = await connect(addresses, create)
+        sock = await aiohappyeyeballs.start_connection(
+            addresses,
+            happy_eyeballs_delay=_DELAY_SECONDS,
+            interleave=1,
+            socket_factory=create,
+        )
         try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
         except BaseException:
             sock.close()
@@ -103,9 +118,10 @@ class Dialler:
         place = URL(proxy.url)
         proxy_host, proxy_port = place.raw_host or "", place.port or 80
         if guarded:
-            addresses = await allowed_addresses(self._guard, proxy_host, proxy_port)
+            addresses = await self._checked(proxy_host, proxy_port)
         else:
-            addresses = await addresses_of(proxy_host, proxy_port)
+            found = await asyncio.get_running_loop().getaddrinfo(proxy_host, proxy_port, type=socket.SOCK_STREAM)
+            addresses = list(found)
         https = place.scheme == "https"
         tls = self._context() if https else None
         reader, writer = await self._connect(

@@ -36,7 +36,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.types import TypeEngine
 
 from pollerd.model import NUMERIC_SETTINGS
-from pollerd.storage.db.notification_schema import incident, outbox
 from pollerd.storage.db.rows import ForEachRow, columns_of
 from pollerd.storage.db.schema import (
     change,
@@ -229,23 +228,6 @@ class Statements:
             ),
             ["sites", "since"],
         )
-        noticed = [
-            "event_id",
-            "kind",
-            "at",
-            "site_id",
-            "change_id",
-            "data",
-            "rule_id",
-            "channel_id",
-            "due_at",
-            "digest",
-        ]
-        self.insert_notice = self.insert_each(outbox, noticed, ["event_id", "channel_id"], [])
-        self.insert_incident = self.insert_each(
-            incident, ["rule_id", "site_id", "id", "since"], ["rule_id", "site_id"], []
-        )
-        self.delete_incident = self._delete_incident()
         base = content.alias("base")
         self.delete_contents = self.compiled(delete(content).where(self.among(content.c.id, "ids")), ["ids"])
         self.contexts = self.compiled(
@@ -431,14 +413,6 @@ class Statements:
             return update(table).ordered_values(*values).where(table.c[key] == given["key"])
 
         return self.for_each(change, types, ["key"])
-
-    def _delete_incident(self) -> ForEachRow:
-        key = ["rule_id", "site_id"]
-
-        def change(given: ColumnSource) -> Executable:
-            return delete(incident).where(*(incident.c[name] == given[name] for name in key))
-
-        return self.for_each(change, {name: incident.c[name].type for name in key})
 
     def _update_state(self) -> ForEachRow:
         c, number = site_state.c, BigInteger()

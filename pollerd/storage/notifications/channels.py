@@ -12,7 +12,7 @@ from pollerd.storage.db.schema import channel, outbox
 from pollerd.storage.encoding.encryption import Encryption
 from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.notifications import rules
-from pollerd.storage.notifications.notification_values import Channel, ChannelSpec, Origin, Pause
+from pollerd.storage.notifications.notification_values import ChannelSpec, Origin, Pause, StoredChannel
 
 RESUMED: dict[str, Any] = {"paused_at": None, "paused_reason": "", "probe_at": None}
 """Columns of a channel that is not paused."""
@@ -24,30 +24,30 @@ class Channels:
     def __init__(self, encryption: Encryption) -> None:
         self._encryption = encryption
 
-    def all(self, connection: Connection) -> list[Channel]:
+    def all(self, connection: Connection) -> list[StoredChannel]:
         """Returns all channels, by id."""
         return [self._channel(row) for row in connection.execute(select(channel).order_by(channel.c.id))]
 
-    def get(self, connection: Connection, channel_id: int) -> Channel:
+    def get(self, connection: Connection, channel_id: int) -> StoredChannel:
         """Returns the channel. Raises `NotFoundError`."""
         row = connection.execute(select(channel).where(channel.c.id == channel_id)).one_or_none()
         if row is None:
             raise NotFoundError("channel", channel_id)
         return self._channel(row)
 
-    def find(self, connection: Connection, name: str) -> Channel | None:
+    def find(self, connection: Connection, name: str) -> StoredChannel | None:
         """Returns the channel of this name."""
         row = connection.execute(select(channel).where(channel.c.name == name)).one_or_none()
         return None if row is None else self._channel(row)
 
-    def add(self, connection: Connection, spec: ChannelSpec, now: float) -> Channel:
+    def add(self, connection: Connection, spec: ChannelSpec, now: float) -> StoredChannel:
         """Adds a channel. Raises `DuplicateError`, and `InvalidValueError` if there is no key for its secrets."""
         self._require_new_name(connection, spec.name)
         values = {**self._values(spec), "created_at": now, "changed_at": now}
         new = connection.execute(insert(channel).values(values).returning(channel.c.id)).scalar_one()
         return self.get(connection, new)
 
-    def update(self, connection: Connection, channel_id: int, spec: ChannelSpec, now: float) -> Channel:
+    def update(self, connection: Connection, channel_id: int, spec: ChannelSpec, now: float) -> StoredChannel:
         """Sets what a channel is, all of it; rules follow another name. A pause ends if where or how it sends changed.
 
         Raises as `add` does, and `NotFoundError`.
@@ -79,7 +79,7 @@ class Channels:
         connection.execute(update(outbox).where(c.channel_id == channel_id, c.ended_at.is_(None)).values(ended))
         connection.execute(delete(channel).where(channel.c.id == channel_id))
 
-    def pause(self, connection: Connection, channel_id: int, pause: Pause | None, now: float) -> Channel:
+    def pause(self, connection: Connection, channel_id: int, pause: Pause | None, now: float) -> StoredChannel:
         """Pauses a channel, or resumes it (None); a channel that is paused stays so since then.
 
         Raises `NotFoundError`.
@@ -102,10 +102,10 @@ class Channels:
             "origin": spec.origin.value,
         }
 
-    def _channel(self, row: Any) -> Channel:
+    def _channel(self, row: Any) -> StoredChannel:
         secrets = None if row.secrets is None else self._encryption.open_text(row.secrets)
         spec = ChannelSpec(row.name, row.kind, row.settings, secrets, bool(row.enabled), Origin(row.origin))
-        return Channel(
+        return StoredChannel(
             id=row.id,
             spec=spec,
             created_at=row.created_at,

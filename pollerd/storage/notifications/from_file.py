@@ -12,11 +12,11 @@ from pollerd.errors import InvalidValueError
 from pollerd.storage.notifications import rules
 from pollerd.storage.notifications.channels import Channels
 from pollerd.storage.notifications.notification_values import (
-    Channel,
     ChannelSpec,
     FileResult,
     Origin,
     RuleSpec,
+    StoredChannel,
     StoredRule,
 )
 
@@ -50,7 +50,7 @@ def put_from_file(
 
 
 def _put(
-    stored: Sequence[Channel | StoredRule], given: Sequence[ChannelSpec | RuleSpec], writers: _Writers
+    stored: Sequence[StoredChannel | StoredRule], given: Sequence[ChannelSpec | RuleSpec], writers: _Writers
 ) -> tuple[list[str], list[str]]:
     """Adds and updates; returns the names of those added, and of those changed."""
     there = {one.spec.name: one for one in stored}

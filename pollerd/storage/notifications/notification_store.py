@@ -22,7 +22,6 @@ from pollerd.storage.notifications.from_file import put_from_file
 from pollerd.storage.notifications.notification_values import (
     Attempt,
     AttemptEnd,
-    Channel,
     ChannelSpec,
     Claim,
     FileResult,
@@ -31,6 +30,7 @@ from pollerd.storage.notifications.notification_values import (
     Pause,
     QueueCounts,
     RuleSpec,
+    StoredChannel,
     StoredNotice,
     StoredRule,
 )
@@ -54,23 +54,23 @@ class NotificationStore:
 
     # Channels.
 
-    async def channels(self) -> list[Channel]:
+    async def channels(self) -> list[StoredChannel]:
         """Returns all channels with their secrets, by id."""
         return await self._database.read(self._channels.all)
 
-    async def channel(self, channel_id: int) -> Channel:
+    async def channel(self, channel_id: int) -> StoredChannel:
         """Returns the channel with its secrets. Raises `NotFoundError`."""
         return await self._database.read(lambda c: self._channels.get(c, channel_id))
 
-    async def find_channel(self, name: str) -> Channel | None:
+    async def find_channel(self, name: str) -> StoredChannel | None:
         """Returns the channel of this name."""
         return await self._database.read(lambda c: self._channels.find(c, name))
 
-    async def add_channel(self, spec: ChannelSpec, now: float) -> Channel:
+    async def add_channel(self, spec: ChannelSpec, now: float) -> StoredChannel:
         """Adds a channel. Raises `DuplicateError`, and `InvalidValueError` if there is no key for its secrets."""
         return await self._database.write(lambda c: self._channels.add(c, spec, now))
 
-    async def update_channel(self, channel_id: int, spec: ChannelSpec, now: float) -> Channel:
+    async def update_channel(self, channel_id: int, spec: ChannelSpec, now: float) -> StoredChannel:
         """Sets what a channel is, secrets included; rules follow another name.
 
         A pause ends if kind, settings or secrets changed. Raises as `add_channel` does, and `NotFoundError`.
@@ -84,11 +84,11 @@ class NotificationStore:
         """
         await self._database.write(lambda c: self._channels.delete(c, channel_id, now, from_rules=from_rules))
 
-    async def pause_channel(self, channel_id: int, pause: Pause, now: float) -> Channel:
+    async def pause_channel(self, channel_id: int, pause: Pause, now: float) -> StoredChannel:
         """Pauses a channel, or sets why and when it is tried next; its queue stays. Raises `NotFoundError`."""
         return await self._database.write(lambda c: self._channels.pause(c, channel_id, pause, now))
 
-    async def resume_channel(self, channel_id: int, now: float) -> Channel:
+    async def resume_channel(self, channel_id: int, now: float) -> StoredChannel:
         """Ends a pause. Raises `NotFoundError`."""
         return await self._database.write(lambda c: self._channels.pause(c, channel_id, None, now))
 
@@ -186,12 +186,13 @@ class NotificationStore:
         """Notes an attempt that concerns no notice: a user tries a channel."""
         await self._database.write(lambda c: ending.log(c, self._outbox, channel_id, message_id, now, 1, end))
 
-    async def release(self) -> int:
+    async def release(self, channel_id: int | None = None) -> int:
         """Makes what an earlier run was sending wait for the next attempt, as the same messages.
 
-        To be called at a start, before anything is claimed. Returns the number of notices.
+        To be called at a start, before anything is claimed; channel_id: of a channel whose sending was broken off.
+        Returns the number of notices.
         """
-        return await self._database.write(claiming.release)
+        return await self._database.write(lambda c: claiming.release(c, channel_id))
 
     async def next_due(self, channel_id: int | None = None) -> dict[int, float]:
         """Returns when each channel, or this one, has something to send; it may be past.

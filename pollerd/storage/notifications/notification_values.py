@@ -35,7 +35,7 @@ class ChannelSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class StoredChannel:
     """A channel as stored."""
 
     id: int

@@ -219,24 +219,6 @@ class Commit:
         run_each(connection, sql.insert_change, rows)
         return [id_ for (id_,) in run(connection, sql.changes_after, after)]
 
-    def _write_notices(
-        self,
-        connection: Connection,
-        living: list[tuple[int, PollRecord]],
-        changes: tuple[CommittedChange, ...],
-        drafts: list[tuple[int, tuple[Any, ...]]],
-    ) -> None:
-        """Writes what is to be told of the polls, in the order of the records."""
-        notices = [notice for _, record in living for notice in record.notices]
-        if notices:
-            named = zip(changes, drafts, strict=True)
-            ids = {(found.site_id, row[7] or DEFAULT_SELECTION): found.id for found, (_, row) in named}
-            write_notices(connection, self._sql, notices, lambda one: ids.get((one.site_id or 0, one.selection or "")))
-        opened = [incident for _, record in living for incident in record.incidents_opened]
-        closed = [(rule, record.poll.site_id) for _, record in living for rule in record.incidents_closed]
-        if opened or closed:
-            write_incidents(connection, self._sql, opened, closed)
-
     def _write_masks(self, connection: Connection, living: list[tuple[int, PollRecord]]) -> None:
         """Writes masks; `since` moves only where earlier polls were misled."""
         changed = [(r.poll.site_id, r.context.baseline.mask, r.poll.at, r.misled) for _, r in living if r.mask_changed]

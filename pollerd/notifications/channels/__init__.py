@@ -1,1 +1,0 @@
-"""Channels: the ways in which messages leave."""
