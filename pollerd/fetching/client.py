@@ -81,6 +81,8 @@ class HttpMessage(NamedTuple):
     headers: Mapping[str, str]
     body: bytes | None = None
     """None: a GET, else a POST."""
+    repeatable: bool = False
+    """Whether a body may be written twice, where a kept connection proves to be closed: its receiver knows repeats."""
 
     def written(self, beginning: str, lines: str) -> bytes:
         """Returns the request. `beginning`: its head from the URL on; `lines`: all headers."""
@@ -159,7 +161,7 @@ class HttpClient:
         """Sends a request and returns once the head of the response has arrived, whatever its status.
 
         `url` as `normalise_url` returns it. If a kept connection proves to be closed, another one replaces it, and
-        `sent` is called again, unless a body was written: that is never sent twice; likewise, without the call, if it
+        `sent` is called again, unless a body was written that is not `repeatable`: that is never sent twice; likewise, without the call, if it
         has received unsolicited data. `send`: decides when each request is written; None: at once. `repeat`: waits
         before a written request is written again; None: no wait.
 
@@ -183,7 +185,7 @@ class HttpClient:
                 answer, content = await _answer(protocol)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                 connection.close()
-                if not kept or (written and message.body is not None):
+                if not kept or (written and message.body is not None and not message.repeatable):
                     raise
                 if written and repeat is not None:
                     await repeat(target.host)
