@@ -13,7 +13,7 @@ from pollerd.storage.db.statements import run
 from pollerd.storage.notifications.notification_values import Claim
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
 from pollerd.storage.notifications.outbox_statements import next_due as select_next_due
-from pollerd.storage.notifications.rows import EVENT_ID, IN_MESSAGE, IS_SENDING, WAITING, Row, notice_of
+from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
 
 DIGEST_MOST = 10_000
 """Most notices of a digest's message; what is more goes into another one."""
@@ -52,7 +52,7 @@ def message_id_of(event_ids: Sequence[str]) -> str:
 
 def release(connection: Connection) -> int:
     """Makes messages that an earlier run was sending wait for their next attempt; returns how many notices."""
-    return connection.execute(update(outbox).where(IN_MESSAGE, IS_SENDING).values(state=WAITING)).rowcount
+    return connection.execute(update(outbox).where(OF_CHANNELS, IS_SENDING).values(state=WAITING)).rowcount
 
 
 def _noted(connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None) -> Claim:

@@ -17,7 +17,7 @@ from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.notifications.channels import pause_statement
 from pollerd.storage.notifications.notification_values import AttemptEnd, QueueCounts
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
-from pollerd.storage.notifications.rows import DEAD, FREE, IN_MESSAGE, IS_DEAD, IS_WAITING, WAITING
+from pollerd.storage.notifications.rows import DEAD, FREE, IN_MESSAGE, IS_DEAD, IS_WAITING, OF_CHANNELS, WAITING
 
 PIECE = 5_000
 _C = outbox.c
@@ -106,7 +106,7 @@ def counts(connection: Connection) -> dict[int, QueueCounts]:
     """Returns what each channel has in the outbox; channels without any are missing."""
     found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     numbers = select(_C.channel_id, _C.state, func.count(), func.min(_C.waits_since)).group_by(_C.channel_id, _C.state)
-    still_open = union_all(numbers.where(FREE), numbers.where(IN_MESSAGE))
+    still_open = union_all(numbers.where(FREE), numbers.where(OF_CHANNELS))
     for channel_id, state, number, oldest in connection.execute(still_open):
         of_channel = found[channel_id]
         of_channel[state] = of_channel.get(state, 0) + number

@@ -28,6 +28,7 @@ from pollerd.storage.notifications.rows import (
     IS_SENDING,
     IS_WAITING,
     NO_DIGEST,
+    OF_CHANNELS,
     SENDING_TEXT,
 )
 
@@ -106,6 +107,6 @@ def _alone() -> Select[Any]:
 def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
     """Selects when each channel has something to send: of each site only the first notice counts."""
     # In three parts, each with an index of its own: none has all open ones.
-    parts = ((FREE, _C.digest == NO_DIGEST, ~_earlier()), (FREE, _C.digest != NO_DIGEST), (IN_MESSAGE, IS_WAITING))
+    parts = ((FREE, _C.digest == NO_DIGEST, ~_earlier()), (FREE, _C.digest != NO_DIGEST), (OF_CHANNELS, IS_WAITING))
     found = union_all(*(select(_C.channel_id, _C.due_at).where(*part, *wanted) for part in parts)).subquery()
     return select(found.c.channel_id, func.min(found.c.due_at)).group_by(found.c.channel_id)
