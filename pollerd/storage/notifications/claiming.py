@@ -11,8 +11,9 @@ from pollerd.events import NoticeState
 from pollerd.storage.db.schema import outbox
 from pollerd.storage.db.statements import run
 from pollerd.storage.notifications.notification_values import Claim
-from pollerd.storage.notifications.outbox_statements import NEXT_DUE, OutboxStatements
-from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OPEN, WAITING, Row, notice_of
+from pollerd.storage.notifications.outbox_statements import OutboxStatements
+from pollerd.storage.notifications.outbox_statements import next_due as select_next_due
+from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
 
 DIGEST_MOST = 10_000
 """Most notices of a digest's message; what is more goes into another one."""
@@ -38,8 +39,8 @@ def next_due(connection: Connection, channel_id: int | None) -> dict[int, float]
 
     It may be past. What waits for an earlier one of its site does not count.
     """
-    wanted = NEXT_DUE if channel_id is None else NEXT_DUE.where(outbox.c.channel_id == channel_id)
-    return dict(map(tuple, connection.execute(wanted)))
+    wanted = [] if channel_id is None else [outbox.c.channel_id == channel_id]
+    return dict(map(tuple, connection.execute(select_next_due(*wanted))))
 
 
 def message_id_of(event_ids: Sequence[str]) -> str:
@@ -49,13 +50,9 @@ def message_id_of(event_ids: Sequence[str]) -> str:
     return f"group-{hashlib.sha256(chr(10).join(event_ids).encode()).hexdigest()[:32]}"
 
 
-def release(connection: Connection, channel_id: int | None) -> int:
-    """Makes messages marked as being sent wait for their next attempt, of one channel or of all; returns how many
-    notices.
-    """
-    marked = update(outbox).where(OPEN, IS_SENDING)
-    mine = marked if channel_id is None else marked.where(outbox.c.channel_id == channel_id)
-    return connection.execute(mine.values(state=WAITING)).rowcount
+def release(connection: Connection) -> int:
+    """Makes messages that an earlier run was sending wait for their next attempt; returns how many notices."""
+    return connection.execute(update(outbox).where(OF_CHANNELS, IS_SENDING).values(state=WAITING)).rowcount
 
 
 def _noted(connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None) -> Claim:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, exists, func, or_, select, update
+from sqlalchemy import Connection, and_, exists, func, or_, select, union_all, update
 
 from pollerd.errors import InvalidValueError
 from pollerd.events import NoticeState
@@ -17,7 +17,7 @@ from pollerd.storage.encoding.text_encoding import storable_word
 from pollerd.storage.notifications.channels import pause_statement
 from pollerd.storage.notifications.notification_values import AttemptEnd, QueueCounts
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
-from pollerd.storage.notifications.rows import DEAD, IS_DEAD, IS_WAITING, OPEN, WAITING
+from pollerd.storage.notifications.rows import DEAD, FREE, IN_MESSAGE, IS_DEAD, IS_WAITING, OF_CHANNELS, WAITING
 
 PIECE = 5_000
 _C = outbox.c
@@ -96,7 +96,8 @@ def expire(connection: Connection, before: float, now: float, why: str) -> dict[
     whole = or_(_C.message_id.is_(None), ~younger)
     old = and_(_C.waits_since < before, whole)
     lost = _C.channel_id.not_in(select(channel.c.id))
-    ids = select(_C.id).where(OPEN, IS_WAITING, or_(old, lost)).order_by(_C.id).limit(PIECE)
+    either = (select(_C.id).where(part, IS_WAITING, or_(old, lost)) for part in (FREE, IN_MESSAGE))
+    ids = union_all(*either).limit(PIECE)
     ending = update(outbox).where(_C.id.in_(ids)).values(state=DEAD, ended_at=now, last_detail=why)
     return dict(Counter(connection.execute(ending.returning(_C.channel_id)).scalars()))
 
@@ -104,10 +105,11 @@ def expire(connection: Connection, before: float, now: float, why: str) -> dict[
 def counts(connection: Connection) -> dict[int, QueueCounts]:
     """Returns what each channel has in the outbox; channels without any are missing."""
     found: defaultdict[int, dict[str, Any]] = defaultdict(dict)
-    still_open = select(_C.channel_id, _C.state, func.count(), func.min(_C.waits_since)).where(OPEN)
-    for channel_id, state, number, oldest in connection.execute(still_open.group_by(_C.channel_id, _C.state)):
+    numbers = select(_C.channel_id, _C.state, func.count(), func.min(_C.waits_since)).group_by(_C.channel_id, _C.state)
+    still_open = union_all(numbers.where(FREE), numbers.where(OF_CHANNELS))
+    for channel_id, state, number, oldest in connection.execute(still_open):
         of_channel = found[channel_id]
-        of_channel[state] = number
+        of_channel[state] = of_channel.get(state, 0) + number
         of_channel["oldest"] = min(oldest, of_channel.get("oldest", oldest))
     dead = select(_C.channel_id, func.count()).where(IS_DEAD).group_by(_C.channel_id)
     for channel_id, number in connection.execute(dead):

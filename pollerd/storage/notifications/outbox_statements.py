@@ -16,6 +16,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -27,7 +28,7 @@ from pollerd.storage.notifications.rows import (
     IS_SENDING,
     IS_WAITING,
     NO_DIGEST,
-    OPEN,
+    OF_CHANNELS,
     SENDING_TEXT,
 )
 
@@ -103,6 +104,9 @@ def _alone() -> Select[Any]:
     return select(outbox).where(_mine(), FREE, _C.digest == NO_DIGEST, _due(), ~held_up).order_by(_C.id)
 
 
-_IS_NEXT = or_(_C.message_id.is_not(None), _C.digest != NO_DIGEST, ~_earlier())
-NEXT_DUE = select(_C.channel_id, func.min(_C.due_at)).where(OPEN, IS_WAITING, _IS_NEXT).group_by(_C.channel_id)
-"""When each channel has something to send: of each site only the first notice counts."""
+def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
+    """Selects when each channel has something to send: of each site only the first notice counts."""
+    # In three parts, each with an index of its own: none has all open ones.
+    parts = ((FREE, _C.digest == NO_DIGEST, ~_earlier()), (FREE, _C.digest != NO_DIGEST), (OF_CHANNELS, IS_WAITING))
+    found = union_all(*(select(_C.channel_id, _C.due_at).where(*part, *wanted) for part in parts)).subquery()
+    return select(found.c.channel_id, func.min(found.c.due_at)).group_by(found.c.channel_id)

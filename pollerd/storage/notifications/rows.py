@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, literal_column
+from sqlalchemy import ColumnElement, and_, literal_column, select
 
 from pollerd.events import EventKind, NoticeState
-from pollerd.storage.db.schema import outbox
+from pollerd.storage.db.schema import channel, outbox
 from pollerd.storage.notifications.notification_values import Attempt, StoredNotice
 
 Row = tuple[Any, ...]
@@ -20,6 +20,8 @@ NO_DIGEST: ColumnElement[str] = literal_column("''")
 OPEN: ColumnElement[bool] = outbox.c.ended_at.is_(None)
 FREE: ColumnElement[bool] = and_(OPEN, outbox.c.message_id.is_(None))
 IN_MESSAGE: ColumnElement[bool] = and_(OPEN, outbox.c.message_id.is_not(None))
+OF_CHANNELS: ColumnElement[bool] = and_(IN_MESSAGE, outbox.c.channel_id.in_(select(channel.c.id)))
+"""In a message of any channel: naming them makes SQLite choose the index of open ones."""
 IS_DEAD: ColumnElement[bool] = outbox.c.state == literal_column(f"'{DEAD}'")
 IS_WAITING: ColumnElement[bool] = outbox.c.state == literal_column(f"'{WAITING}'")
 IS_SENDING: ColumnElement[bool] = outbox.c.state == literal_column(SENDING_TEXT)
