@@ -1,7 +1,7 @@
 """What an event says, in words: a title that stays the same for a site, one line, and facts. Plain lines, not escaped.
 
-Keys of `Event.data` that are shown: `detail`, `failures`, `since`, `from`, `to` (moments as epoch s), `new_url`,
-`selection`, `summary`, `channel`, and `over`: whether a budget fits again, or a channel works again.
+Keys of `Event.data` that are shown: `detail`, `failures`, `since`, `from`, `to` (moments: epoch s or RFC 3339),
+`new_url`, `selection`, `summary`, `channel`, and `over`: whether a budget fits again, or a channel works again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from pollerd.errors import InvalidValueError
 from pollerd.events import EventKind
 from pollerd.model import DEFAULT_SELECTION
 from pollerd.notifications.message import Event, EventChange
 from pollerd.notifications.messages.plain import one_line
 from pollerd.scheduling.times.local_time import local_time
+from pollerd.timestamps import parse_moment
 from pollerd.wording import counted
 
 LONGEST_NAME = 100
@@ -69,10 +71,16 @@ class _Words:
         return one_line(str(value), most)
 
     def moment(self, key: str) -> str:
+        """Returns a moment of the event's data: epoch seconds or RFC 3339; other texts as they are."""
         value: Any = self.data.get(key)
         if not self.with_facts:
             return ""
-        return moment(float(value), self.zone) if isinstance(value, int | float) else self.said(key, LONGEST_FACT)
+        if isinstance(value, int | float):
+            return moment(float(value), self.zone)
+        try:
+            return moment(parse_moment(key, value), self.zone) if "T" in str(value) else self.said(key, LONGEST_FACT)
+        except InvalidValueError:
+            return self.said(key, LONGEST_FACT)
 
     def facts(self, *pairs: tuple[str, str]) -> tuple[tuple[str, str], ...]:
         """Returns those that say something, and when it happened; nothing, if no facts are wanted."""

@@ -7,6 +7,7 @@ Kolkata they begin at half past of UTC.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
@@ -58,7 +59,7 @@ def next_digest(rule_id: int, digest: Digest, now: float, told: Container[str] =
 
 
 def _next_day(rule_id: int, digest: Digest, zone: ZoneInfo, now: float, told: Container[str]) -> DigestTime:
-    today = local_time(zone, now).date()
+    today = local_time(zone, math.floor(now)).date()
     for ahead in range(_AHEAD_DAYS):
         day = today + timedelta(days=ahead)
         at = _instant_of(zone, day, digest.at) if DAYS[day.weekday()] in digest.days else None
@@ -76,7 +77,7 @@ def _instant_of(zone: ZoneInfo, day: date, clock: str) -> float | None:
 
 
 def _next_hour(rule_id: int, zone: tzinfo, now: float, told: Container[str]) -> DigestTime:
-    at = now
+    at: float = math.floor(now)  # a datetime rounds: the last half microsecond of an hour would be the next one's
     for _ in range(_AHEAD_HOURS):
         at = _full_hour(zone, at)
         key = f"{rule_id}:hour:{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%MZ}"

@@ -102,6 +102,16 @@ def test_a_change_alone() -> None:
             "https://shop.example/7 answers again",
             "failed since: 2026-11-25",
         ),
+        (
+            other_event(EventKind.RECOVERED, since="2026-11-25T07:59:00.000Z"),
+            "https://shop.example/7 answers again",
+            "failed since: 2026-11-25 07:59 UTC",
+        ),
+        (
+            other_event(EventKind.RECOVERED, since="Tuesday"),
+            "https://shop.example/7 answers again",
+            "failed since: Tuesday",
+        ),
         (other_event(EventKind.GONE), "https://shop.example/7 is gone", "gone for good (410)"),
         (
             other_event(EventKind.MOVED, new_url="https://new.example/"),
