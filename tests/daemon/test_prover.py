@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from pollerd import allocation
 from pollerd.daemon.control.site_removal import SiteRemoval
 from pollerd.daemon.crawler.hook import NoCrawl
 from pollerd.daemon.polling.in_flight import InFlight
+from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
 from pollerd.daemon.results.proofs.proof_status import held, status_of
@@ -24,7 +26,7 @@ from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.detection import detect
 from pollerd.model import Baseline, Outcome, OutcomeKind, SiteSpec
 from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext, SiteStore
+from pollerd.storage import HistoryStore, SiteContext, SiteStore
 from pollerd.telemetry import Instruments
 
 AT, URL = 1_000_000.0, "http://a.example/"
@@ -200,6 +202,12 @@ async def test_a_removed_site_takes_its_waiting_change_with_it() -> None:
         scheduler=scheduler,
         site_cache=SiteCache(cast(SiteStore, None), 10),
         candidates=candidates,
+        announcer=Announcer(
+            sites=cast(SiteStore, None),
+            history=cast(HistoryStore, None),
+            filled=asyncio.Event(),
+            runtime=cast(Runtime, None),
+        ),
         in_flight=InFlight(scheduler=scheduler, most=1, instruments=Instruments(CollectorRegistry(), "test")),
         hook=NoCrawl(),
     )

@@ -9,7 +9,7 @@ import structlog
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.events import Notice, NoticeState
-from pollerd.notifications.channels.channel import Channel
+from pollerd.notifications.channels.channel import MessageChannel
 from pollerd.notifications.delivery.pace import Pace
 from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.schedule.retries import WAITS, next_attempt
@@ -39,7 +39,7 @@ class ChannelSender:
     def __init__(
         self,
         row: StoredChannel,
-        channel: Channel,
+        channel: MessageChannel,
         *,
         pace: Pace,
         store: NotificationStore,

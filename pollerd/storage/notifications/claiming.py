@@ -50,9 +50,14 @@ def message_id_of(event_ids: Sequence[str]) -> str:
     return f"group-{hashlib.sha256(chr(10).join(event_ids).encode()).hexdigest()[:32]}"
 
 
-def release(connection: Connection) -> int:
-    """Makes messages that an earlier run was sending wait for their next attempt; returns how many notices."""
-    return connection.execute(update(outbox).where(OF_CHANNELS, IS_SENDING).values(state=WAITING)).rowcount
+def release(connection: Connection, channel_id: int | None) -> int:
+    """Makes messages marked as being sent wait for their next attempt, of one channel or of all.
+
+    Returns how many notices.
+    """
+    marked = update(outbox).where(OF_CHANNELS, IS_SENDING)
+    mine = marked if channel_id is None else marked.where(outbox.c.channel_id == channel_id)
+    return connection.execute(mine.values(state=WAITING)).rowcount
 
 
 def _noted(connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None) -> Claim:

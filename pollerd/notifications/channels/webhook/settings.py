@@ -43,8 +43,8 @@ _OURS = frozenset(
     ]
 )
 _HEADERS_ALLOWED = (
-    f"an object of at most {_MOST_HEADERS} header names and values of printable ASCII, without those that belong to the "
-    "connection or to the signature"
+    f"an object of at most {_MOST_HEADERS} header names and values of printable ASCII, without those that belong to "
+    "the connection or to the signature"
 )
 
 
