@@ -64,9 +64,16 @@ class NotificationControl:
         return stored
 
     async def change_channel(
-        self, channel_id: int, given: Mapping[str, Any], *, name: str | None = None, enabled: bool | None = None
+        self,
+        channel_id: int,
+        given: Mapping[str, Any] | None,
+        *,
+        name: str | None = None,
+        enabled: bool | None = None,
     ) -> StoredChannel:
-        """Sets all settings of a channel; secrets that are not given stay, unless its address changes.
+        """Sets all settings of a channel, and ends its pause; None: they stay.
+
+        Secrets that are not given stay, unless its address changes.
 
         Raises NotFoundError, InvalidValueError, DuplicateError.
         """
@@ -79,7 +86,9 @@ class NotificationControl:
             name=before.spec.name if name is None else checked_name(name),
             enabled=before.spec.enabled if enabled is None else enabled,
         )
-        stored = await self._store.update_channel(channel_id, with_settings(spec, given, before.spec), self._clock())
+        stored = await self._store.update_channel(
+            channel_id, spec if given is None else with_settings(spec, given, before.spec), self._clock()
+        )
         await self._store.resume_channel(channel_id, self._clock())
         await self._notifier.reload()
         return stored
@@ -133,6 +142,20 @@ class NotificationControl:
         if count:
             await self._notifier.reload()
         return count
+
+    def shown(self, row: StoredChannel) -> dict[str, Any]:
+        """Returns the settings of a channel without secrets; of one that cannot be used, why."""
+        from pollerd.notifications.delivery.stored import shown
+
+        try:
+            return shown(row.spec)
+        except InvalidValueError as error:
+            return {"fault": str(error)}
+
+    def signing_secret(self, row: StoredChannel) -> str | None:
+        """Returns the secret by which a webhook signs, for its one showing; None: it is none."""
+        secrets: dict[str, str] = orjson.loads(row.spec.secrets) if row.spec.secrets else {}
+        return secrets.get("secret") if row.spec.kind == "webhook" else None
 
 
 def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleSpec:
