@@ -80,6 +80,7 @@ SETTINGS: Mapping[str, Inherited] = {
     "windows": Inherited(kind=Windows),
     "selections": Inherited("", str, joined_selections),
     "render": Inherited("", str),
+    "keep_screenshots": Inherited(kind=bool),
 }
 """Settings of `SiteSpec` that tags may say, besides headers, credentials and proxy."""
 

@@ -138,6 +138,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """BODY: its `X-Robots-Tag` headers, as sent."""
     fresh_for: float | None = None
     """TTL of the answer, seconds above 0; None without one."""
+    screenshot: builtins.bytes | None = None
+    """BODY of a rendered page: a PNG of it; None where none was asked for, or it was too large."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):
@@ -343,6 +345,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
     windows: Windows | None = None
     render: str = ""
     """How a browser renders the page, as JSON (`rendering.plan`), secrets apart; empty: it is fetched."""
+    keep_screenshots: bool | None = None
+    """Whether a PNG of the rendered page is kept with each new content."""
     title: str = ""
     """What users call it."""
 

@@ -113,6 +113,7 @@ class SiteContext(Struct, frozen=True, gc=False):
     """What of it the site itself says."""
     render: str = ""
     """How a browser renders the page (`SiteSpec.render`)."""
+    keep_screenshots: bool = False
     states: tuple[SelectionState, ...] = ()
     """What is known of its selections."""
     fault: str = ""
@@ -173,6 +174,8 @@ class PollRecord(Struct, frozen=True, gc=False):
     """The result for the focused crawler's page, if the site is one."""
     selections: tuple[SelectionRecord, ...] = ()
     """A site with selections: those on which the poll had an effect."""
+    screenshot: bytes | None = None
+    """PNG of the page, to be kept with each of its contents that are new."""
 
     @property
     def changes(self) -> int:
@@ -370,6 +373,7 @@ class SiteChanges(TypedDict, total=False):
     paused: bool
     selections: str
     render: str
+    keep_screenshots: bool | None
     title: str
 
 

@@ -12,6 +12,7 @@ PARAMETERS: dict[str, Any] = {
     "max_rejected": 1_000,
     "site_id": 7,
     "change_id": 42,
+    "content_id": 311,
     "q": "news",
     "tag": "daily",
     "state": "active",
@@ -75,6 +76,7 @@ _SITE: dict[str, Any] = {
     "method": "GET",
     "proxy": None,
     "render": None,
+    "keep_screenshots": False,
     "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
     "created_at": "2026-01-01T08:00:00.000Z",
     "last_poll_at": _AT,
@@ -102,6 +104,8 @@ _CHANGE: dict[str, Any] = {
     "selection": "default",
     "matters": True,
     "why": "",
+    "before_content_id": 310,
+    "after_content_id": 311,
 }
 _POLL: dict[str, Any] = {
     "id": 410,
@@ -191,6 +195,7 @@ _TAG: dict[str, Any] = {
     "min_interval": 900.0,
     "selections": None,
     "render": None,
+    "keep_screenshots": None,
     "windows": {"zone": "Europe/Berlin", "open": [{"days": ["mon", "tue"], "from": "08:00", "to": "18:00"}]},
     "header_names": ["Accept-Language"],
     "has_credentials": False,

@@ -51,12 +51,13 @@ FIELDS = (
     "paused",
     "selections",
     "render",
+    "keep_screenshots",
     "title",
 )
 """Columns of CSV, keys of JSON lines and attributes of OPML. Only url is required."""
 KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
 """Fields that are read. Headers, credentials and proxies are never written: they are secret."""
-_SWITCHES = frozenset({"paused", "respect_ttl"})
+_SWITCHES = frozenset({"paused", "respect_ttl", "keep_screenshots"})
 _READERS = {"min_interval": seconds, "max_interval": seconds, "half_life": seconds, "min_yield": share}
 """Parsers of numbers with optional units."""
 _COMMENT = re.compile(r"(?:^|\s)#")

@@ -175,6 +175,7 @@ class Sites:
         check_spec(spec)
         values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         values |= {"settings_changed_at": now, "windows": encode_windows(spec.windows)}
+        values["keep_screenshots"] = spec.keep_screenshots
         if "access" in changes:
             values["access"] = self._encryption.close(spec.access) if spec.access else None
         values |= {name: getattr(spec, name) or None for name in ("render", "title") if name in changes}
@@ -252,6 +253,7 @@ class Sites:
             "access": sealed,
             "selections": spec.selections or None,
             "render": spec.render or None,
+            "keep_screenshots": spec.keep_screenshots,
             "title": spec.title or None,
             "windows": encode_windows(spec.windows),
             "settings_changed_at": now,
@@ -340,6 +342,7 @@ def _sites() -> Select[Any]:
             s.access,
             s.selections,
             s.render,
+            s.keep_screenshots,
             s.title,
             s.windows,
             t.state,
@@ -372,6 +375,7 @@ def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
             windows=_windows(row.windows),
             selections=row.selections or "",
             render=row.render or "",
+            keep_screenshots=row.keep_screenshots,
             title=row.title or "",
             **numbers,
         ),

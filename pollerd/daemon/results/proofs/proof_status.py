@@ -27,7 +27,9 @@ def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollR
 
     before: the poll whose proof this one should have been; counts: whether it was chosen for that, or prompt.
     """
-    outcome = replace(result.outcome, body=b"") if result.outcome.body else result.outcome
+    outcome = result.outcome
+    if outcome.body or outcome.screenshot:
+        outcome = replace(outcome, body=outcome.body and b"", screenshot=None)
     waiting = Candidate(
         replace(result, outcome=outcome, reading=None),
         undecided=0 if before is None else before.undecided + counts,
