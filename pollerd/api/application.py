@@ -22,7 +22,7 @@ from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
-from pollerd.api.sites import exports, hosts, imports, preview, selections, site_diff, sources
+from pollerd.api.sites import exports, hosts, imports, preview, selections, settings_diff, site_diff, sources
 from pollerd.api.sites import routes as sites
 from pollerd.api.tags import routes as tags
 from pollerd.api.transfer import routes as transfer
@@ -61,7 +61,7 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    of_sites = (imports, site_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
+    of_sites = (imports, site_diff, settings_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
     for part in (*of_sites, changes, diffs, screenshots, feed, events, allocation, collection, collection_export):
         api.include_router(part.router)
     app.include_router(api)

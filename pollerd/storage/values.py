@@ -355,6 +355,20 @@ class RestoreResult:
     """Ids of the added or changed sites."""
 
 
+@dataclass(frozen=True, slots=True)
+class SiteFilter:
+    """Which sites to list; None: any."""
+
+    q: str | None = None
+    """Part of the URL, any case."""
+    tag: str | None = None
+    state: SiteState | None = None
+    host: str | None = None
+    """"host:port"."""
+    source: int | None = None
+    """Id of a source that lists, or listed, them."""
+
+
 class SiteChanges(TypedDict, total=False):
     """New values for a site; omitted keys stay. `host` is given with `url`."""
 

@@ -13,6 +13,7 @@ PARAMETERS: dict[str, Any] = {
     "site_id": 7,
     "change_id": 42,
     "content_id": 311,
+    "source": 3,
     "q": "news",
     "tag": "daily",
     "state": "active",
@@ -250,6 +251,11 @@ BODIES: dict[str, dict[str, Any]] = {
         "left_out_as_deleted_count": 0,
         "rejected": [],
         "rejected_count": 0,
+    },
+    "SettingsDifference": {
+        "added": ["daily"],
+        "changed": [{"name": "news", "fields": [{"field": "weight", "before": 1.0, "after": 2.0, "note": None}]}],
+        "removed": [],
     },
     "RestoreReport": {
         "dry_run": False,
