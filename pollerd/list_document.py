@@ -47,7 +47,7 @@ FORMATS = {
 """Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
 _KNOWN = ("defaults", "tags", "sites", "sources")
-_SECRETS = frozenset({"headers", "credentials", "body", "typed"})
+_SECRETS = frozenset({"headers", "credentials", "body", "typed", "pdf_password"})
 NOT_SHOWN = "(not shown)"
 
 Entry = tuple[int, dict[str, Any] | InvalidValueError]
@@ -182,7 +182,7 @@ def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str
 
 def _fields(named: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Returns the fields with the contents of files in place of their names."""
-    fields = _with_files_read(named, "", ("proxy",), folder)
+    fields = _with_files_read(named, "", ("proxy", "pdf_password"), folder)
     if isinstance(fields.get("credentials"), dict):
         credentials = {str(name): value for name, value in fields["credentials"].items()}
         fields["credentials"] = _with_files_read(credentials, "credentials.", ("password", "token"), folder)

@@ -286,10 +286,12 @@ class Access:
     """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
     typed: tuple[str, ...] = field(default=(), repr=False)
     """Secrets that the steps of a rendered poll type, in order."""
+    pdf_password: str | None = field(default=None, repr=False)
+    """Opens the PDF document that the site is; never sent."""
 
     def __bool__(self) -> bool:
-        own = self.headers or self.credentials is not None or self.body is not None or self.typed
-        return bool(own) or self.proxy is not None
+        given = (self.credentials, self.body, self.proxy, self.pdf_password)
+        return bool(self.headers or self.typed) or any(one is not None for one in given)
 
     @property
     def header_names(self) -> tuple[str, ...]:

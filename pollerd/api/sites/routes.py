@@ -53,22 +53,21 @@ async def _wanted(
     tag: Words | None = None,
     state: SiteState | None = None,
     host: Annotated[Words | None, Query(description="name:port", examples=["example.org:443"])] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
     source: Annotated[
         int | None, Query(ge=1, le=MAX_ID, description="id of a source that lists, or listed, them")
     ] = None,
 ) -> dict[str, Any]:
-    return {"q": q, "tag": tag, "state": state, "host": None if host is None else host.lower(), "source": source}
+    name = None if host is None else host.lower()
+    filters = {"q": q, "tag": tag, "state": state, "host": name, "source": source}
+    return {**filters, "limit": limit, "cursor": cursor}
 
 
 @router.get("", summary="List sites")
-async def list_sites(
-    daemon: Daemon,
-    wanted: Annotated[dict[str, Any], Depends(_wanted)],
-    limit: Limit = 100,
-    cursor: Cursor = None,
-) -> Listing[SiteSchema]:
+async def list_sites(daemon: Daemon, wanted: Annotated[dict[str, Any], Depends(_wanted)]) -> Listing[SiteSchema]:
     """Sites by id, those that fit every filter."""
-    page = await daemon.store.sites.page(**wanted, limit=limit, cursor=cursor)
+    page = await daemon.store.sites.page(**wanted)
     return Listing.of(_shown(daemon, page.items), page.next_cursor)
 
 

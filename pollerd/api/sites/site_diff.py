@@ -135,7 +135,7 @@ def _shown(field: str, spec: SiteSpec) -> Any:
         return None if spec.access.credentials is None else "set"
     if field == "proxy":
         return None if spec.access.proxy is None else without_userinfo(spec.access.proxy)
-    if field in ("body", "typed"):
+    if field in ("body", "typed", "pdf_password"):
         return "set" if getattr(spec.access, field) not in (None, ()) else None
     value = getattr(spec, field)
     return _READABLE[field](value) if field in _READABLE else value

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 _SHOWN = 5
+_NAMES = ("headers", "credentials", "body", "typed", "pdf_password", "proxy")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -38,7 +39,7 @@ class Encryption:
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
-            field = next(name for name in ("headers", "credentials", "body", "typed", "proxy") if getattr(access, name))
+            field = next((name for name in _NAMES if getattr(access, name)), "body")  # a body may be empty
             allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
             raise InvalidValueError(field, allowed, "(not shown)")
         return self._keys.encrypt(json.dumps(asdict(access)).encode())
@@ -55,7 +56,8 @@ class Encryption:
             raise ConfigError("secret_key: is not the one that secrets of sites were sealed with") from error
         credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
         headers = tuple((name, value) for name, value in found["headers"])
-        return Access(headers, credentials, found["proxy"], found.get("body"), tuple(found.get("typed", ())))
+        more = (found.get("body"), tuple(found.get("typed", ())), found.get("pdf_password"))
+        return Access(headers, credentials, found["proxy"], *more)
 
 
 def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encryption:
