@@ -183,11 +183,13 @@ def _parts(
     settings, instruments = runtime.settings, runtime.instruments
     site_cache = SiteCache(store.sites, settings.memory_sites)
     in_flight = InFlight(scheduler=scheduler, most=settings.max_inflight, instruments=instruments)
-    removal = SiteRemoval(scheduler=scheduler, site_cache=site_cache, in_flight=in_flight, hook=hook)
+    candidates, prover = Candidates(), Prover(scheduler=scheduler, runtime=runtime)
+    removal = SiteRemoval(
+        scheduler=scheduler, site_cache=site_cache, in_flight=in_flight, hook=hook, candidates=candidates
+    )
 
     calibration = CalibrationSums(instruments)
     status = StatusStep(scheduler, runtime)
-    candidates, prover = Candidates(), Prover(scheduler=scheduler, runtime=runtime)
     steps = Steps(
         noise=NoiseStep(
             scheduler=scheduler, store=store.history, prover=prover, candidates=candidates, runtime=runtime

@@ -22,6 +22,11 @@ def kind_of(result: PollResult) -> OutcomeKind:
     return result.outcome.kind if result.detection is None else result.detection.kind
 
 
+def posts(result: PollResult) -> bool:
+    """Returns whether the site is asked by POST: its changes are proven by its regular polls, never by one more."""
+    return result.context.access.body is not None
+
+
 def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollResult:
     """Returns the result of a poll whose differences have to be proven: it says nothing yet.
 
