@@ -11,7 +11,7 @@ from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes import atom as feed
 from pollerd.api.changes import diff_routes as diffs
-from pollerd.api.changes import events
+from pollerd.api.changes import events, screenshots
 from pollerd.api.changes import routes as changes
 from pollerd.api.changes.diff_routes import Comparer
 from pollerd.api.changes.events import Streams
@@ -23,7 +23,7 @@ from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
 from pollerd.api.notifications import channels, deliveries, rules
-from pollerd.api.sites import exports, hosts, imports, preview, selections, site_diff, sources
+from pollerd.api.sites import exports, hosts, imports, preview, selections, settings_diff, site_diff, sources
 from pollerd.api.sites import routes as sites
 from pollerd.api.tags import routes as tags
 from pollerd.api.transfer import routes as transfer
@@ -62,10 +62,10 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    of_sites = (imports, site_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
+    of_sites = (imports, site_diff, settings_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
     for part in (rules, channels, deliveries):
         api.include_router(part.router)
-    for part in (*of_sites, changes, diffs, feed, events, allocation, collection, collection_export):
+    for part in (*of_sites, changes, diffs, screenshots, feed, events, allocation, collection, collection_export):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -12,6 +12,8 @@ PARAMETERS: dict[str, Any] = {
     "max_rejected": 1_000,
     "site_id": 7,
     "change_id": 42,
+    "content_id": 311,
+    "source": 3,
     "q": "news",
     "tag": "daily",
     "state": "active",
@@ -75,6 +77,7 @@ _SITE: dict[str, Any] = {
     "method": "GET",
     "proxy": None,
     "render": None,
+    "keep_screenshots": False,
     "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
     "created_at": "2026-01-01T08:00:00.000Z",
     "last_poll_at": _AT,
@@ -102,6 +105,8 @@ _CHANGE: dict[str, Any] = {
     "selection": "default",
     "matters": True,
     "why": "",
+    "before_content_id": 310,
+    "after_content_id": 311,
 }
 _POLL: dict[str, Any] = {
     "id": 410,
@@ -191,6 +196,7 @@ _TAG: dict[str, Any] = {
     "min_interval": 900.0,
     "selections": None,
     "render": None,
+    "keep_screenshots": None,
     "windows": {"zone": "Europe/Berlin", "open": [{"days": ["mon", "tue"], "from": "08:00", "to": "18:00"}]},
     "header_names": ["Accept-Language"],
     "has_credentials": False,
@@ -245,6 +251,11 @@ BODIES: dict[str, dict[str, Any]] = {
         "left_out_as_deleted_count": 0,
         "rejected": [],
         "rejected_count": 0,
+    },
+    "SettingsDifference": {
+        "added": ["daily"],
+        "changed": [{"name": "news", "fields": [{"field": "weight", "before": 1.0, "after": 2.0, "note": None}]}],
+        "removed": [],
     },
     "RestoreReport": {
         "dry_run": False,
