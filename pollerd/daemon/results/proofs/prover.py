@@ -14,6 +14,7 @@ from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_pair, mask_is_stale, under_known_noise
+from pollerd.model import Media
 from pollerd.scheduling import NoiseCap
 
 _PROMPT_SECONDS = 30.0
@@ -142,7 +143,9 @@ class Prover:
         verdict = await self._do(result, sum(map(len, contents)), work, *contents, second.after, before)
         if verdict is None:
             return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
-        wide = verdict.wide and not keeps_changing
+        # A feed is nothing but its entries, which are edited in bursts: two edits are likelier than noise.
+        of_feed = second.after.media is Media.FEED and verdict.baseline.mask != second.before.mask
+        wide = of_feed or (verdict.wide and not keeps_changing)
         baseline = replace(verdict.baseline, proven=verdict.same or second.before.proven)
         if not second.changed or (
             verdict.only_noise and first.after.media is second.after.media is second.before.media
