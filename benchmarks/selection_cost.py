@@ -2,8 +2,8 @@
 
     python benchmarks/selection_cost.py --traces DIR
 
-DIR holds `load.py` with page histories (`peer_runs/contents.py` says what is asked of it). Takes one version of each HTML
-page, nearest to `--bytes` first, and reads each by turns as a whole, as today without a selection, and by each
+DIR holds `load.py` with page histories (`peer_runs/contents.py` says what is asked of it). Takes one version of each
+HTML page, nearest to `--bytes` first, and reads each by turns as a whole, as without a selection, and by each
 selection. Prints the median over the pages of CPU time and of its ratio to the whole page's.
 """
 

@@ -48,6 +48,11 @@ class Prover:
         """Returns whether the poll came so soon after the candidate's that what differs between them is noise."""
         return result.outcome.started_at <= self.prompt_until(result.slot, candidate.at)
 
+    def believes(self, result: PollResult) -> bool:
+        """Returns whether a change needs no proof: the page is known to have no noise, and does not keep changing."""
+        known = result.context.baseline
+        return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
+
     async def rulings(
         self, result: PollResult, before: Mapping[str, bytes | None], candidate: Candidate | None
     ) -> dict[str, Ruling] | None:
@@ -95,7 +100,7 @@ class Prover:
         return None
 
     async def _wants_proof(self, result: PollResult, one: ContentFinding) -> bool:
-        now, period = self._clock(), self._scheduler.uniform_period()
+        now, period = self._clock(), self._scheduler.uniform_period
         if not one.before.proven:
             return self._noise.wants_proof(result.slot, now, period, proven=False)
         if self._noise.wants_proof(result.slot, now, period, proven=True):
