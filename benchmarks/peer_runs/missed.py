@@ -9,11 +9,12 @@ from peer_runs.contents import States
 from peer_runs.judge import Score
 from peer_runs.reports import PageChange, Request, Window
 
+FIRST = "before the page's first request"
 NOT_ASKED = "page not asked for again"
 BACK = "as before when asked again"
 ORDER = "only another order"
 SEEN = "seen, not reported"
-CAUSES = (NOT_ASKED, BACK, ORDER, SEEN)
+CAUSES = (FIRST, NOT_ASKED, BACK, ORDER, SEEN)
 
 
 def causes(score: Score, requests: Iterable[Request], window: Window, states: States) -> Counter[str]:
@@ -26,6 +27,8 @@ def causes(score: Score, requests: Iterable[Request], window: Window, states: St
     for request in requests:
         if request.at <= window.ended:
             polls[request.page].append(request)
+    for asked in polls.values():
+        asked.sort(key=lambda each: each.at)
     return Counter(_cause(change, polls[change.page], score.known[change.page], states) for change in score.missed)
 
 
@@ -33,6 +36,8 @@ def _cause(change: PageChange, polls: list[Request], known: int, states: States)
     page = change.page
     if states.of(page, change.version) == states.of(page, change.version - 1):
         return ORDER
+    if polls and change.version <= polls[0].version:
+        return FIRST
     later = [poll for poll in polls if poll.version >= change.version]
     if not later:
         return NOT_ASKED

@@ -19,7 +19,7 @@ from peer_runs import contents
 from peer_runs.changedetection_run import reports_of, watch_of
 from peer_runs.contents import States
 from peer_runs.judge import Score, judged, quantile
-from peer_runs.missed import BACK, NOT_ASKED, ORDER, SEEN, causes
+from peer_runs.missed import BACK, FIRST, NOT_ASKED, ORDER, SEEN, causes
 from peer_runs.pollerd_run import reports_in
 from peer_runs.processes import process_line, tree_cpu_seconds
 from peer_runs.replay import read_log, read_truth
@@ -181,7 +181,7 @@ def test_the_tables_are_tables_of_numbers_with_their_command(tmp_path: Path) -> 
     assert [(found.heading, found.command) for found in tables] == [
         (heading, "benchmarks/head_to_head.py --traces DIR") for heading in ("Plain", "Plain", "Noise", "Noise")
     ]
-    assert tables[1].rows[0] == ("a 1.0", "0", "3", "0", "0")
+    assert tables[1].rows[0] == ("a 1.0", "0", "0", "3", "0", "0")
     assert tables[0].rows[1] == ("b 1.0", "200", "1 of 2", "1.0 s", "not found", "7", "2", "15 ms")
 
 
@@ -228,6 +228,8 @@ def test_a_change_without_a_report_has_a_cause() -> None:
     assert causes(score, requests, WINDOW, same) == {BACK: 2, ORDER: 1, NOT_ASKED: 1}
     other = states(home=["a", "a", "b", "c", "d", "b", "e"])
     assert causes(score, requests, WINDOW, other) == {SEEN: 2, BACK: 1, NOT_ASKED: 1}
+    late = polls((1045.0, 4), (1055.0, 4))
+    assert causes(judged(late, changes[:1], [], WINDOW), late, WINDOW, other) == {FIRST: 1}
 
 
 def test_what_counts_of_a_page_is_read_by_its_medium() -> None:
