@@ -20,6 +20,7 @@ from pollerd.daemon.allocation.shadows import Shadows
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.daemon.control.preview import PreviewControl
 from pollerd.daemon.control.site_removal import SiteRemoval
 from pollerd.daemon.control.sites import SiteControl
@@ -29,6 +30,8 @@ from pollerd.daemon.crawler.hook import NoCrawl, PageHook
 from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.daemon import Parts
 from pollerd.daemon.gauges import Gauges
+from pollerd.daemon.notifying.daemon_events import DaemonEvents
+from pollerd.daemon.notifying.notifier import Delivers, Notifier
 from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.polling.dispatcher import Dispatcher
 from pollerd.daemon.polling.in_flight import InFlight
@@ -39,6 +42,7 @@ from pollerd.daemon.polling.poll_tasks import PollTasks
 from pollerd.daemon.polling.poller import Poller
 from pollerd.daemon.polling.robots_txt import RobotsKeeper
 from pollerd.daemon.process.workers import SELECTION_MEMORY_BYTES, SELECTION_SECONDS, WorkerPool
+from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.calibration import CalibrationSums
 from pollerd.daemon.results.changes import NoiseStep
 from pollerd.daemon.results.journal import Journal
@@ -50,12 +54,13 @@ from pollerd.daemon.results.proofs.updates import ProofUpdates
 from pollerd.daemon.results.status import StatusStep
 from pollerd.daemon.results.tables import TableUpdates
 from pollerd.daemon.sources.reader import ReadsSources, SourceReader
-from pollerd.daemon.startup import check_weights, last_start, restore
+from pollerd.daemon.startup import blind_while_stopped, check_weights, last_start, restore
 from pollerd.daemon.state.faults import Faults
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.fetching import Fetcher, FetchSettings
+from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings
 from pollerd.scheduling import Chooser, HostTable, SchedulingSettings
 from pollerd.storage import Store
@@ -82,6 +87,7 @@ class LiveSettings:
     """Normalised start URLs of a new collection."""
     rendering: RenderingSettings | None = None
     """The browser that renders pages; None, or without one: pages are only fetched."""
+    notifying: NotificationSettings = field(default_factory=NotificationSettings)
 
 
 def _clock(on_set: Callable[[float], None]) -> SteadyClock:
@@ -138,6 +144,7 @@ async def live_daemon(
             ),
             faults=Faults(instruments, clock),
             health=health or StorageHealth(instruments),
+            blindness=await blind_while_stopped(store, run, clock()),
         )
         chooser = Chooser(scheduler.sites, scheduler.hosts, scheduler.settings)
         hook: PageHook = NoCrawl()
@@ -147,7 +154,9 @@ async def live_daemon(
             hook = await crawl_hook(store.crawl, scheduler, chooser, settings.topic, settings.seeds, runtime)
         budget = Budget(settings.daemon.budget, last_start=last_start(run, clock()))
         client = PageClient(fetcher=fetcher, renderer=renderer, clock=clock)
-        yield Daemon(_parts(store, scheduler, client, chooser, budget, hook, runtime))
+        parts = _parts(store, scheduler, client, chooser, budget, hook, runtime, settings.notifying)
+        await parts.notifier.load()
+        yield Daemon(parts)
 
 
 @contextlib.asynccontextmanager
@@ -170,7 +179,7 @@ async def _renderer(
         yield renderer
 
 
-def _parts(
+def _parts(  # noqa: PLR0913 (what the parts are made of)
     store: Store,
     scheduler: SchedulerState,
     client: PageClient,
@@ -178,16 +187,26 @@ def _parts(
     budget: Budget,
     hook: PageHook,
     runtime: Runtime,
+    notifying: NotificationSettings,
 ) -> Parts:
     """Builds the parts of the live loop, from the results back to the choice, then monitoring and control."""
     settings, instruments = runtime.settings, runtime.instruments
     site_cache = SiteCache(store.sites, settings.memory_sites)
     in_flight = InFlight(scheduler=scheduler, most=settings.max_inflight, instruments=instruments)
-    removal = SiteRemoval(scheduler=scheduler, site_cache=site_cache, in_flight=in_flight, hook=hook)
+    candidates, prover = Candidates(), Prover(scheduler=scheduler, runtime=runtime)
+    filled = asyncio.Event()
+    announcer = Announcer(sites=store.sites, history=store.history, filled=filled, runtime=runtime)
+    removal = SiteRemoval(
+        scheduler=scheduler,
+        site_cache=site_cache,
+        candidates=candidates,
+        announcer=announcer,
+        in_flight=in_flight,
+        hook=hook,
+    )
 
     calibration = CalibrationSums(instruments)
     status = StatusStep(scheduler, runtime)
-    candidates, prover = Candidates(), Prover(scheduler=scheduler, runtime=runtime)
     steps = Steps(
         noise=NoiseStep(
             scheduler=scheduler, store=store.history, prover=prover, candidates=candidates, runtime=runtime
@@ -195,6 +214,7 @@ def _parts(
         status=status,
         crawl=hook,
         learning=LearningStep(scheduler=scheduler, status=status, calibration=calibration, runtime=runtime),
+        announcing=announcer,
         tables=TableUpdates(scheduler),
         proofs=ProofUpdates(scheduler=scheduler, candidates=candidates, prover=prover, instruments=instruments),
     )
@@ -202,7 +222,7 @@ def _parts(
         scheduler=scheduler, steps=steps, site_cache=site_cache, remove_site=removal.remove, runtime=runtime
     )
     journal = Journal(processor=processor, store=store, runtime=runtime)
-    outage_filter = OutageFilter(scheduler=scheduler, journal=journal, instruments=instruments)
+    outage_filter = OutageFilter(scheduler=scheduler, journal=journal, runtime=runtime)
 
     robots = RobotsKeeper(
         scheduler=scheduler, fetcher=client.fetcher, journal=journal, gate=budget.robots_gate, runtime=runtime
@@ -269,11 +289,34 @@ def _parts(
             runtime=runtime,
         )
 
+    daemon_events = DaemonEvents(
+        store=store.notifications,
+        announcer=announcer,
+        late_sites=explainer.late_sites,
+        filled=filled,
+        runtime=runtime,
+    )
+
+    def delivery() -> Delivers:
+        from pollerd.app.build_delivery import delivery_loop  # what a daemon without channels does not need
+
+        return delivery_loop(store.notifications, daemon_events, filled, notifying, runtime)
+
+    notifier = Notifier(
+        store=store.notifications,
+        announcer=announcer,
+        journal=journal,
+        site_cache=site_cache,
+        make_delivery=delivery,
+        events=daemon_events,
+        runtime=runtime,
+    )
     sources = SourceReader(store=store.sources, make_reading=readings, runtime=runtime)
     control = Control(
         sites=sites,
         sources=SourceControl(store=store.sources, sites=sites, reader=sources, clock=runtime.clock),
         preview=PreviewControl(store=store, requests=requests, runtime=runtime),
+        notifications=NotificationControl(store=store.notifications, notifier=notifier, clock=runtime.clock),
         tags=TagControl(store=store.sites, scheduler=scheduler, site_cache=site_cache, clock=runtime.clock),
         hosts=HostControl(store=store.sites, scheduler=scheduler, journal=journal, runtime=runtime),
         allocation=AllocationControl(
@@ -312,6 +355,7 @@ def _parts(
         hook=hook,
         shadows=shadows,
         sources=sources,
+        notifier=notifier,
         gauges=gauges,
         control=control,
     )

@@ -18,7 +18,12 @@ from pollerd.fetching import Fetcher
 from pollerd.storage import Store
 from pollerd.telemetry import set_up_logs
 
-NEEDS_RESTART = frozenset({"database", "listen", "secret_key", "max_inflight", "topic", "seeds"})
+NEEDS_RESTART = frozenset(
+    {
+        *("database", "listen", "secret_key", "max_inflight", "topic", "seeds"),
+        *("browser", "browser_pages", "browser_deadline", "browser_page_bytes", "browser_no_sandbox", "browser_proxy"),
+    }
+)
 _ALLOCATION = ("allocator", "objective", "budget")
 _NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
 """Options read whenever they are needed."""

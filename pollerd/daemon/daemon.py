@@ -13,6 +13,7 @@ from pollerd.daemon.allocation.shadows import Shadows
 from pollerd.daemon.control.control import Control
 from pollerd.daemon.crawler.hook import PageHook
 from pollerd.daemon.gauges import Gauges
+from pollerd.daemon.notifying.notifier import Notifier
 from pollerd.daemon.polling.dispatcher import Dispatcher
 from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.polling.outage_filter import OutageFilter
@@ -48,6 +49,7 @@ class Parts:
     hook: PageHook
     shadows: Shadows
     sources: SourceReader
+    notifier: Notifier
     gauges: Gauges
     control: Control
 
@@ -104,6 +106,7 @@ class Daemon:
             journal = group.create_task(parts.journal.run(), name="journal")
             dispatch = group.create_task(parts.dispatcher.run(), name="dispatcher")
             sources = group.create_task(parts.sources.run(), name="sources")
+            notifier = group.create_task(parts.notifier.run(), name="notifier")
             others = [
                 group.create_task(self._watch_polls(), name="watch-polls"),
                 group.create_task(self._maintain(), name="maintenance"),
@@ -120,6 +123,7 @@ class Daemon:
             parts.outage_filter.close()
             parts.journal.close()
             committed = await self._last_commit(journal)
+            notifier.cancel()
             for task in others:
                 task.cancel()
         return drained and committed

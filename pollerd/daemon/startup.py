@@ -15,6 +15,7 @@ from pollerd import allocation
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay, catch_up
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, note_all_quiet
+from pollerd.daemon.state.blindness import BlindCause, Blindness, BlindPeriod
 from pollerd.daemon.state.loading import ScheduleLoader
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings
@@ -59,6 +60,15 @@ async def restore(
         scheduler.believes_anew.set()
     # The last polls before a crash were not committed: then every host waits its whole interval.
     scheduler.hosts.begin_anew(now, all_hosts=not run.previous_clean)
+
+
+async def blind_while_stopped(store: Store, run: RunInfo, now: float) -> Blindness:
+    """Returns the record of blind periods, with the one since the previous run; after a crash since its last poll."""
+    blindness = Blindness()
+    since = run.previous_stopped_at if run.previous_clean else await store.history.last_poll_at()
+    if since is not None:
+        blindness.note(BlindPeriod(BlindCause.STOPPED, since, now))
+    return blindness
 
 
 def check_weights(name: str, allocator: Allocator) -> None:

@@ -30,7 +30,7 @@ def summarise(
     ones. Raises InvalidValueError for an invalid mask.
     """
     if mask and before is not None:
-        before, after = (_noise_named(without_noise(content, mask)) for content in (before, after))
+        before, after = (noise_named(without_noise(content, mask)) for content in (before, after))
     if before is None:
         line = f"now {len(after):,} bytes"
     elif media is Media.BINARY:
@@ -44,12 +44,13 @@ def summarise(
     return _shortened(_printable(line), LONGEST)
 
 
-def _noise_named(content: bytes) -> bytes:
+def noise_named(content: bytes) -> bytes:
+    """Returns a content without noise, as `without_noise` makes it, with the names of noise in quotation marks."""
     return content.replace(MARK, _OPEN).replace(MARK_END, _CLOSE)
 
 
 def _lines(before: bytes, after: bytes) -> str:
-    old, new = (part.splitlines() for part in _between(before, after))
+    old, new = (part.splitlines() for part in differing_part(before, after))
     added, removed = _without(new, old), _without(old, new)
     parts = [f"{counted(len(added), 'line')} added"] if added else []
     if removed:
@@ -74,7 +75,7 @@ def _without(lines: list[bytes], others: list[bytes]) -> list[bytes]:
     return left
 
 
-def _between(before: bytes, after: bytes) -> tuple[bytes, bytes]:
+def differing_part(before: bytes, after: bytes) -> tuple[bytes, bytes]:
     """Returns both contents without their common first and last lines, which are most of a page."""
     head = before.rfind(b"\n", 0, common_affix_length(before, after, 1)) + 1
     old, new = before[head:], after[head:]

@@ -75,12 +75,14 @@ class _Target(NamedTuple):
     beginning: str
 
 
-class Message(NamedTuple):
+class HttpMessage(NamedTuple):
     """What is sent to a URL: headers, which replace default ones of the same name, and perhaps a body."""
 
     headers: Mapping[str, str]
     body: bytes | None = None
     """None: a GET, else a POST."""
+    repeatable: bool = False
+    """Whether a body may be written twice, where a kept connection proves to be closed: its receiver knows repeats."""
 
     def written(self, beginning: str, lines: str) -> bytes:
         """Returns the request. `beginning`: its head from the URL on; `lines`: all headers."""
@@ -89,13 +91,13 @@ class Message(NamedTuple):
         return head if self.body is None else head + self.body
 
 
-def posting(headers: Mapping[str, str], body: bytes) -> Message:
+def posting(headers: Mapping[str, str], body: bytes) -> HttpMessage:
     """Returns a POST: of a form, unless the headers give another type."""
     own = {name.lower() for name in headers}
     typed: dict[str, str] = {} if "content-type" in own else {hdrs.CONTENT_TYPE: "application/x-www-form-urlencoded"}
     given: dict[str, str] = {**headers, **typed}
     given[hdrs.CONTENT_LENGTH] = str(len(body))
-    return Message(given, body)
+    return HttpMessage(given, body)
 
 
 def user_agent(contact: str | None) -> str:
@@ -150,7 +152,7 @@ class HttpClient:
     async def send(
         self,
         url: str,
-        message: Message,
+        message: HttpMessage,
         sent: Sent,
         proxy: Proxy | None = None,
         send: Send | None = None,
@@ -159,7 +161,7 @@ class HttpClient:
         """Sends a request and returns once the head of the response has arrived, whatever its status.
 
         `url` as `normalise_url` returns it. If a kept connection proves to be closed, another one replaces it, and
-        `sent` is called again, unless a body was written: that is never sent twice; likewise, without the call, if it
+        `sent` is called again, unless a body was written that is not `repeatable`: that is never sent twice; likewise, without the call, if it
         has received unsolicited data. `send`: decides when each request is written; None: at once. `repeat`: waits
         before a written request is written again; None: no wait.
 
@@ -183,7 +185,7 @@ class HttpClient:
                 answer, content = await _answer(protocol)
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
                 connection.close()
-                if not kept or (written and message.body is not None):
+                if not kept or (written and message.body is not None and not message.repeatable):
                     raise
                 if written and repeat is not None:
                     await repeat(target.host)

@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from aiohttp import hdrs
 
-from pollerd.fetching.client import Message, Repeat, Send, Sent, Write, posting
+from pollerd.fetching.client import HttpMessage, Repeat, Send, Sent, Write, posting
 from pollerd.fetching.egress import Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
 from pollerd.fetching.outcomes import OutcomeBuilder
@@ -207,7 +207,7 @@ class Fetcher:
             if way.proxy is not None:
                 await state.egress.check(state.url)
             sent, repeat = partial(self._sent, state), partial(self._repeat, state)
-            message = Message(headers) if body is None else posting(headers, body)
+            message = HttpMessage(headers) if body is None else posting(headers, body)
             response = await way.client.send(state.url, message, sent, way.proxy, send, repeat)
         except SITE_FAULTS as error:
             if way.client.closed:

@@ -12,7 +12,7 @@ from pollerd.events import EventKind
 from pollerd.model import Media
 
 
-class ToldSite(Struct, frozen=True):
+class EventSite(Struct, frozen=True):
     """A site as messages show it. Never with credentials: `url` has none."""
 
     id: int
@@ -22,7 +22,7 @@ class ToldSite(Struct, frozen=True):
     tags: tuple[str, ...] = ()
 
 
-class ToldChange(Struct, frozen=True):
+class EventChange(Struct, frozen=True):
     """A change as messages show it."""
 
     id: int
@@ -51,8 +51,8 @@ class Event(Struct, frozen=True):
     id: str
     kind: EventKind
     at: float
-    site: ToldSite | None = None
-    change: ToldChange | None = None
+    site: EventSite | None = None
+    change: EventChange | None = None
     data: Mapping[str, Any] = {}
     """What other kinds tell, for example `failures`, `detail`, `incident`, `from`, `to`, `new_url`, `selection`."""
     link: str = ""

@@ -12,7 +12,7 @@ from pollerd.columns import Columns, stretches
 from pollerd.model import STATE_CODE, STATES, SiteState
 from pollerd.scheduling.eligibility import EligibilityIndex
 from pollerd.scheduling.proofs import ProofQueue
-from pollerd.scheduling.timetable import Timetable
+from pollerd.scheduling.times.timetable import Timetable
 
 _GONE = STATE_CODE[SiteState.GONE]
 

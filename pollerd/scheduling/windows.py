@@ -8,20 +8,16 @@ whose `to` is not after its `from` ends on the next day, and belongs to the day 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import time, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pollerd.errors import InvalidValueError
 from pollerd.model import DAYS, DayWindow, Windows
-
-if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+from pollerd.scheduling.times.local_time import clock_of, first_instant, has_day, is_clock, local_time, zone_of
 
 MAX_WINDOWS = 64
-_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)\Z")
 _MIDNIGHT = "24:00"
 _AHEAD_DAYS = 22
 """How far windows are looked for: each comes every week, but for days on which the clock skips it."""
@@ -42,7 +38,7 @@ class OpeningTimes:
 
     def __init__(self, windows: Windows) -> None:
         """Raises InvalidValueError for a zone or a time that is none."""
-        self._zone = _zone(windows.zone, "windows.zone")
+        self._zone = zone_of(windows.zone, "windows.zone")
         self._hours = tuple(_hours(one) for one in windows.open)
 
     def is_open(self, at: float) -> bool:
@@ -62,53 +58,37 @@ class OpeningTimes:
         """Returns when the windows that `at` lies in began, at most a week ago; `at` where it is closed."""
         return self._span(at)[0]
 
-    def _span(self, at: float) -> tuple[float, float]:
-        """Returns begin and end of the windows around `at`, those that touch as one; (at, at) where it is closed."""
+    def spans(self, at: float, back: int = 8) -> list[tuple[float, float]]:
+        """Returns begin and end of the windows around `at`, those that touch as one.
+
+        Begins `back` days before, ends three weeks after.
+        """
         spans: list[tuple[float, float]] = []
-        for begin, end in sorted(self._around(at, _AHEAD_DAYS, back=8)):
+        for begin, end in sorted(self._around(at, _AHEAD_DAYS, back)):
             if spans and begin <= spans[-1][1]:
                 spans[-1] = spans[-1][0], max(spans[-1][1], end)
             else:
                 spans.append((begin, end))
-        return next(((begin, end) for begin, end in spans if begin <= at < end), (at, at))
+        return spans
+
+    def _span(self, at: float) -> tuple[float, float]:
+        """Returns begin and end of the windows around `at`, those that touch as one; (at, at) where it is closed."""
+        return next(((begin, end) for begin, end in self.spans(at) if begin <= at < end), (at, at))
 
     def _around(self, at: float, days: int, back: int = 2) -> Iterator[tuple[float, float]]:
         """Yields the windows, (begin, end), that begin on the local days from `back` before `at` to `days` after it."""
-        today = datetime.fromtimestamp(at, self._zone).date()
+        today = local_time(self._zone, at).date()
         for offset in range(-back, days + 1):
             day = today + timedelta(days=offset)
-            midnight = self._instant(day, time())
-            if datetime.fromtimestamp(midnight, self._zone).date() != day:
+            if not has_day(self._zone, day):
                 continue  # the calendar skipped it
             for hours in self._hours:
                 if day.weekday() in hours.days:
                     last = day + timedelta(days=hours.over_midnight)
-                    begin, end = self._instant(day, hours.begins), self._instant(last, hours.ends)
+                    begin = first_instant(self._zone, day, hours.begins)
+                    end = first_instant(self._zone, last, hours.ends)
                     if begin < end:
                         yield begin, end
-
-    def _instant(self, day: date, clock: time) -> float:
-        """Returns the first instant of the local day at which its clocks show at least this time, epoch s."""
-        local = datetime.combine(day, clock)
-        late = local.replace(tzinfo=self._zone).timestamp()
-        if datetime.fromtimestamp(late, self._zone).replace(tzinfo=None) == local:
-            return late
-        early = local.replace(tzinfo=self._zone, fold=1).timestamp()
-        return self._gap_end(round(early), round(late))
-
-    def _gap_end(self, before: int, after: int) -> float:
-        """Returns the second between the two (epoch s) from which another offset from UTC holds."""
-        offset = self._offset(before)
-        while after - before > 1:
-            middle = (before + after) // 2
-            if self._offset(middle) == offset:
-                before = middle
-            else:
-                after = middle
-        return float(after)
-
-    def _offset(self, at: int) -> timedelta | None:
-        return datetime.fromtimestamp(at, UTC).astimezone(self._zone).utcoffset()
 
 
 @lru_cache(maxsize=256)
@@ -117,23 +97,23 @@ def opening_times(windows: Windows) -> OpeningTimes:
     return OpeningTimes(windows)
 
 
-def windows_of(given: object, field: str = "windows") -> Windows | None:
-    """Returns checked windows from a JSON document; None: none.
+def windows_of(given: object, field: str = "windows", *, hours: str = "open") -> Windows | None:
+    """Returns checked windows from a JSON document; None: none. hours: name of the list of windows in it.
 
     `{"zone": "Europe/Berlin", "open": [{"days": ["mon", "fri"], "from": "08:00", "to": "18:00"}]}`; without `days`:
     every day; `to` may be "24:00". Raises InvalidValueError, naming the place.
     """
     if given is None or isinstance(given, Windows):
         return given
-    fields = _fields(given, field, ("zone", "open"))
+    fields = _fields(given, field, ("zone", hours))
     zone = fields["zone"]
     if not isinstance(zone, str):
         raise InvalidValueError(f"{field}.zone", "the name of a time zone, as Europe/Berlin", _kind(zone))
-    _zone(zone, f"{field}.zone")
-    some = fields["open"]
+    zone_of(zone, f"{field}.zone")
+    some = fields[hours]
     if not isinstance(some, list) or not 0 < len(some) <= MAX_WINDOWS:
-        raise InvalidValueError(f"{field}.open", f"a list of 1 to {MAX_WINDOWS} windows", _kind(some))
-    return Windows(zone, tuple(_window(one, f"{field}.open[{place}]") for place, one in enumerate(some)))
+        raise InvalidValueError(f"{field}.{hours}", f"a list of 1 to {MAX_WINDOWS} windows", _kind(some))
+    return Windows(zone, tuple(_window(one, f"{field}.{hours}[{place}]") for place, one in enumerate(some)))
 
 
 def _window(given: object, field: str) -> DayWindow:
@@ -148,7 +128,7 @@ def _window(given: object, field: str) -> DayWindow:
             raise InvalidValueError(f"{field}.days[{place}]", f"one of {', '.join(DAYS)}", day[:32])
     for name in ("from", "to"):
         clock = fields[name]
-        if not isinstance(clock, str) or not (_TIME.match(clock) or (name, clock) == ("to", _MIDNIGHT)):
+        if not isinstance(clock, str) or not (is_clock(clock) or (name, clock) == ("to", _MIDNIGHT)):
             allowed = "a time as 08:00" + (", up to 24:00" if name == "to" else "")
             raise InvalidValueError(f"{field}.{name}", allowed, str(clock)[:32])
     return DayWindow(tuple(day for day in DAYS if day in days), fields["from"], fields["to"])
@@ -166,47 +146,13 @@ def _fields(given: object, field: str, needed: tuple[str, ...], more: tuple[str,
     return given
 
 
-def _zone(name: str, field: str) -> ZoneInfo:
-    """Returns the zone. Raises InvalidValueError that names those nearest to it."""
-    try:
-        return _zone_of(name)
-    except (LookupError, ValueError, OSError) as error:
-        from difflib import get_close_matches
-
-        known = _zone_names()
-        near = [known[one] for one in get_close_matches(name.lower()[:64], known, 3)]
-        more = f"; nearest: {', '.join(near)}" if near else ""
-        raise InvalidValueError(field, f"the name of a time zone, as Europe/Berlin{more}", name[:64]) from error
-
-
-@lru_cache(maxsize=1024)
-def _zone_of(name: str) -> ZoneInfo:
-    """Reads a zone, a kilobyte, once."""
-    from zoneinfo import ZoneInfo  # not at every start
-
-    return ZoneInfo(name)
-
-
-@lru_cache(maxsize=1)
-def _zone_names() -> dict[str, str]:
-    """Returns the names of all zones, by themselves in small letters."""
-    from importlib.resources import files  # `zoneinfo.available_timezones` opens 600 files
-
-    names = files("tzdata").joinpath("zones").read_text(encoding="ascii")
-    return {name.lower(): name for name in names.split()}
-
-
 def _hours(window: DayWindow) -> _Hours:
-    begins, ends = _clock(window.begins), _clock("00:00" if window.ends == _MIDNIGHT else window.ends)
+    begins, ends = (
+        clock_of(window.begins, "windows"),
+        clock_of("00:00" if window.ends == _MIDNIGHT else window.ends, "windows"),
+    )
     days = frozenset(map(DAYS.index, window.days))
     return _Hours(days, begins, ends, window.ends == _MIDNIGHT or ends <= begins)
-
-
-def _clock(text: str) -> time:
-    found = _TIME.match(text)
-    if found is None:
-        raise InvalidValueError("windows", "times as 08:00", text[:32])
-    return time(int(found[1]), int(found[2]))
 
 
 def _kind(given: object) -> str:

@@ -28,6 +28,8 @@ class StorageSettings:
     """Age after which changes are pruned; above 0, None: they are kept."""
     poll_retention_seconds: float = 30 * DAY_SECONDS
     """Age after which polls are pruned; above 0."""
+    delivery_retention_seconds: float = 30 * DAY_SECONDS
+    """Age after which the delivery log and ended notices are pruned; above 0."""
     zstd_level: int = 1
     """1 to 19."""
     busy_timeout_seconds: float = 5.0
@@ -43,7 +45,8 @@ class StorageSettings:
     def __post_init__(self) -> None:
         _require("keep_contents", self.keep_contents >= 2, "at least 2", self.keep_contents)
         _require("content_cap_bytes", self.content_cap_bytes >= 0, "at least 0", self.content_cap_bytes)
-        for name in ("poll_retention_seconds", "content_retention_seconds", "change_retention_seconds"):
+        for part in ("poll", "content", "change", "delivery"):
+            name = f"{part}_retention_seconds"
             retention = getattr(self, name)
             _require(name, retention is None or retention > 0, "above 0", retention)
         _require("zstd_level", 1 <= self.zstd_level <= 19, "1 to 19", self.zstd_level)
@@ -72,6 +75,7 @@ class CurrentSettings:
             content_cap_bytes=settings.content_cap_bytes,
             change_retention_seconds=settings.change_retention_seconds,
             poll_retention_seconds=settings.poll_retention_seconds,
+            delivery_retention_seconds=settings.delivery_retention_seconds,
         )
 
 

@@ -21,6 +21,7 @@ from pollerd.storage.db.engine import Database, database_url
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.compression import Base, Packed, pack, pack_all
 from pollerd.storage.encoding.encryption import Encryption, check_seals, seal_of
+from pollerd.storage.notifications.notification_store import NotificationStore
 from pollerd.storage.polls import retention, runs
 from pollerd.storage.polls.commit import BodyKey, Commit, check_batch
 from pollerd.storage.polls.history_store import HistoryStore
@@ -58,6 +59,8 @@ class Store:
         """Sites, their contexts, and their hosts."""
         self.sources = SourceStore(database=database, sql=sql)
         """Sitemaps and feeds whose pages become sites."""
+        self.notifications = NotificationStore(database=database, sql=sql, encryption=encryption)
+        """Channels, rules, the outbox and the delivery log."""
         self.history = HistoryStore(
             database=database, sql=sql, settings=self._settings, news=self._news, bases=self._bases
         )

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from pollerd.errors import InvalidValueError
+from pollerd.events import Incident, Notice
 from pollerd.model import (
     NO_ACCESS,
     Access,
@@ -115,6 +116,8 @@ class SiteContext(Struct, frozen=True, gc=False):
     """How a browser renders the page (`SiteSpec.render`)."""
     states: tuple[SelectionState, ...] = ()
     """What is known of its selections."""
+    tags: tuple[str, ...] = ()
+    """Those of its tags that rules name, or that say what is sent to it."""
     fault: str = ""
     """Why the site's stored row cannot be used; then only id and URL are as stored."""
 
@@ -173,6 +176,12 @@ class PollRecord(Struct, frozen=True, gc=False):
     """The result for the focused crawler's page, if the site is one."""
     selections: tuple[SelectionRecord, ...] = ()
     """A site with selections: those on which the poll had an effect."""
+    notices: tuple[Notice, ...] = ()
+    """What is told of this poll, all with its site; one of a change is tied to the change in its `selection`. Of an
+    event that a channel was told of before, nothing is written."""
+    incidents_opened: tuple[Incident, ...] = ()
+    incidents_closed: tuple[int, ...] = ()
+    """Ids of rules whose incident of this site has ended."""
 
     @property
     def changes(self) -> int:
@@ -241,6 +250,8 @@ class Batch:
     shared_state: bytes | None = None
     findings: CrawlUpdate | None = None
     """Changes of the focused crawler's collection; required if a record has a `page`."""
+    notices: tuple[Notice, ...] = ()
+    """What is told besides of events that no record's poll is the cause of."""
     id: bytes = field(default_factory=_new_batch_id)
 
 
@@ -397,6 +408,8 @@ class PruneResult:
     contents: int = 0
     content_bytes: int = 0
     changes: int = 0
+    notices: int = 0
+    """Ended ones, and attempts to send."""
 
 
 @dataclass(frozen=True, slots=True)

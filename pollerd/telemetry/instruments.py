@@ -90,6 +90,14 @@ class Instruments:
         events = ("joined", "vanished", "returned")
         self.source_sites = {event: self._source_sites.labels(event) for event in events}
         self.sources_failing = gauge("sources_failing", "Sources whose last reading failed or was not believed")
+        self._delivery_attempts = counter("delivery_attempts_total", "Attempts to send a message by outcome", "outcome")
+        outcomes = ("sent", "retry", "refused", "dead")
+        self.delivery_attempts = {outcome: self._delivery_attempts.labels(outcome) for outcome in outcomes}
+        self.notices_sent = counter("notices_sent_total", "Events of which channels were told")
+        self.notices_waiting = gauge("notices_waiting", "Events that wait to be told")
+        self.notices_dead = gauge("notices_dead", "Events that could not be told")
+        self.oldest_notice = gauge("oldest_notice_age_seconds", "How long the event that waits longest is due")
+        self.channels_paused = gauge("channels_paused", "Channels whose receiver refuses us")
         self.loop_lag = gauge("event_loop_lag_seconds", "How late the loop ran a timer, at worst in 15 s")
         self.build_info = gauge("build_info", "Always 1", "version")
         self.build_info.labels(version).set(1)

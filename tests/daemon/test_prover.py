@@ -8,8 +8,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
 
 from pollerd import allocation
+from pollerd.daemon.control.site_removal import SiteRemoval
+from pollerd.daemon.crawler.hook import NoCrawl
+from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
 from pollerd.daemon.results.proofs.proof_status import held, status_of
@@ -17,10 +21,12 @@ from pollerd.daemon.results.proofs.prover import Prover
 from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
+from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.detection import detect
 from pollerd.model import Baseline, Outcome, OutcomeKind, SiteSpec
 from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext
+from pollerd.storage import SiteContext, SiteStore
+from pollerd.telemetry import Instruments
 
 AT, URL = 1_000_000.0, "http://a.example/"
 
@@ -229,3 +235,22 @@ def test_a_site_is_as_unproven_as_its_selections() -> None:
     both = status_of([noise, unproven])
     assert both is not None
     assert (both.result, both.same, both.unproven) == (ProofResult.UNPROVEN, False, "unproven: why")
+
+
+async def test_a_removed_site_takes_its_waiting_change_with_it() -> None:
+    world = World(text("old"))
+    assert await world.judged(text("new"), 0.0) is None
+    assert world.candidate is not None
+    candidates = Candidates()
+    candidates.put(world.candidate)
+    scheduler = world.scheduler
+    removal = SiteRemoval(
+        scheduler=scheduler,
+        site_cache=SiteCache(cast(SiteStore, None), 10),
+        candidates=candidates,
+        in_flight=InFlight(scheduler=scheduler, most=1, instruments=Instruments(CollectorRegistry(), "test")),
+        hook=NoCrawl(),
+    )
+    removal.remove(1)
+    assert len(candidates) == 0
+    assert 0 not in scheduler.sites.proofs

@@ -20,8 +20,8 @@ ALLOWED = (
     ("pollerd/storage/db/migrate.py", "bring_up"),  # loads Alembic, where the first start needs it
     ("pollerd/storage/db/steps.py", "up"),  # and the migrations, on PostgreSQL
     ("pollerd/storage/db/steps.py", "<module>"),
-    ("pollerd/scheduling/windows.py", "_zone_of"),  # a kilobyte of a time zone, once each
-    ("pollerd/scheduling/windows.py", "_zone_names"),  # their names, once, for who misspells one
+    ("pollerd/scheduling/times/local_time.py", "_zone_of"),  # a kilobyte of a time zone, once each
+    ("pollerd/scheduling/times/local_time.py", "_zone_names"),  # their names, once, for who misspells one
     ("pollerd/app/serve.py", "look_on"),  # calls what a test gave it
 )
 """Ends of paths, and functions there below which blocking is right."""

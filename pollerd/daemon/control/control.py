@@ -8,6 +8,7 @@ from pollerd.daemon.allocation.explain import ScheduleExplainer
 from pollerd.daemon.control.allocation import AllocationControl
 from pollerd.daemon.control.health import DaemonHealth
 from pollerd.daemon.control.hosts import HostControl
+from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.daemon.control.preview import PreviewControl
 from pollerd.daemon.control.sites import SiteControl
 from pollerd.daemon.control.sources import SourceControl
@@ -22,6 +23,7 @@ class Control:
 
     sites: SiteControl
     sources: SourceControl
+    notifications: NotificationControl
     tags: TagControl
     hosts: HostControl
     preview: PreviewControl

@@ -9,10 +9,11 @@ import time
 import structlog
 
 from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.blindness import BlindCause
 from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.scheduling import LinkState, OutageDetector, hosts_that_must_fail
-from pollerd.telemetry import Instruments
 
 PATIENCE_SECONDS = 300.0
 """A failure held back for this long without evidence from another host counts."""
@@ -21,8 +22,9 @@ PATIENCE_SECONDS = 300.0
 class OutageFilter:
     """Passes results to the journal, and holds back failures that our own link may have caused."""
 
-    def __init__(self, *, scheduler: SchedulerState, journal: Journal, instruments: Instruments) -> None:
-        self._scheduler, self._journal, self._instruments = scheduler, journal, instruments
+    def __init__(self, *, scheduler: SchedulerState, journal: Journal, runtime: Runtime) -> None:
+        self._scheduler, self._journal, self._instruments = scheduler, journal, runtime.instruments
+        self._blindness, self._clock = runtime.blindness, runtime.clock
         self._watch: OutageDetector[PollResult] = OutageDetector()
         self._held_since = 0.0
         self.online = asyncio.Event()
@@ -80,6 +82,7 @@ class OutageFilter:
             self._journal.put(held)
         if was_offline:
             self.online.set()
+            self._blindness.end(BlindCause.LINK, self._clock())
             self._instruments.offline.set(0)
             self._log.info("online", polling="resumed")
 
@@ -97,6 +100,7 @@ class OutageFilter:
             self._release(nobodys)
         if self._watch.state is LinkState.OFFLINE and not was_offline:
             self.online.clear()
+            self._blindness.begin(BlindCause.LINK, self._clock())
             self._instruments.offline.set(1)
             self._log.warning("offline", hosts_failed=len(dropped), last=result.outcome.detail, polling="probing")
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 import structlog
 
 from pollerd.daemon.results.processor import PreparedBatch, ResultProcessor
+from pollerd.daemon.state.blindness import BlindCause
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.storage_health import FIRST_RETRY_SECONDS, RETRY_CAP_SECONDS
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 def _part(batch: Batch, records: tuple[PollRecord, ...]) -> Batch:
     """Returns a separate batch with some of the records."""
-    return replace(batch, records=records, hosts=(), shared_state=None, id=Batch().id)
+    return replace(batch, records=records, hosts=(), shared_state=None, notices=(), id=Batch().id)
 
 
 class Journal:
@@ -49,6 +50,7 @@ class Journal:
         runtime: Runtime,
     ) -> None:
         self._processor, self._store, self._health = processor, store, runtime.health
+        self._blindness, self._clock = runtime.blindness, runtime.clock
         self._settings, self._instruments = runtime.settings, runtime.instruments
         self._results: list[PollResult] = []
         self._robots: dict[int, StoredRobots] = {}
@@ -196,8 +198,10 @@ class Journal:
                 result = await call()
             except DatabaseUnavailableError as error:
                 self._health.failed("commits", str(error))
+                self._blindness.begin(BlindCause.DATABASE, self._clock())
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, RETRY_CAP_SECONDS)
             else:
                 self._health.works("commits")
+                self._blindness.end(BlindCause.DATABASE, self._clock())
                 return result

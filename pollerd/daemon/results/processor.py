@@ -1,6 +1,6 @@
-"""The six steps that process a batch of results: noise, status, crawl, learn, store, apply.
+"""The steps that process a batch of results: noise, status, crawl, learn, announce, store, apply.
 
-The journal stores the batch between `prepare`, which runs the first four steps, and `apply_committed`, the last.
+The journal stores the batch between `prepare`, which runs the first five steps, and `apply_committed`, the last.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from pollerd.daemon.crawler.hook import PageHook
+from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.changes import NoiseStep
 from pollerd.daemon.results.gathering import free_to_wait
 from pollerd.daemon.results.learning import LearningStep
@@ -46,6 +47,7 @@ class Steps:
     status: StatusStep
     crawl: PageHook
     learning: LearningStep
+    announcing: Announcer
     tables: TableUpdates
     proofs: ProofUpdates
 
@@ -82,6 +84,7 @@ class ResultProcessor:
         pages, crawled = steps.crawl.judge(results, effects, known_urls)
         effects, learned = steps.learning.learn(results, effects)
         records = tuple(effect.record(learned.get(i), pages.get(i)) for i, effect in enumerate(effects))
+        records = await steps.announcing.announce(results, records)
         return PreparedBatch(tuple(results), records, crawled)
 
     def batch(self, prepared: PreparedBatch, robots: dict[int, StoredRobots], *, with_shared_state: bool) -> Batch:
@@ -108,6 +111,7 @@ class ResultProcessor:
         moved: as in `prepare`.
         """
         self._count(prepared.records)
+        self._steps.announcing.apply_committed(prepared.records)
         current = self._current(prepared.results, moved)
         results, records = list(compress(prepared.results, current)), list(compress(prepared.records, current))
         if results:

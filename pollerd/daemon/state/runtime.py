@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.state.blindness import Blindness
 from pollerd.daemon.state.faults import Faults
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.daemon.state.storage_health import StorageHealth
@@ -30,3 +31,5 @@ class Runtime:
     faults: Faults
     health: StorageHealth
     """Whether the database accepts reads and commits."""
+    blindness: Blindness
+    """Periods in which nothing could be polled."""

@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-import aiohappyeyeballs
 from yarl import URL
 
 from pollerd.fetching import (
-    DENIED_ERRNO,
+    DIALLING_FAULTS,
+    Address,
+    BlockedAddressError,
     FetchSettings,
     Guard,
     Proxy,
+    addresses_of,
+    allowed_addresses,
+    connect,
     normalise_proxy,
     open_socket,
     parse_proxy,
     proxy_refusal,
+    why_not_dialled,
 )
 from pollerd.model import OutcomeKind
 from pollerd.rendering.failures import PageRefusedError
 from pollerd.rendering.proxy.heads import read_head, status_of
-
-Address: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
-"""An entry of `getaddrinfo`."""
-_DELAY_SECONDS = 0.25
-"""How long one address is tried alone before the next one is tried, too (RFC 8305)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Dialler:
                     return Dialled(*await self._connect(await self._checked(host, port), self._guard))
                 await self._check(host)
                 return await self._through(proxy, host, port, guarded=own_proxy is not None, tunnel=tunnel)
-        except (OSError, UnicodeError, RuntimeError, ValueError) as error:  # RuntimeError: uvloop's, of some connects
-            raise _refusal(error) from error
+        except DIALLING_FAULTS as error:
+            raise PageRefusedError(*why_not_dialled(error)) from error
 
     async def check(self, url: str) -> PageRefusedError | None:
         """Returns why the guard refuses the host of a URL, as far as its addresses can be found here; None: it does
@@ -91,24 +91,17 @@ class Dialler:
 
     async def _checked(self, host: str, port: int) -> list[Address]:
         """Returns the addresses of a host, all of them allowed. Raises `PageRefusedError` and OSErrors."""
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        reason = self._guard.denial_of_any(str(entry[4][0]) for entry in found)
-        if reason is not None:
-            raise PageRefusedError(OutcomeKind.BLOCKED_ADDRESS, reason)
-        return [(int(family), int(kind), proto, name, tuple(place)) for family, kind, proto, name, place in found]
+        try:
+            return await allowed_addresses(self._guard, host, port)
+        except BlockedAddressError as error:
+            raise PageRefusedError(OutcomeKind.BLOCKED_ADDRESS, str(error)) from error
 
     async def _connect(
-        self, addresses: list[Address], create: Any, tls: ssl.SSLContext | None = None, name: str | None = None
+        self, addresses: Sequence[Address], create: Any, tls: ssl.SSLContext | None = None, name: str | None = None
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connects to one of these addresses and to no other. Raises OSErrors."""
-        sock = await aiohappyeyeballs.start_connection(
-            addresses,
-            happy_eyeballs_delay=_DELAY_SECONDS,
-            interleave=1,
-            socket_factory=create,
-        )
+        sock = await connect(addresses, create)
         try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name)
         except BaseException:
             sock.close()
@@ -120,8 +113,7 @@ class Dialler:
         if guarded:
             addresses = await self._checked(proxy_host, proxy_port)
         else:
-            found = await asyncio.get_running_loop().getaddrinfo(proxy_host, proxy_port, type=socket.SOCK_STREAM)
-            addresses = list(found)
+            addresses = await addresses_of(proxy_host, proxy_port)
         https = place.scheme == "https"
         tls = self._context() if https else None
         reader, writer = await self._connect(
@@ -152,15 +144,3 @@ async def _open_tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
         raise PageRefusedError(OutcomeKind.CONNECT_ERROR, "the proxy's answer is not one of a proxy")
     if not 200 <= status < 300:
         raise PageRefusedError(OutcomeKind.CONNECT_ERROR, proxy_refusal(status))
-
-
-def _refusal(error: Exception) -> PageRefusedError:
-    if isinstance(error, OSError) and error.errno == DENIED_ERRNO:
-        return PageRefusedError(OutcomeKind.BLOCKED_ADDRESS, error.strerror or "address denied")
-    if isinstance(error, socket.gaierror | UnicodeError):
-        return PageRefusedError(OutcomeKind.DNS_ERROR, getattr(error, "strerror", None) or "not a name")
-    if isinstance(error, TimeoutError) or getattr(error, "errno", None) == errno.ETIMEDOUT:
-        return PageRefusedError(OutcomeKind.TIMEOUT, "no connection within the deadline")
-    return PageRefusedError(
-        OutcomeKind.CONNECT_ERROR, getattr(error, "strerror", None) or str(error) or "no connection"
-    )

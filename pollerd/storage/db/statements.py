@@ -42,9 +42,11 @@ from pollerd.storage.db.schema import (
     content,
     daemon_run,
     host,
+    incident,
     last_batch,
     learned,
     mask,
+    outbox,
     poll,
     reading,
     selection_state,
@@ -128,6 +130,21 @@ SELECTION_STATE = [
     "readings",
     "announced",
     "missing",
+]
+NOTICE = [
+    "event_id",
+    "kind",
+    "at",
+    "rule_id",
+    "channel_id",
+    "site_id",
+    "url",
+    "change_id",
+    "selection",
+    "data",
+    "digest",
+    "waits_since",
+    "due_at",
 ]
 READING = ["site_id", "selection", "name", "at", "text", "number", "moment", "currency", "problem"]
 SITE = ["created_at", "paused", *NUMERIC_SETTINGS, "selections", "render", "title", "url", "host_id"]
@@ -237,6 +254,12 @@ class Statements:
             selection_state, SELECTION_STATE, ["site_id", "name"], SELECTION_STATE[2:]
         )
         self.insert_reading = self.insert_each(reading, READING)
+        # What is told already on a channel stays as it is.
+        self.insert_notice = self.insert_each(outbox, NOTICE, ["event_id", "channel_id"], [])
+        self.open_incident = self.insert_each(
+            incident, ["rule_id", "site_id", "id", "since"], ["rule_id", "site_id"], ["id", "since"]
+        )
+        self.close_incident = self._close_incident()
         self.contents = self.compiled(
             select(content.c.id, content.c.body, content.c.base_id, base.c.body)
             .outerjoin_from(content, base, base.c.id == content.c.base_id)
@@ -406,6 +429,14 @@ class Statements:
             return update(site_state).ordered_values(*values, *counted).where(c.site_id == given["key"])
 
         return self.for_each(change, types, ["key"])
+
+    def _close_incident(self) -> ForEachRow:
+        c = incident.c
+
+        def end(given: ColumnSource) -> Executable:
+            return delete(incident).where(c.rule_id == given["rule_id"], c.site_id == given["site_id"])
+
+        return self.for_each(end, {name: c[name].type for name in ("rule_id", "site_id")})
 
     def _living_sites(self) -> str:
         statement = (

@@ -1,7 +1,7 @@
-"""Encrypts secrets at rest: headers, credentials and proxies of sites.
+"""Encrypts secrets at rest: headers, credentials and proxies of sites, secrets of channels.
 
-Stores the JSON of an `Access` under Fernet (AES-128-CBC with HMAC-SHA256). docs/adr/0006-secrets-at-rest.md explains
-where the key is kept.
+Stores the JSON of an `Access`, or a text, under Fernet (AES-128-CBC with HMAC-SHA256).
+docs/adr/0006-secrets-at-rest.md explains where the key is kept.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
 from pollerd.model import Access, Credentials
-from pollerd.storage.db.schema import site, tag
+from pollerd.storage.db.schema import channel, site, tag
 from pollerd.storage.keys import keys_of, new_key
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 _SHOWN = 5
+_HAS_SECRETS = channel.c.secrets.is_not(None)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -35,27 +36,35 @@ class Encryption:
 
     def close(self, access: Access) -> bytes:
         """Returns the encrypted access. Raises `InvalidValueError` if there is no key."""
+        named = (name for name in ("headers", "credentials", "body", "typed", "proxy") if getattr(access, name))
+        return self.close_text(json.dumps(asdict(access)), next(named, "headers"))
+
+    def close_text(self, text: str, field: str) -> bytes:
+        """Returns the encrypted text. Raises `InvalidValueError` of this field if there is no key."""
         if self._keys is None and self._file is not None:
             self._keys = keys_of(_made(self._file))
         if self._keys is None:
-            field = next(name for name in ("headers", "credentials", "body", "typed", "proxy") if getattr(access, name))
             allowed = "left out unless POLLERD_SECRET_KEY is set: without a key PostgreSQL keeps no secrets"
             raise InvalidValueError(field, allowed, "(not shown)")
-        return self._keys.encrypt(json.dumps(asdict(access)).encode())
+        return self._keys.encrypt(text.encode())
 
     def open(self, sealed: bytes) -> Access:
         """Returns the decrypted access. Raises `ConfigError` if the key is missing or wrong."""
-        if self._keys is None:
-            raise ConfigError("secret_key: the database holds secrets of sites, but no key is set")
-        from cryptography.fernet import InvalidToken
-
-        try:
-            found = json.loads(self._keys.decrypt(sealed))
-        except InvalidToken as error:
-            raise ConfigError("secret_key: is not the one that secrets of sites were sealed with") from error
+        found = json.loads(self.open_text(sealed))
         credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
         headers = tuple((name, value) for name, value in found["headers"])
         return Access(headers, credentials, found["proxy"], found.get("body"), tuple(found.get("typed", ())))
+
+    def open_text(self, sealed: bytes) -> str:
+        """Returns the decrypted text. Raises `ConfigError` if the key is missing or wrong."""
+        if self._keys is None:
+            raise ConfigError("secret_key: the database holds secrets, but no key is set")
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._keys.decrypt(sealed).decode()
+        except InvalidToken as error:
+            raise ConfigError("secret_key: is not the one that secrets were sealed with") from error
 
 
 def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encryption:
@@ -95,6 +104,11 @@ def check_seals(connection: Connection, seal: Encryption) -> None:
             seal.open(sealed)
         except ConfigError as error:
             raise ConfigError(f"{error} (tag {name})") from error
+    for name, sealed in connection.execute(select(channel.c.name, channel.c.secrets).where(_HAS_SECRETS)):
+        try:
+            seal.open_text(sealed)
+        except ConfigError as error:
+            raise ConfigError(f"{error} (channel {name})") from error
     if closed:
         more = f" and {len(closed) - _SHOWN} more" if len(closed) > _SHOWN else ""
         raise ConfigError(f"{why} (sites {', '.join(map(str, closed[:_SHOWN]))}{more})")

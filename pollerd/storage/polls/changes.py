@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 from pollerd.errors import NotFoundError
 from pollerd.model import DEFAULT_SELECTION, Change, Media
 from pollerd.storage.db.schema import change, content, site, site_tag
+from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
 from pollerd.storage.encoding.cursors import Order, Position
 from pollerd.storage.values import ListPage
@@ -118,6 +120,12 @@ def get_change(connection: Connection, change_id: int) -> Change:
     if row is None:
         raise NotFoundError("change", change_id)
     return _change(*row)
+
+
+def changes_by_id(connection: Connection, sql: Statements, change_ids: Sequence[int]) -> list[Change]:
+    """Returns the changes with these ids that there are."""
+    wanted = _changes(ALL_CHANGES).where(sql.among(change.c.id, "ids"))
+    return [_change(*row) for row in connection.execute(wanted, {"ids": sql.many(change_ids)})]
 
 
 def versions(connection: Connection, site_id: int, selection: str, limit: int) -> list[int]:

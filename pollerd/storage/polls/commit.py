@@ -14,9 +14,10 @@ from pollerd.storage.crawler.pages import PageCommit
 from pollerd.storage.db.rows import run_each
 from pollerd.storage.db.schema import allocation
 from pollerd.storage.db.schema import poll as poll_table
-from pollerd.storage.db.statements import Statements, run
+from pollerd.storage.db.statements import CHANGE, Statements, run
 from pollerd.storage.encoding.compression import Packed, pack
 from pollerd.storage.encoding.text_encoding import encode_header, storable, storable_word
+from pollerd.storage.polls.notices import check_notices, has_notices, write_notices
 from pollerd.storage.sites.selection_states import load_selection_states, reading_rows, state_row
 from pollerd.storage.values import Batch, ChangeDraft, CommitResult, CommittedChange, PollRecord
 
@@ -24,6 +25,7 @@ ContentKey = tuple[int, bytes]
 """Site and fingerprint."""
 BodyKey = tuple[int, int]
 """Index of a record, and of its selection from 1; 0: the record's own content."""
+_SELECTION = CHANGE.index("selection")
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
@@ -45,6 +47,7 @@ def check_batch(batch: Batch) -> None:
                 raise InvalidValueError("content", "given with its fingerprint and media", one.state)
         if record.page is not None and batch.findings is None:
             raise InvalidValueError("findings", "given where a record has a page", None)
+        check_notices(record)
 
 
 class Commit:
@@ -86,6 +89,7 @@ class Commit:
         drafts, states = self._follow(living, current, contents, selected)
         run_each(connection, sql.update_state, states)
         changes = self._write_changes(connection, drafts)
+        self._write_notices(connection, living, drafts, changes)
         self._write_masks(connection, living)
         self._write_learned(connection, living)
         self._write_hosts(connection)
@@ -191,6 +195,20 @@ class Commit:
             return ()
         ids = self._new_change_ids(connection, [row for _, row in drafts])
         return tuple(CommittedChange(id_, row[0], i) for id_, (i, row) in zip(ids, drafts, strict=True))
+
+    def _write_notices(
+        self,
+        connection: Connection,
+        living: list[tuple[int, PollRecord]],
+        drafts: list[tuple[int, tuple[Any, ...]]],
+        changes: tuple[CommittedChange, ...],
+    ) -> None:
+        others = self._batch.notices
+        if not others and not has_notices(record for _, record in living):
+            return
+        names = (row[_SELECTION] or DEFAULT_SELECTION for _, row in drafts)
+        ids = {(one.record, name): one.id for one, name in zip(changes, names, strict=True)}
+        write_notices(connection, self._sql, living, ids, others)
 
     def _new_change_ids(self, connection: Connection, rows: list[tuple[Any, ...]]) -> list[int]:
         """Inserts changes; returns their ids, in the same order: there is one writer, and ids only grow."""

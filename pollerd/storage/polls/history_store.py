@@ -55,6 +55,10 @@ class HistoryStore:
         """Returns the id of the last committed poll, 0 before the first."""
         return await self._database.read(runs.last_poll_id)
 
+    async def last_poll_at(self) -> float | None:
+        """Returns when the last committed poll began (epoch s); None: there is none."""
+        return await self._database.read(runs.last_poll_at)
+
     async def recent_polls(
         self, per_site: int = 64, piece: int = 2_000, *, after: int = 0, through: int | None = None
     ) -> AsyncIterator[PollColumns]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, delete, select
 
-from pollerd.storage.db.schema import change, host, host_override, poll, site
+from pollerd.storage.db.schema import attempt, change, host, host_override, outbox, poll, site
 
 PIECE = 5_000
 
@@ -19,6 +19,19 @@ def prune_changes(connection: Connection, before: float) -> int:
     """Deletes up to `PIECE` of the oldest changes detected before that time; returns how many."""
     oldest = select(change.c.id).where(change.c.detected_at < before).order_by(change.c.detected_at).limit(PIECE)
     return connection.execute(delete(change).where(change.c.id.in_(oldest))).rowcount
+
+
+def prune_notices(connection: Connection, before: float) -> int:
+    """Deletes up to `PIECE` of the notices that ended first, before that time; returns how many."""
+    c = outbox.c
+    oldest = select(c.id).where(c.ended_at.is_not(None), c.ended_at < before).order_by(c.ended_at).limit(PIECE)
+    return connection.execute(delete(outbox).where(c.id.in_(oldest))).rowcount
+
+
+def prune_attempts(connection: Connection, before: float) -> int:
+    """Deletes up to `PIECE` of the oldest attempts to send made before that time; returns how many."""
+    oldest = select(attempt.c.id).where(attempt.c.at < before).order_by(attempt.c.at).limit(PIECE)
+    return connection.execute(delete(attempt).where(attempt.c.id.in_(oldest))).rowcount
 
 
 def drop_empty_hosts(connection: Connection) -> int:

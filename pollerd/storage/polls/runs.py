@@ -74,3 +74,9 @@ def _pieces(states: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, byt
     left = iter(states)
     while piece := list(islice(left, _PIECE)):
         yield piece
+
+
+def last_poll_at(connection: Connection) -> float | None:
+    """Returns when the last stored poll began (epoch s); None: there is none."""
+    found = connection.execute(select(poll.c.at).order_by(poll.c.id.desc()).limit(1)).scalar()
+    return None if found is None else float(found)

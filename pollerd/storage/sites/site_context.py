@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,19 +23,25 @@ _READ_BY_POLLS = frozenset({"selections", "render"})
 
 
 def load_contexts(
-    connection: Connection, sql: Statements, encryption: Encryption, site_ids: Sequence[int], tags: Tags
+    connection: Connection,
+    sql: Statements,
+    encryption: Encryption,
+    site_ids: Sequence[int],
+    tags: Tags,
+    named: Collection[str] = (),
 ) -> dict[int, SiteContext]:
     """Returns contexts by site id; deleted sites are missing. The context of an unreadable row has a `fault`.
 
-    tags: those that have settings; only where some say what is sent, those of the sites are asked for.
+    tags: those that have settings; named: those that rules name. Only where some are named, or say what is sent, those
+    of the sites are asked for.
     """
     rows = run(connection, sql.contexts, sql.many(site_ids))
     contexts = {row[0]: _readable(encryption, row) for row in rows}
     sending = [
         name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & {"selections", "render"}
     ]
-    if sending:
-        for site_id, names in names_among(connection, sql, site_ids, sending).items():
+    if sending or named:
+        for site_id, names in names_among(connection, sql, site_ids, [*{*sending, *named}]).items():
             if site_id in contexts:
                 contexts[site_id] = _inherited(contexts[site_id], names, tags)
     selecting = [site_id for site_id, context in contexts.items() if context.selections]
@@ -51,6 +57,7 @@ def load_contexts(
 def _inherited(context: SiteContext, names: Sequence[str], tags: Tags) -> SiteContext:
     return replace(
         context,
+        tags=tuple(names),
         access=access_of_tags(context.access, names, tags),
         selections=selections_of_tags(context.own_selections, names, tags),
         render=context.render or str(of_tags(names, tags).get("render", "")),

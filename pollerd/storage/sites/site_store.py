@@ -48,6 +48,8 @@ class SiteStore:
         self._restore = Restore(sql, self._sites, imports)
         self.tags: Tags = {}
         """The tags that have settings, since `load_tags`; read, and never written, by everybody else."""
+        self.tags_of_rules: frozenset[str] = frozenset()
+        """Tags of which contexts say whether their sites have them."""
 
     # For the daemon: all sites at its start, then those that are polled.
 
@@ -78,7 +80,8 @@ class SiteStore:
 
     async def contexts(self, site_ids: Sequence[int]) -> dict[int, SiteContext]:
         """Returns contexts by site id, in one query; deleted sites are missing."""
-        return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids, self.tags))
+        tags, named = self.tags, self.tags_of_rules
+        return await self._database.read(lambda c: load_contexts(c, self._sql, self._encryption, site_ids, tags, named))
 
     # Tags that have settings.
 

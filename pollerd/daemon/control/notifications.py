@@ -1,0 +1,167 @@
+"""Adds, changes and removes rules and channels of the running daemon."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from pollerd.daemon.notifying.notifier import Notifier
+from pollerd.errors import InvalidValueError
+from pollerd.events import EventKind
+from pollerd.storage import ChannelSpec, FileResult, NotificationStore, Origin, RuleSpec, StoredChannel, StoredRule
+
+if TYPE_CHECKING:  # a daemon without rules loads none of it
+    from pollerd.notifications.message import Answer
+
+
+class NotificationControl:
+    """Changes rules and channels: first in the database, then in the live loop."""
+
+    def __init__(self, *, store: NotificationStore, notifier: Notifier, clock: Callable[[], float]) -> None:
+        self._store, self._notifier, self._clock = store, notifier, clock
+
+    # Rules.
+
+    async def add_rule(self, document: Mapping[str, Any]) -> StoredRule:
+        """Adds a rule. Raises InvalidValueError, and DuplicateError with the existing id."""
+        stored = await self._store.add_rule(rule_spec(document), self._clock())
+        await self._notifier.reload()
+        return stored
+
+    async def change_rule(self, rule_id: int, document: Mapping[str, Any]) -> StoredRule:
+        """Sets all settings of a rule; it stays muted. Raises NotFoundError, InvalidValueError, DuplicateError."""
+        _check_origin("rule", (await self._store.rule(rule_id)).spec)
+        stored = await self._store.update_rule(rule_id, rule_spec(document), self._clock())
+        await self._notifier.reload()
+        return stored
+
+    async def mute_rule(self, rule_id: int, until: float | None) -> StoredRule:
+        """Mutes a rule until that time (epoch s); None: no longer. Raises NotFoundError."""
+        stored = await self._store.mute_rule(rule_id, until)
+        await self._notifier.reload()
+        return stored
+
+    async def delete_rule(self, rule_id: int) -> None:
+        """Deletes a rule; what it has put into the outbox is still told. Raises NotFoundError."""
+        _check_origin("rule", (await self._store.rule(rule_id)).spec)
+        await self._store.delete_rule(rule_id)
+        await self._notifier.reload()
+
+    # Channels.
+
+    async def add_channel(
+        self, name: str, kind: str, given: Mapping[str, Any], *, enabled: bool = True
+    ) -> StoredChannel:
+        """Adds a channel from its settings and secrets. Raises InvalidValueError, DuplicateError."""
+        spec = channel_spec(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
+        stored = await self._store.add_channel(spec, self._clock())
+        await self._notifier.reload()
+        return stored
+
+    async def change_channel(
+        self, channel_id: int, given: Mapping[str, Any], *, name: str | None = None, enabled: bool | None = None
+    ) -> StoredChannel:
+        """Sets all settings of a channel; secrets that are not given stay, unless its address changes.
+
+        Raises NotFoundError, InvalidValueError, DuplicateError.
+        """
+        before = await self._store.channel(channel_id)
+        _check_origin("channel", before.spec)
+        spec = dataclasses.replace(
+            before.spec,
+            name=before.spec.name if name is None else checked_name(name),
+            enabled=before.spec.enabled if enabled is None else enabled,
+        )
+        stored = await self._store.update_channel(channel_id, channel_spec(spec, given, before), self._clock())
+        await self._store.resume_channel(channel_id, self._clock())
+        await self._notifier.reload()
+        return stored
+
+    async def delete_channel(self, channel_id: int, *, from_rules: bool = False) -> None:
+        """Deletes a channel, with what waits for it; from_rules: also where rules name it.
+
+        Raises NotFoundError, and InvalidValueError while rules name it.
+        """
+        _check_origin("channel", (await self._store.channel(channel_id)).spec)
+        await self._store.delete_channel(channel_id, self._clock(), from_rules=from_rules)
+        await self._notifier.reload()
+
+    async def put_from_file(self, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec]) -> FileResult:
+        """Makes the channels and rules of the configuration file these; those of the API stay.
+
+        Raises InvalidValueError.
+        """
+        result = await self._store.put_from_file(channels, rules, self._clock())
+        await self._notifier.reload()
+        return result
+
+    async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:
+        """Gives a webhook a new secret; for `overlap` seconds messages are signed with both.
+
+        Raises NotFoundError, and InvalidValueError for a channel of another kind.
+        """
+        from pollerd.notifications.channels.rotation import rotated
+        from pollerd.notifications.channels.stored import stored_channel, stored_secrets, stored_settings
+
+        before = await self._store.channel(channel_id)
+        _check_origin("channel", before.spec)
+        now = self._clock()
+        parsed = rotated(stored_channel(before), until=now + overlap)
+        spec = dataclasses.replace(before.spec, settings=stored_settings(parsed), secrets=stored_secrets(parsed))
+        stored = await self._store.update_channel(channel_id, spec, now)
+        await self._notifier.reload()
+        return stored
+
+    async def try_channel(self, channel_id: int) -> Answer:
+        """Sends a test message on the channel, at once; returns the answer. Raises NotFoundError."""
+        from pollerd.daemon.results.announcing.rules_in_force import new_event_id
+        from pollerd.notifications.channels.stored import look_of, stored_channel
+        from pollerd.notifications.message import Event
+        from pollerd.notifications.messages.build import message_of_one
+
+        row = await self._store.channel(channel_id)
+        event = Event(new_event_id(), EventKind.TEST, self._clock(), data={"channel": row.spec.name})
+        return await self._notifier.try_out(row, message_of_one(event, look_of(stored_channel(row), "")))
+
+    async def resend(self, *, ids: Sequence[int] | None = None, channel_id: int | None = None) -> int:
+        """Makes dead notices wait anew: those of these ids, or all of a channel. Returns how many."""
+        count = await self._store.resend(self._clock(), notice_ids=ids, channel_id=channel_id)
+        if count:
+            await self._notifier.reload()
+        return count
+
+
+def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleSpec:
+    """Returns a rule for the database from its document, checked. Raises InvalidValueError."""
+    from pollerd.notifications.rules.canonical import document_of
+    from pollerd.notifications.rules.parsing import parse_rule
+
+    rule = parse_rule(dict(document))
+    if rule.muted_until is not None:
+        raise InvalidValueError("rule.muted_until", "left out: a rule is muted by a call of its own", rule.muted_until)
+    settings = orjson.dumps(document_of(rule)).decode()
+    return RuleSpec(rule.name, settings, enabled=rule.enabled, origin=origin)
+
+
+def channel_spec(spec: ChannelSpec, given: Mapping[str, Any], before: StoredChannel | None = None) -> ChannelSpec:
+    """Returns the channel with settings and secrets from a plain object, checked. Raises InvalidValueError."""
+    from pollerd.notifications.channels.settings import parse_channel
+    from pollerd.notifications.channels.stored import stored_channel, stored_secrets, stored_settings
+
+    parsed = parse_channel(spec.kind, given, before=None if before is None else stored_channel(before))
+    return dataclasses.replace(spec, settings=stored_settings(parsed), secrets=stored_secrets(parsed))
+
+
+def checked_name(name: str) -> str:
+    """Returns the name of a channel. Raises InvalidValueError."""
+    if not 0 < len(name) <= 100 or not name.isprintable() or name != name.strip():
+        raise InvalidValueError("name", "1 to 100 printable characters without white space around them", name[:100])
+    return name
+
+
+def _check_origin(what: str, spec: ChannelSpec | RuleSpec) -> None:
+    if spec.origin is Origin.FILE:
+        raise InvalidValueError(what, "one that the configuration file does not name: it says how it is", spec.name)

@@ -1,0 +1,128 @@
+"""Puts rules and channels in force as they are stored, and delivers. Without either it reads them once, and sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import orjson
+import structlog
+from msgspec.structs import replace
+
+from pollerd.daemon.notifying.daemon_events import DaemonEvents
+from pollerd.daemon.results.announcing.announcer import Announcer
+from pollerd.daemon.results.journal import Journal
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.errors import DatabaseUnavailableError, InvalidValueError
+from pollerd.notifications.message import Answer, Message
+from pollerd.storage import NotificationStore, StoredChannel, StoredRule
+
+if TYPE_CHECKING:  # a daemon without rules loads none of it
+    from pollerd.notifications.rules.rule import Rule
+
+_TIDY_SECONDS = 3_600.0
+_WAIT_SECONDS = 4 * 86_400.0
+"""How long a notice may wait: longer than the three days of its attempts."""
+
+
+class Delivers(Protocol):
+    """Sends what the outbox holds."""
+
+    async def run(self) -> None:
+        """Delivers until cancelled."""
+
+    async def replace(self, rows: Iterable[StoredChannel]) -> None:
+        """Puts these channels in place of those before."""
+
+    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
+        """Sends one message on a channel with these settings."""
+
+
+class Notifier:
+    """Keeps rules, channels and delivery in step with the database."""
+
+    def __init__(
+        self,
+        *,
+        store: NotificationStore,
+        announcer: Announcer,
+        journal: Journal,
+        site_cache: SiteCache,
+        make_delivery: Callable[[], Delivers],
+        events: DaemonEvents,
+        runtime: Runtime,
+    ) -> None:
+        """`make_delivery`: called when there is a first channel."""
+        self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
+        self._make_delivery, self._events, self._clock = make_delivery, events, runtime.clock
+        self._delivery: Delivers | None = None
+        self._has_delivery = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._log = structlog.get_logger("pollerd.notifications")
+
+    async def load(self) -> None:
+        """Puts in force what is stored, before the first poll. Raises DatabaseUnavailableError."""
+        channels, rules = await self._store.channels(), await self._store.rules()
+        self._announce_by(channels, rules)
+        self._announcer.restore(await self._store.incidents())
+        await self._deliver_on(channels)
+
+    async def reload(self) -> None:
+        """Puts in force what is stored. Raises DatabaseUnavailableError; then all is as before."""
+        async with self._turn:
+            channels, rules = await self._store.channels(), await self._store.rules()
+            async with self._journal.quiesced():  # no batch holds notices of a rule or channel that is gone
+                self._announce_by(channels, rules)
+            await self._deliver_on(channels)
+
+    async def run(self) -> None:
+        """Delivers until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._events.run(), name="daemon-events")
+            await self._has_delivery.wait()
+            assert self._delivery is not None
+            group.create_task(self._tidy(), name="outbox-tidy")
+            group.create_task(self._delivery.run(), name="delivery")
+
+    async def try_out(self, row: StoredChannel, message: Message) -> Answer:
+        """Sends one message on a channel with these settings, at once."""
+        delivery = self._delivery or self._make_delivery()
+        return await delivery.try_out(row, message)
+
+    def _announce_by(self, channels: Sequence[StoredChannel], rules: Sequence[StoredRule]) -> None:
+        names = {row.spec.name: row.id for row in channels if row.spec.enabled}
+        usable = [rule for row in rules if (rule := self._parsed(row)) is not None]
+        self._announcer.put_in_force(usable, names)
+        self._site_cache.forget_all()  # contexts know the tags that rules name
+
+    async def _deliver_on(self, channels: Sequence[StoredChannel]) -> None:
+        if self._delivery is None and channels:
+            self._delivery = self._make_delivery()
+            self._has_delivery.set()
+        if self._delivery is not None:
+            await self._delivery.replace(channels)
+
+    def _parsed(self, row: StoredRule) -> Rule | None:
+        from pollerd.notifications.rules.parsing import parse_rule
+
+        try:
+            rule = parse_rule(orjson.loads(row.spec.settings), id=row.id)
+            return replace(rule, enabled=row.spec.enabled, muted_until=row.muted_until)
+        except (InvalidValueError, ValueError) as error:
+            self._log.error("rule_unusable", rule=row.spec.name, reason=str(error), instead="it tells nothing")
+            return None
+
+    async def _tidy(self) -> None:
+        """Gives up what waits too long, from time to time."""
+        while True:
+            await asyncio.sleep(_TIDY_SECONDS)
+            try:
+                now = self._clock()
+                late = await self._store.expire(now - _WAIT_SECONDS, now)
+            except DatabaseUnavailableError as error:
+                self._log.warning("outbox_not_tidied", reason=str(error))
+            else:
+                if late:
+                    self._log.warning("notices_expired", number=sum(late.values()))

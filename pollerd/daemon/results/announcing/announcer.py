@@ -1,0 +1,77 @@
+"""Lets the rules have their say in each batch. Without rules it loads nothing and costs nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pollerd.daemon.state.poll_result import PollResult
+from pollerd.daemon.state.runtime import Runtime
+from pollerd.events import Incident
+from pollerd.storage import HistoryStore, PollRecord, SiteStore
+
+if TYPE_CHECKING:
+    from pollerd.daemon.results.announcing.announce_step import AnnounceStep
+    from pollerd.daemon.results.announcing.rules_in_force import RulesInForce
+    from pollerd.notifications.rules.rule import Rule
+
+
+class Announcer:
+    """Holds the rules in force, and the step that asks them."""
+
+    def __init__(self, *, sites: SiteStore, history: HistoryStore, filled: asyncio.Event, runtime: Runtime) -> None:
+        """`filled`: set when committed notices wait to be sent."""
+        self._sites, self._history, self._filled, self._runtime = sites, history, filled, runtime
+        self._step: AnnounceStep | None = None
+        self._rules: RulesInForce | None = None
+
+    @property
+    def rules(self) -> RulesInForce | None:
+        """The rules in force; None: there never was one."""
+        return self._rules
+
+    def put_in_force(self, rules: Sequence[Rule], channels: Mapping[str, int]) -> None:
+        """Replaces all rules; `channels`: ids by name. Raises InvalidValueError."""
+        if self._rules is None:
+            if not rules:
+                return
+            from pollerd.daemon.results.announcing.announce_step import AnnounceStep
+            from pollerd.daemon.results.announcing.rules_in_force import RulesInForce
+
+            self._rules = RulesInForce()
+            self._step = AnnounceStep(
+                rules=self._rules, sites=self._sites, history=self._history, runtime=self._runtime
+            )
+        self._rules.replace(rules, channels)
+        self._sites.tags_of_rules = self._rules.tags
+
+    def restore(self, incidents: Sequence[Incident]) -> None:
+        """Takes over the open incidents that are stored."""
+        if self._rules is not None:
+            self._rules.opened(incidents)
+
+    async def announce(self, results: Sequence[PollResult], records: tuple[PollRecord, ...]) -> tuple[PollRecord, ...]:
+        """Returns the records with their notices. Raises DatabaseUnavailableError."""
+        if self._step is None or not self._rules:
+            return records
+        return await self._step.announce(results, records)
+
+    def apply_committed(self, records: Sequence[PollRecord]) -> None:
+        """Follows what was committed."""
+        if self._rules is None:
+            return
+        told = False
+        for record in records:
+            told = told or bool(record.notices)
+            if record.incidents_opened:
+                self._rules.opened(record.incidents_opened)
+            if record.incidents_closed:
+                self._rules.closed(record.poll.site_id, record.incidents_closed)
+        if told:
+            self._filled.set()
+
+    def forget(self, site_id: int) -> None:
+        """Drops what is known of a site that was removed."""
+        if self._rules is not None:
+            self._rules.forget(site_id)

@@ -1,0 +1,125 @@
+"""What the live loop knows of rules: the rules themselves, the channels that they name, and incidents under way."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+
+from pollerd.events import EventKind, Incident, Notice
+from pollerd.notifications.rules.facts import Facts
+from pollerd.notifications.rules.matching import RuleSet
+from pollerd.notifications.rules.rule import Rule
+from pollerd.notifications.schedule.due import due_at
+
+_NONE: Mapping[int, Incident] = {}
+
+
+class RulesInForce:
+    """The rules as stored; replaced as a whole when one changes. Empty, it costs nothing."""
+
+    def __init__(self) -> None:
+        self._rules = RuleSet(())
+        self._by_id: dict[int, Rule] = {}
+        self._channels: Mapping[str, int] = {}
+        self._incidents: dict[int, dict[int, Incident]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether any rule is enabled."""
+        return bool(self._rules)
+
+    @property
+    def rules(self) -> RuleSet:
+        """The rules, to be asked which of them match."""
+        return self._rules
+
+    @property
+    def all(self) -> tuple[Rule, ...]:
+        """All rules, by id."""
+        return self._rules.rules
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """The tags that rules name: only of these must be known which sites have them."""
+        return frozenset(tag for rule in self.all for tag in rule.scope.tags)
+
+    @property
+    def wants_lines(self) -> bool:
+        """Whether a rule looks for words in the lines of changes."""
+        return any(rule.enabled and (rule.words.added or rule.words.removed) for rule in self.all)
+
+    def replace(self, rules: Iterable[Rule], channels: Mapping[str, int]) -> None:
+        """Puts rules in force in place of those before; `channels`: ids by name. Raises InvalidValueError."""
+        self._rules, self._channels = RuleSet(rules), channels
+        self._by_id = {rule.id: rule for rule in self._rules.rules}
+        for of_site in self._incidents.values():
+            for rule_id in of_site.keys() - self._by_id.keys():
+                del of_site[rule_id]
+
+    def notices(self, rules: Iterable[Rule], notice: Notice, *, now: float) -> tuple[Notice, ...]:
+        """Returns a notice for each channel of the rules, like the one given: each channel is told once."""
+        found: dict[int, Notice] = {}
+        for rule in rules:
+            due = due_at(rule.id, now, rule.digest, rule.quiet)
+            for name in rule.channels:
+                channel_id = self._channels.get(name)
+                if channel_id is None or (channel_id in found and found[channel_id].due_at <= due.at):
+                    continue
+                found[channel_id] = Notice(
+                    event_id=notice.event_id,
+                    kind=notice.kind,
+                    at=notice.at,
+                    rule_id=rule.id,
+                    channel_id=channel_id,
+                    due_at=due.at,
+                    digest=due.digest,
+                    site_id=notice.site_id,
+                    selection=notice.selection,
+                    data=notice.data,
+                )
+        return tuple(found.values())
+
+    def told_of_daemon(self, notice: Notice, now: float) -> tuple[Notice, ...]:
+        """Returns notices of an event that concerns no site."""
+        return self.notices(self._rules.matching(Facts(notice.kind), now), notice, now=now)
+
+    # Incidents.
+
+    def incidents_of(self, site_id: int) -> Mapping[int, Incident]:
+        """Returns the open incidents of the site by the ids of their rules."""
+        return self._incidents.get(site_id, _NONE)
+
+    def rule(self, rule_id: int) -> Rule | None:
+        """Returns the rule; None if it is gone."""
+        return self._by_id.get(rule_id)
+
+    @property
+    def watches_failures(self) -> bool:
+        """Whether a rule tells of sites that fail, or of those that answer again."""
+        return self._rules.listens(EventKind.FAILING) or self._rules.listens(EventKind.RECOVERED)
+
+    def opened(self, incidents: Iterable[Incident]) -> None:
+        """Notes committed incidents."""
+        for incident in incidents:
+            self._incidents.setdefault(incident.site_id, {})[incident.rule_id] = incident
+
+    def closed(self, site_id: int, rule_ids: Iterable[int]) -> None:
+        """Notes that incidents of the site have ended."""
+        of_site = self._incidents.get(site_id, {})
+        for rule_id in rule_ids:
+            of_site.pop(rule_id, None)
+        if not of_site:
+            self._incidents.pop(site_id, None)
+
+    def forget(self, site_id: int) -> None:
+        """Drops the incidents of a site that was removed."""
+        self._incidents.pop(site_id, None)
+
+
+def notice_of_daemon(kind: EventKind, event_id: str, at: float, data: str) -> Notice:
+    """Returns a notice of an event of no site, without rule, channel and time."""
+    return Notice(event_id, kind, at, 0, 0, 0.0, data=data)
+
+
+def new_event_id() -> str:
+    """Returns an id that no other event has: "evt_" and 32 hexadecimal digits."""
+    return f"evt_{secrets.token_hex(16)}"

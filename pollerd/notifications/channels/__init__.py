@@ -1,0 +1,1 @@
+"""Channels send messages: webhooks, e-mail, NATS JetStream and, in processes of their own, what Apprise can."""

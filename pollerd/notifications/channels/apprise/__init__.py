@@ -1,0 +1,1 @@
+"""The services of Apprise, each channel in a process of its own."""

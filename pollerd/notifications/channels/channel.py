@@ -1,0 +1,62 @@
+"""What a channel does, whatever its kind, and what all of them need."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pollerd.fetching import Guard, Poster
+from pollerd.notifications.message import Answer, Message
+
+DEADLINE_SECONDS = 20.0
+"""Longest time of one attempt, from its beginning to its answer."""
+_LONGEST_DETAIL = 500
+_HIDDEN = "…"
+_SHORTEST_HIDDEN = 3
+"""A shorter secret is found in words that say nothing of it."""
+
+
+class MessageChannel(Protocol):
+    """Sends messages, one at a time."""
+
+    async def send(self, message: Message, now: float) -> Answer:
+        """Tries once to send the message; `now`: epoch s, told to receivers as the time of this attempt.
+
+        Ends within `DEADLINE_SECONDS`, a little more where a process must be killed. Never raises for the receiver's
+        fault, nor for the network's.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Ends what is open. Another `send` may open it again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelEnvironment:
+    """What channels use together; they close none of it."""
+
+    guard: Guard
+    """Judges every address that a channel dials."""
+    poster: Poster
+    """For webhooks; with the same guard."""
+    host: str
+    """Name of this daemon in e-mails (Message-ID, List-Id, EHLO): a host name in ASCII."""
+    link: str = ""
+    """Where all events are shown; empty: the daemon has no public address."""
+    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    """How servers are verified that are not reached by HTTP."""
+    apprise_processes: int = 4
+    """Most processes for Apprise at once, some 60 MB each."""
+
+
+def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
+    """Returns one line of at most 500 characters for `Answer.detail`, in which every secret is replaced."""
+    for secret in sorted({one for one in secrets if len(one) >= _SHORTEST_HIDDEN}, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    line = re.sub(r"\s+", " ", text).strip().encode("utf-8", "backslashreplace").decode()
+    line = "".join(character if character.isprintable() else "\ufffd" for character in line)
+    return line if len(line) <= _LONGEST_DETAIL else line[: _LONGEST_DETAIL - 1] + "…"

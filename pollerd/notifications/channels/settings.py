@@ -1,0 +1,66 @@
+"""The settings of channels: parsed from a JSON object, and parted into what may be shown and what is secret.
+
+What is shown is stored as it is; secrets are encrypted by storage. An object that was stored is parsed again, with
+nothing secret in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from pollerd.errors import InvalidValueError
+from pollerd.masking import NOT_SHOWN
+from pollerd.notifications.channels.apprise.settings import APPRISE, AppriseSettings, apprise_settings
+from pollerd.notifications.channels.jetstream.settings import JETSTREAM, JetStreamSettings, jetstream_settings
+from pollerd.notifications.channels.mail.settings import MAIL, MailSettings, mail_settings
+from pollerd.notifications.channels.webhook.settings import WEBHOOK, WebhookSettings, webhook_settings
+
+ChannelSettings: TypeAlias = WebhookSettings | MailSettings | JetStreamSettings | AppriseSettings
+KINDS = {
+    WEBHOOK: webhook_settings,
+    MAIL: mail_settings,
+    JETSTREAM: jetstream_settings,
+    APPRISE: apprise_settings,
+}
+"""Kind -> what parses its settings."""
+
+
+class ParsedChannel(NamedTuple):
+    """Settings and secrets of a channel."""
+
+    settings: ChannelSettings
+    secrets: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"ParsedChannel(settings={self.settings!r}, secrets={sorted(self.secrets)})"
+
+
+def parse_channel(kind: str, given: Mapping[str, Any]) -> ParsedChannel:
+    """Returns settings and secrets of what a user gave. Raises `InvalidValueError`."""
+    if kind not in KINDS:
+        raise InvalidValueError("kind", f"one of {', '.join(KINDS)}", kind)
+    settings, secrets = KINDS[kind](given)
+    return ParsedChannel(settings, secrets)
+
+
+def shown_settings(settings: ChannelSettings) -> dict[str, Any]:
+    """Returns the settings as a JSON object that `parse_channel` takes again: nothing in it is secret."""
+    return {name: value for name, value in msgspec.to_builtins(settings).items() if value is not None}
+
+
+def change_channel(old: ParsedChannel, new: ParsedChannel) -> ParsedChannel:
+    """Returns the new settings, with those secrets of the old ones that were not given again and still serve.
+
+    Raises `InvalidValueError` if they would be sent to another address than the one they were given for.
+    """
+    if type(old.settings) is not type(new.settings):
+        return new
+    kept = {name: value for name, value in old.secrets.items() if new.settings.uses(name, new.secrets)}
+    missing = sorted(kept.keys() - new.secrets.keys())
+    if missing and old.settings.address() != new.settings.address():
+        allowed = "given again, because the address changes: secrets are sent only where they were given for"
+        raise InvalidValueError(missing[0], allowed, NOT_SHOWN)
+    return ParsedChannel(new.settings, kept | new.secrets)

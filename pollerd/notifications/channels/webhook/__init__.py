@@ -1,0 +1,1 @@
+"""Webhooks by the Standard Webhooks specification."""

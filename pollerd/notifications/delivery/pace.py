@@ -1,0 +1,56 @@
+"""How fast a channel may be told: messages a minute, and when single ones give way to groups. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+WINDOW_SECONDS = 60.0
+"""In a storm, one group is sent in this time."""
+
+
+class Pace:
+    """The recent messages of one channel. Lost with the process: then a storm begins anew, and nothing is lost."""
+
+    def __init__(self, *, group_from: int, per_minute: int) -> None:
+        """`group_from`: events in a minute from which they are told together; `per_minute`: messages at most."""
+        self._group_from, self._per_minute = group_from, per_minute
+        self._events: deque[float] = deque()
+        self._messages: deque[float] = deque()
+        self._group_at = -math.inf
+
+    def free_at(self, now: float) -> float:
+        """Returns when the next message may be sent (epoch s), `now` if at once."""
+        self._forget(now)
+        at = now
+        if len(self._messages) >= self._per_minute:
+            at = self._messages[len(self._messages) - self._per_minute] + WINDOW_SECONDS
+        if self.in_storm(now):
+            at = max(at, self._since() + WINDOW_SECONDS)
+        return at
+
+    def in_storm(self, now: float) -> bool:
+        """Whether so many events were told in the last minute that the next ones are told together."""
+        self._forget(now)
+        return len(self._events) >= self._group_from
+
+    def least_group(self, now: float) -> int:
+        """Returns the number of waiting notices from which they become one message."""
+        return 2 if self.in_storm(now) or len(self._messages) >= self._per_minute - 1 else self._group_from
+
+    def told(self, now: float, events: int) -> None:
+        """Notes a message of so many events."""
+        self._forget(now)
+        self._messages.append(now)
+        self._events.extend([now] * min(events, self._group_from))
+        if events > 1:
+            self._group_at = now
+
+    def _since(self) -> float:
+        """Returns when the present storm's minute began: with its last group, or its first single message."""
+        return max(self._group_at, self._events[0])
+
+    def _forget(self, now: float) -> None:
+        for times in (self._events, self._messages):
+            while times and not now - WINDOW_SECONDS < times[0] <= now:  # the clock may have been set back
+                times.popleft()

@@ -1,0 +1,41 @@
+"""Settings of notifications that hold for the whole daemon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from pollerd.errors import InvalidValueError
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotificationSettings:
+    """`public_url`: where users reach this daemon, for links in messages; None: messages have no links.
+
+    Raises InvalidValueError for a URL that is none.
+    """
+
+    public_url: str | None = None
+    allow_private_channels: bool = False
+    """Whether channels may lead to private and loopback addresses."""
+    ca_file: str | None = None
+    contact: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    """As of `FetchSettings`."""
+
+    def __post_init__(self) -> None:
+        if self.public_url is None:
+            return
+        try:
+            url = URL(self.public_url)
+            fits = url.scheme in ("http", "https") and bool(url.host) and not url.query_string and not url.fragment
+        except ValueError:
+            fits = False
+        if not fits:
+            raise InvalidValueError("public_url", "an http or https URL without query", self.public_url[:200])
+
+    @property
+    def base_url(self) -> str:
+        """The public URL without a slash at its end; empty: there is none."""
+        return (self.public_url or "").rstrip("/")

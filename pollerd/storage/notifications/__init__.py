@@ -1,0 +1,1 @@
+"""Channels, rules, the outbox and the delivery log."""

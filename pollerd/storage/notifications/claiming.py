@@ -1,0 +1,63 @@
+"""Chooses what a channel sends next as one message, and notes it before anything is sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, update
+
+from pollerd.events import NoticeState
+from pollerd.storage.db.schema import outbox
+from pollerd.storage.db.statements import run
+from pollerd.storage.notifications.notification_values import Claim
+from pollerd.storage.notifications.outbox_statements import OutboxStatements
+from pollerd.storage.notifications.outbox_statements import next_due as select_next_due
+from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
+
+DIGEST_MOST = 10_000
+"""Most notices of a digest's message; what is more goes into another one."""
+
+
+def claim(
+    connection: Connection, sql: OutboxStatements, channel_id: int, now: float, limit: int, group_from: int | None
+) -> Claim | None:
+    """Returns what the channel sends now, noted as being sent; None: nothing is due."""
+    again, key = run(connection, sql.first, channel_id, now, channel_id, now)[0]
+    if again is not None:
+        return _noted(connection, sql, run(connection, sql.members, channel_id, again), again)
+    if key is not None:
+        return _noted(connection, sql, run(connection, sql.of_digest, channel_id, key, now, DIGEST_MOST))
+    most = 1 if group_from is None else max(limit, group_from)
+    rows = run(connection, sql.alone, channel_id, now, now, most)
+    grouped = group_from is not None and len(rows) >= group_from
+    return _noted(connection, sql, rows[: limit if grouped else 1]) if rows else None
+
+
+def next_due(connection: Connection, channel_id: int | None) -> dict[int, float]:
+    """Returns when each channel has something to send; those that have nothing, or are sending all, are missing.
+
+    It may be past. What waits for an earlier one of its site does not count.
+    """
+    wanted = [] if channel_id is None else [outbox.c.channel_id == channel_id]
+    return dict(map(tuple, connection.execute(select_next_due(*wanted))))
+
+
+def message_id_of(event_ids: Sequence[str]) -> str:
+    """Returns the id of a message: the only event's own, or a hash of all. Without "."."""
+    if len(event_ids) == 1:
+        return event_ids[0]
+    return f"group-{hashlib.sha256(chr(10).join(event_ids).encode()).hexdigest()[:32]}"
+
+
+def release(connection: Connection) -> int:
+    """Makes messages that an earlier run was sending wait for their next attempt; returns how many notices."""
+    return connection.execute(update(outbox).where(OF_CHANNELS, IS_SENDING).values(state=WAITING)).rowcount
+
+
+def _noted(connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None) -> Claim:
+    """Notes these as being sent in one message."""
+    message_id = message_id or message_id_of([row[EVENT_ID] for row in rows])
+    run(connection, sql.note, message_id, sql.many(row[0] for row in rows))
+    sent = tuple(notice_of(row, NoticeState.SENDING, message_id) for row in rows)
+    return Claim(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)

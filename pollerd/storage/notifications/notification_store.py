@@ -1,0 +1,271 @@
+"""Channels, rules, the outbox and the delivery log in the database: each method is one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, select
+
+from pollerd.errors import InvalidValueError
+from pollerd.events import Incident, Notice
+from pollerd.storage.db.engine import Database
+from pollerd.storage.db.rows import run_each
+from pollerd.storage.db.schema import site
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.encoding.cursors import Order
+from pollerd.storage.encoding.encryption import Encryption
+from pollerd.storage.notifications import claiming, delivery_log, ending, facts, rules
+from pollerd.storage.notifications.channels import Channels
+from pollerd.storage.notifications.from_file import put_from_file
+from pollerd.storage.notifications.notification_values import (
+    Attempt,
+    AttemptEnd,
+    ChannelSpec,
+    Claim,
+    FileResult,
+    NoticeFacts,
+    NoticeFilter,
+    Pause,
+    QueueCounts,
+    RuleSpec,
+    StoredChannel,
+    StoredNotice,
+    StoredRule,
+)
+from pollerd.storage.notifications.outbox_statements import OutboxStatements
+from pollerd.storage.polls.notices import notice_row
+from pollerd.storage.values import ListPage
+
+ALL_NOTICES = NoticeFilter()
+EXPIRED = "not sent within the time that the outbox keeps it"
+
+
+class NotificationStore:
+    """Who is told of what, what is still to be told, and what became of it.
+
+    Every method raises `DatabaseUnavailableError` as those of `Store` do.
+    """
+
+    def __init__(self, *, database: Database, sql: Statements, encryption: Encryption) -> None:
+        self._database, self._sql = database, sql
+        self._outbox, self._channels = OutboxStatements(sql), Channels(encryption)
+
+    # Channels.
+
+    async def channels(self) -> list[StoredChannel]:
+        """Returns all channels with their secrets, by id."""
+        return await self._database.read(self._channels.all)
+
+    async def channel(self, channel_id: int) -> StoredChannel:
+        """Returns the channel with its secrets. Raises `NotFoundError`."""
+        return await self._database.read(lambda c: self._channels.get(c, channel_id))
+
+    async def find_channel(self, name: str) -> StoredChannel | None:
+        """Returns the channel of this name."""
+        return await self._database.read(lambda c: self._channels.find(c, name))
+
+    async def add_channel(self, spec: ChannelSpec, now: float) -> StoredChannel:
+        """Adds a channel. Raises `DuplicateError`, and `InvalidValueError` if there is no key for its secrets."""
+        return await self._database.write(lambda c: self._channels.add(c, spec, now))
+
+    async def update_channel(self, channel_id: int, spec: ChannelSpec, now: float) -> StoredChannel:
+        """Sets what a channel is, secrets included; rules follow another name.
+
+        A pause ends if kind, settings or secrets changed. Raises as `add_channel` does, and `NotFoundError`.
+        """
+        return await self._database.write(lambda c: self._channels.update(c, channel_id, spec, now))
+
+    async def delete_channel(self, channel_id: int, now: float, *, from_rules: bool = False) -> None:
+        """Deletes a channel; what it had still to tell is dead.
+
+        from_rules: take it out of the rules that name it; else `InvalidValueError` names them. Raises `NotFoundError`.
+        """
+        await self._database.write(lambda c: self._channels.delete(c, channel_id, now, from_rules=from_rules))
+
+    async def pause_channel(self, channel_id: int, pause: Pause, now: float) -> StoredChannel:
+        """Pauses a channel, or sets why and when it is tried next; its queue stays. Raises `NotFoundError`."""
+        return await self._database.write(lambda c: self._channels.pause(c, channel_id, pause, now))
+
+    async def resume_channel(self, channel_id: int, now: float) -> StoredChannel:
+        """Ends a pause. Raises `NotFoundError`."""
+        return await self._database.write(lambda c: self._channels.pause(c, channel_id, None, now))
+
+    # Rules.
+
+    async def rules(self) -> list[StoredRule]:
+        """Returns all rules, by id."""
+        return await self._database.read(rules.all_rules)
+
+    async def rule(self, rule_id: int) -> StoredRule:
+        """Returns the rule. Raises `NotFoundError`."""
+        return await self._database.read(lambda c: rules.get_rule(c, rule_id))
+
+    async def find_rule(self, name: str) -> StoredRule | None:
+        """Returns the rule of this name."""
+        return await self._database.read(lambda c: rules.find_rule(c, name))
+
+    async def add_rule(self, spec: RuleSpec, now: float) -> StoredRule:
+        """Adds a rule. Raises `DuplicateError`, and `InvalidValueError` if it names a channel that there is not."""
+        return await self._database.write(lambda c: rules.add_rule(c, spec, now))
+
+    async def update_rule(self, rule_id: int, spec: RuleSpec, now: float) -> StoredRule:
+        """Sets what a rule is; it stays muted. Raises as `add_rule` does, and `NotFoundError`."""
+        return await self._database.write(lambda c: rules.update_rule(c, rule_id, spec, now))
+
+    async def mute_rule(self, rule_id: int, until: float | None) -> StoredRule:
+        """Mutes a rule until that time; None: no longer. Raises `NotFoundError`."""
+        return await self._database.write(lambda c: rules.mute_rule(c, rule_id, until))
+
+    async def delete_rule(self, rule_id: int) -> None:
+        """Deletes a rule and its incidents; what it had still to tell is told. Raises `NotFoundError`."""
+        await self._database.write(lambda c: rules.delete_rule(c, rule_id))
+
+    async def put_from_file(self, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec], now: float) -> FileResult:
+        """Makes the configuration file's channels and rules these: known names keep their ids, others are removed.
+
+        Those of the API stay as they are. Raises `InvalidValueError`, and writes nothing, for a name that one of them
+        has, for unknown channels, and if a channel that is to be removed is named by a rule of the API.
+        """
+        return await self._database.write(lambda c: put_from_file(c, self._channels, channels, rules, now))
+
+    async def incidents(self) -> list[Incident]:
+        """Returns the open incidents of all rules."""
+        return await self._database.read(rules.incidents)
+
+    # The outbox.
+
+    async def put(self, notices: Sequence[Notice]) -> None:
+        """Writes notices of events that no poll is the cause of; those that a channel was given before are left out."""
+
+        def work(connection: Connection) -> None:
+            ids = {one.site_id for one in notices if one.site_id is not None}
+            wanted = select(site.c.id, site.c.url).where(self._sql.among(site.c.id, "ids"))
+            found = connection.execute(wanted, {"ids": self._sql.many(ids)}) if ids else ()
+            urls: dict[int | None, str] = dict(map(tuple, found))
+            rows = [notice_row(one, urls.get(one.site_id)) for one in notices]
+            run_each(connection, self._sql.insert_notice, rows)
+
+        await self._database.write(work)
+
+    async def claim(
+        self, channel_id: int, now: float, *, limit: int = 1000, group_from: int | None = None
+    ) -> Claim | None:
+        """Returns what the channel sends now as one message; None: nothing is due.
+
+        Its id and members are stored before this returns, so that each later attempt sends the same. In this order: a
+        message that is to be tried again; what is due of one digest; if `group_from` (1 or more) or more notices are
+        due, these as a group, `limit` at most; the oldest that is due. Notices of one site and outside of digests go in
+        the order of their ids: one waits while an earlier one is open that is not in the same message. Whether the
+        channel is paused is not looked at.
+        """
+        if limit < 1:
+            raise InvalidValueError("limit", "at least 1", limit)
+        return await self._database.write(lambda c: claiming.claim(c, self._outbox, channel_id, now, limit, group_from))
+
+    async def ended(
+        self, channel_id: int, message_id: str, now: float, end: AttemptEnd, notices: Sequence[Notice] = ()
+    ) -> int:
+        """Notes how the attempt to send a claimed message ended, with its row in the log and what follows for the
+        channel.
+
+        notices: written in the same transaction, for example that the channel is down. Returns how many notices of the
+        message it concerned. Raises `InvalidValueError`.
+        """
+        ending.check_end(end)
+
+        def work(connection: Connection) -> int:
+            events = ending.ended(connection, self._outbox, channel_id, message_id, now, end)
+            run_each(connection, self._sql.insert_notice, [notice_row(one) for one in notices])
+            return events
+
+        return await self._database.write(work)
+
+    async def log_attempt(self, channel_id: int, message_id: str, now: float, end: AttemptEnd) -> None:
+        """Notes an attempt that concerns no notice: a user tries a channel."""
+        await self._database.write(lambda c: ending.log(c, self._outbox, channel_id, message_id, now, 1, end))
+
+    async def release(self, channel_id: int | None = None) -> int:
+        """Makes what an earlier run was sending wait for the next attempt, as the same messages.
+
+        To be called at a start, before anything is claimed; channel_id: of a channel whose sending was broken off.
+        Returns the number of notices.
+        """
+        return await self._database.write(lambda c: claiming.release(c, channel_id))
+
+    async def next_due(self, channel_id: int | None = None) -> dict[int, float]:
+        """Returns when each channel, or this one, has something to send; it may be past.
+
+        Channels that have nothing, or whose messages are all being sent, are missing.
+        """
+        return await self._database.read(lambda c: claiming.next_due(c, channel_id))
+
+    async def resend(
+        self, now: float, *, notice_ids: Sequence[int] | None = None, channel_id: int | None = None
+    ) -> int:
+        """Makes dead notices wait anew: those with these ids, of this channel, or both; returns how many.
+
+        Raises `InvalidValueError` if neither is given.
+        """
+        if notice_ids is None and channel_id is None:
+            raise InvalidValueError("notices", "ids, or a channel", None)
+        return await self._database.write(lambda c: ending.resend(c, self._sql, now, notice_ids, channel_id))
+
+    async def expire(self, before: float, now: float) -> dict[int, int]:
+        """Ends notices that wait since before that time as dead; returns their numbers by channel.
+
+        Those being sent are left out. Runs in short transactions.
+        """
+        total: Counter[int] = Counter()
+        while gone := await self._database.write(lambda c: ending.expire(c, before, now, EXPIRED)):
+            total.update(gone)
+        return dict(total)
+
+    async def counts(self) -> dict[int, QueueCounts]:
+        """Returns what each channel has in the outbox; channels without any are missing."""
+        return await self._database.read(ending.counts)
+
+    # Lists, and facts for messages.
+
+    async def notice(self, notice_id: int) -> StoredNotice:
+        """Returns the notice. Raises `NotFoundError`."""
+        return await self._database.read(lambda c: delivery_log.get_notice(c, notice_id))
+
+    async def list_notices(
+        self,
+        wanted: NoticeFilter = ALL_NOTICES,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: Order | None = None,
+    ) -> ListPage[StoredNotice]:
+        """Returns matching notices, newest first unless cursor or `order` say otherwise.
+
+        With a `change_id`: to whom the change was told, and when. Raises `InvalidValueError` for a bad cursor, an order
+        that differs from the cursor's, or a bad limit (1 to 1000).
+        """
+        return await self._database.read(lambda c: delivery_log.list_notices(c, wanted, limit, cursor, order))
+
+    async def list_attempts(
+        self,
+        channel_id: int | None = None,
+        message_id: str | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+        order: Order | None = None,
+    ) -> ListPage[Attempt]:
+        """Returns attempts of a channel, or of a message, or of all; order and errors as in `list_notices`."""
+        return await self._database.read(
+            lambda c: delivery_log.list_attempts(c, channel_id, message_id, limit, cursor, order)
+        )
+
+    async def facts(self, notices: Sequence[StoredNotice], contents_of: int = 100) -> list[NoticeFacts]:
+        """Returns what a message may show of these, in their order, read in one transaction.
+
+        contents_of: of how many, from the first on, the contents before and after the change are read.
+        """
+        rows = await self._database.read(lambda c: facts.read_facts(c, self._sql, notices, contents_of))
+        if not rows.contents:
+            return facts.facts_of(notices, rows)
+        # Decompression releases the GIL: in a thread it does not block the loop.
+        return await asyncio.to_thread(facts.facts_of, notices, rows)

@@ -1,0 +1,112 @@
+"""The statements of sending, compiled once: for each message a few of them run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Double,
+    Select,
+    Text,
+    bindparam,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    union_all,
+    update,
+)
+
+from pollerd.storage.db.schema import attempt, channel, outbox
+from pollerd.storage.db.statements import Statements
+from pollerd.storage.notifications.rows import (
+    FREE,
+    IN_MESSAGE,
+    IS_SENDING,
+    IS_WAITING,
+    NO_DIGEST,
+    OF_CHANNELS,
+    SENDING_TEXT,
+)
+
+ATTEMPT = ["at", "channel_id", "message_id", "events", "outcome", "status", "detail", "duration"]
+_C = outbox.c
+_EARLIER = outbox.alias("earlier")
+
+
+def _mine(name: str = "channel") -> ColumnElement[bool]:
+    return _C.channel_id == bindparam(name)
+
+
+def _due(name: str = "now") -> ColumnElement[bool]:
+    return _C.due_at <= bindparam(name, type_=Double)
+
+
+def _at_most(statement: Select[Any], most: ColumnElement[int]) -> Select[Any]:
+    # SQLite's dialect would make a parameter of the offset.
+    return statement.limit(most).offset(literal_column("0"))
+
+
+def _earlier(*holds: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Returns whether an earlier open notice of the same site and channel, outside of digests, holds a notice up."""
+    e = _EARLIER.c
+    same = (e.channel_id == _C.channel_id, e.site_id == _C.site_id, e.id < _C.id)
+    return exists().where(*same, e.ended_at.is_(None), e.digest == NO_DIGEST, *holds)
+
+
+class OutboxStatements:
+    """The statements for one dialect, as text for `run`, with the order of their parameters."""
+
+    def __init__(self, sql: Statements) -> None:
+        self.many = sql.many
+        most = bindparam("most", type_=BigInteger)
+        again = select(_C.message_id).where(_mine(), IN_MESSAGE, IS_WAITING, _due()).order_by(_C.due_at, _C.id)
+        digest = select(_C.digest).where(_mine("same"), FREE, _C.digest != NO_DIGEST, _due("then"))
+        first = (_at_most(again, literal_column("1")), _at_most(digest.order_by(_C.due_at, _C.id), literal_column("1")))
+        self.first = sql.compiled(select(*(one.scalar_subquery() for one in first)), ["channel", "now", "same", "then"])
+        """Message that is to be tried again, key of the digest that is due: channel, now, channel, now."""
+        members = select(outbox).where(_mine(), IN_MESSAGE, _C.message_id == bindparam("message")).order_by(_C.id)
+        self.members = sql.compiled(members, ["channel", "message"])
+        of_digest = select(outbox).where(_mine(), FREE, _C.digest == bindparam("key"), _due()).order_by(_C.id)
+        self.of_digest = sql.compiled(_at_most(of_digest, most), ["channel", "key", "now", "most"])
+        self.alone = sql.compiled(_at_most(_alone(), most), ["channel", "now", "then", "most"])
+        """What may go outside of digests, by id: channel, now, now, how many."""
+        note = update(outbox).ordered_values(
+            (_C.state, literal_column(SENDING_TEXT)), (_C.message_id, bindparam("message", type_=Text))
+        )
+        self.note = sql.compiled(note.where(sql.among(_C.id, "ids")), ["message", "ids"])
+        ending = update(outbox).ordered_values(
+            (_C.state, bindparam("to", type_=Text)),
+            (_C.attempts, _C.attempts + literal_column("1")),
+            (_C.last_detail, bindparam("detail", type_=Text)),
+            (_C.due_at, func.coalesce(bindparam("due", type_=Double), _C.due_at)),
+            (_C.ended_at, bindparam("ended", type_=Double)),
+        )
+        mine = (IN_MESSAGE, IS_SENDING, _mine(), _C.message_id == bindparam("message"))
+        self.end = sql.compiled(ending.where(*mine), ["to", "detail", "due", "ended", "channel", "message"])
+        self.log = sql.insert_each(attempt, ATTEMPT)
+        of_channel = update(channel).ordered_values(
+            (channel.c.last_sent_at, func.coalesce(bindparam("sent", type_=Double), channel.c.last_sent_at)),
+            (channel.c.last_error, bindparam("error", type_=Text)),
+        )
+        self.of_channel = sql.compiled(
+            of_channel.where(channel.c.id == bindparam("channel")), ["sent", "error", "channel"]
+        )
+
+
+def _alone() -> Select[Any]:
+    # Earlier ones that are free and due are in front in the same list, so that they are taken before or with it.
+    e = _EARLIER.c
+    held_up = _earlier(or_(e.message_id.is_not(None), e.due_at > bindparam("then", type_=Double)))
+    return select(outbox).where(_mine(), FREE, _C.digest == NO_DIGEST, _due(), ~held_up).order_by(_C.id)
+
+
+def next_due(*wanted: ColumnElement[bool]) -> Select[Any]:
+    """Selects when each channel has something to send: of each site only the first notice counts."""
+    # In three parts, each with an index of its own: none has all open ones.
+    parts = ((FREE, _C.digest == NO_DIGEST, ~_earlier()), (FREE, _C.digest != NO_DIGEST), (OF_CHANNELS, IS_WAITING))
+    found = union_all(*(select(_C.channel_id, _C.due_at).where(*part, *wanted) for part in parts)).subquery()
+    return select(found.c.channel_id, func.min(found.c.due_at)).group_by(found.c.channel_id)

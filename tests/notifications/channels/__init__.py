@@ -1,0 +1,1 @@
+"""Channels, each against a real server on loopback."""

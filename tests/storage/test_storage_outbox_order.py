@@ -1,0 +1,130 @@
+"""What is claimed, in which order and grouping: the outbox against a simple model of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pollerd.events import EventKind, Notice, NoticeState
+from pollerd.storage import AttemptEnd, ChannelSpec, Store
+
+NOTICE = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from(["", "", "d", "e"]), st.integers(0, 2))
+PUT = st.tuples(st.just("put"), st.lists(NOTICE))
+CLAIM = st.tuples(st.just("claim"), st.tuples(st.integers(1, 4), st.sampled_from([None, 1, 2, 3])))
+END = st.tuples(st.just("end"), st.tuples(st.integers(0, 3), st.sampled_from(["sent", "dead", "waiting"])))
+OTHER = st.tuples(st.sampled_from(["tick", "release", "resend"]), st.none())
+STEPS = st.lists(st.one_of(PUT, CLAIM, CLAIM, END, END, OTHER), max_size=25)
+
+
+@dataclass
+class Row:
+    id: int
+    site: int | None
+    digest: str
+    due: float
+    state: str = "waiting"
+    message: str | None = None
+
+    @property
+    def open(self) -> bool:
+        return self.state in ("waiting", "sending")
+
+
+class Model:
+    """The rows of one channel."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def next(self, now: float, limit: int, group_from: int | None) -> list[Row]:
+        waiting = [row for row in self.rows if row.state == "waiting" and row.due <= now]
+        tried = [row for row in waiting if row.message is not None]
+        if tried:
+            first = min(tried, key=lambda row: (row.due, row.id))
+            return [row for row in self.rows if row.open and row.message == first.message]
+        digests = [row for row in waiting if row.digest]
+        if digests:
+            key = min(digests, key=lambda row: (row.due, row.id)).digest
+            return [row for row in digests if row.digest == key]
+        taken: list[Row] = []
+        for row in waiting:
+            earlier = [one for one in self.rows if one.open and not one.digest and one.id < row.id]
+            if row.site is None or all(one in taken for one in earlier if one.site == row.site):
+                taken.append(row)
+        return taken[:limit] if group_from is not None and len(taken) >= group_from else taken[:1]
+
+    def next_due(self) -> float | None:
+        times = sorted({row.due for row in self.rows if row.state == "waiting"})
+        return next((time for time in times if self.next(time, 1, None)), None)
+
+
+async def follow(store: Store, channel: int, steps: Sequence[tuple[str, Any]]) -> None:
+    """Takes the steps in both, and compares."""
+    n, model, now, names = store.notifications, Model(), 100.0, count()
+    ids: dict[str, Row] = {}
+    sending: list[str] = []
+    for name, how in steps:
+        if name == "put":
+            notices = []
+            for site, digest, delay in how:
+                event = f"c{channel}e{next(names)}"
+                row = Row(len(model.rows), site, digest, now + delay)
+                model.rows.append(row)
+                ids[event] = row
+                notices.append(Notice(event, EventKind.CHANGED, now, 1, channel, row.due, digest=digest, site_id=site))
+            await n.put(notices)
+        elif name == "claim":
+            wanted = model.next(now, *how)
+            claim = await n.claim(channel, now, limit=how[0], group_from=how[1])
+            found = [] if claim is None else [ids[one.event_id] for one in claim.notices]
+            assert found == wanted
+            if claim is not None:
+                assert {row.message for row in wanted} in ({None}, {claim.message_id})
+                sending.append(claim.message_id)
+                for row in wanted:
+                    row.state, row.message = "sending", claim.message_id
+        elif name == "end" and sending:
+            message = sending.pop(how[0] % len(sending))
+            state = NoticeState(how[1])
+            mine = [row for row in model.rows if row.state == "sending" and row.message == message]
+            assert await n.ended(channel, message, now, AttemptEnd(state, "x", due_at=now + 1)) == len(mine)
+            for row in mine:
+                row.state = state.value
+                row.due = now + 1 if state is NoticeState.WAITING else row.due
+        elif name == "tick":
+            now += 1
+        elif name == "release":
+            await n.release()
+            sending.clear()
+            for row in model.rows:
+                row.state = "waiting" if row.state == "sending" else row.state
+        elif name == "resend":
+            dead = [row for row in model.rows if row.state == "dead"]
+            assert await n.resend(now, channel_id=channel) == len(dead)
+            for row in dead:
+                row.state, row.message, row.due = "waiting", None, now
+        assert (await n.next_due(channel)).get(channel) == model.next_due()
+
+
+def test_the_outbox_does_as_the_model(url: str) -> None:
+    with asyncio.Runner() as runner:
+        store = runner.run(Store.open(url))
+        channels = count(1)
+
+        @settings(max_examples=40, deadline=None)
+        @given(STEPS)
+        def as_the_model(steps: list[tuple[str, Any]]) -> None:
+            number = next(channels)
+            made = runner.run(store.notifications.add_channel(ChannelSpec(f"c{number}", "x"), 1.0))
+            runner.run(follow(store, made.id, steps))
+
+        try:
+            as_the_model()
+        finally:
+            runner.run(store.close())
