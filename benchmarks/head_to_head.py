@@ -2,15 +2,16 @@
 
     python benchmarks/head_to_head.py --traces DIR --peers PYTHON [--noise none|all|ruled] [--page FILE]
 
-DIR holds a server of real page histories (`peer_runs/replay.py` says what is asked of it; it may need packages of its
-own, aiohttp and numpy for instance). PYTHON is the interpreter of an environment with `changedetection.io` and
-`urlwatch`. pollerd is the command beside the interpreter that runs this, or `--pollerd`. For Linux: CPU time is read
-from /proc, and each page has an address of its own in 127.2.0.0/16.
+DIR holds a server of real page histories (`peer_runs/replay.py` and `contents.py` say what is asked of it; it may need
+packages of its own, aiohttp and numpy for instance). PYTHON is the interpreter of an environment with
+`changedetection.io` and `urlwatch`. pollerd is the command beside the interpreter that runs this, or `--pollerd`. For
+Linux: CPU time is read from /proc, and each page has an address of its own in 127.2.0.0/16.
 
 The programs run one after another, each from the same moment of the pages' histories and for the same time.
 changedetection.io comes first; the requests that it makes in that time are what the others get: urlwatch as many
-rounds over all pages, pollerd a budget. With `--noise all` the server adds to each HTML page at each request a token,
-a comment and a clock; `ruled` is the same with a rule against the clock for both peers (pollerd is not run again).
+rounds over all pages, pollerd a budget, once for each of two objectives. With `--noise all` the server adds to each
+HTML page at each request a token, a comment and a clock; `ruled` is the same with a rule against the clock for both
+peers (pollerd is not run again).
 
 Writes results.json to `--out`, and replaces the tables in a page that has the marks (`--page docs/peers.md`).
 """
@@ -29,7 +30,9 @@ from pathlib import Path
 
 from peer_runs import changedetection_run, pollerd_run, urlwatch_run
 from peer_runs.changedetection_run import Instance
+from peer_runs.contents import States, pages, whole
 from peer_runs.judge import judged
+from peer_runs.missed import causes
 from peer_runs.replay import Replay, Setting, served
 from peer_runs.reports import Run, Window
 from peer_runs.tables import Result, section, written_into
@@ -40,6 +43,8 @@ SETTINGS = {
     "ruled": "With noise, and a rule written against it",
 }
 COMMAND = "benchmarks/head_to_head.py --traces DIR --peers PYTHON"
+OBJECTIVES = (None, "freshness")
+"""Of pollerd's runs: its default, `changes`, spends polls where they find something, this one where copies get old."""
 _HOUR = 3600.0
 _LAG_SECONDS = 1
 """changedetection.io looks once a second which watches are due, so that they come about a second late."""
@@ -71,6 +76,7 @@ class Comparison:
         self._traces: Path = options.traces
         self._peers: str = options.peers
         self._pollerd: str = options.pollerd
+        self._states = States(pages(options.traces), whole)
         self._plan = Plan(options.interval, options.rounds, options.hours)
 
     def results(self, noise: str, folder: Path) -> Iterator[Result]:
@@ -99,8 +105,11 @@ class Comparison:
             yield self._result(noise, server, found)
             if not ruled:
                 budget = requests / seconds
-                found = pollerd_run.run(self._pollerd, server, budget=budget, seconds=seconds, folder=folder)
-                yield self._result(noise, server, found)
+                for objective in OBJECTIVES:
+                    found = pollerd_run.run(
+                        self._pollerd, server, budget=budget, seconds=seconds, folder=folder, objective=objective
+                    )
+                    yield self._result(noise, server, found)
 
     def _moved(self, server: Replay, source: Instance, folder: Path) -> dict[str, object]:
         return pollerd_run.moved_in(self._pollerd, server, source, folder)
@@ -108,9 +117,10 @@ class Comparison:
     def _result(self, noise: str, server: Replay, run: Run) -> Result:
         window = Window(run.began, self._plan.seconds, float(self._plan.interval))
         media = {page.id: page.media for page in server.pages()}
-        score = judged(server.requests(), server.changes(), run.reports, window)
+        requests = server.requests()
+        score = judged(requests, server.changes(), run.reports, window)
         run.notes["load average"] = [round(load, 1) for load in os.getloadavg()]
-        return Result(SETTINGS[noise], run, score, media)
+        return Result(SETTINGS[noise], run, score, media, causes(score, requests, window, self._states))
 
     def how(self, results: list[Result]) -> str:
         """Returns the paragraph about the run."""

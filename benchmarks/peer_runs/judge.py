@@ -24,6 +24,7 @@ class Score:
     requests: in the window. changes: that should be found. found: of these. delays: seconds from change to report, by
     change, infinite where none came. true, of_bytes, of_nothing: reports of what a reader sees, of other bytes only,
     of the same contents. unplaced: reports without a request. unseen: changes after which the page was not asked for.
+    missed: the changes that are not found. known: by page, the version of its last report, or of its first request.
     """
 
     requests: int = 0
@@ -37,6 +38,8 @@ class Score:
     false_pages: Counter[str] = field(default_factory=Counter)
     changes_by_page: Counter[str] = field(default_factory=Counter)
     found_by_page: Counter[str] = field(default_factory=Counter)
+    missed: list[PageChange] = field(default_factory=list)
+    known: dict[str, int] = field(default_factory=dict)
 
     @property
     def found(self) -> int:
@@ -100,10 +103,13 @@ def _judge_page(
         _count(score, page, between)
         for change in between:
             found.setdefault(change.version, report.at)
+    score.known[page] = before
     newest = max((poll.version for poll in polls if poll.at <= window.ended), default=0)
     for change in changes:
         if change.visible and window.counts(change):
             at = found.get(change.version, math.inf)
+            if not math.isfinite(at):
+                score.missed.append(change)
             score.unseen += change.version > newest
             score.changes += 1
             score.changes_by_page[page] += 1

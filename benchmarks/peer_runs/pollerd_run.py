@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from http.client import HTTPException
@@ -42,8 +42,10 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def daemon(program: str, budget: float, folder: Path, name: str = "pollerd") -> Iterator[Running]:
-    """Runs it without sites.
+def daemon(
+    program: str, budget: float, folder: Path, name: str = "pollerd", more: Sequence[str] = ()
+) -> Iterator[Running]:
+    """Runs it without sites. more: further words of its command.
 
     Shortest intervals are off and pages are polled however unlikely a change is, because time is compressed and the
     requests are to be used up; all else is as it comes.
@@ -51,7 +53,7 @@ def daemon(program: str, budget: float, folder: Path, name: str = "pollerd") -> 
     port = free_port()
     command = [program, "run", "--budget", f"{budget:.4f}", "--allow-private"]
     command += ["--host-interval", "0", "--min-interval", "0", "--min-yield", "0"]
-    command += ["--database", f"sqlite+aiosqlite:///{folder / f'{name}.db'}", "--listen", f"127.0.0.1:{port}"]
+    command += ["--database", f"sqlite+aiosqlite:///{folder / f'{name}.db'}", "--listen", f"127.0.0.1:{port}", *more]
     with started(command, folder / f"{name}.log") as process:
         running = Running(program, f"http://127.0.0.1:{port}", process.pid)
         until(lambda: bool(running.get("/allocation")), f"pollerd does not answer; see {folder / f'{name}.log'}")
@@ -81,12 +83,15 @@ class Listener(threading.Thread):
                 self.reports.append(report)
 
 
-def run(program: str, server: Replay, *, budget: float, seconds: float, folder: Path) -> Run:
-    """Runs it for the seconds after its first request. budget: polls per second."""
+def run(
+    program: str, server: Replay, *, budget: float, seconds: float, folder: Path, objective: str | None = None
+) -> Run:
+    """Runs it for the seconds after its first request. budget: polls per second. objective: None for its default."""
     file = folder / "sites.txt"
     file.write_text("".join(f"{page.url}\n" for page in server.pages()))
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
-    with daemon(program, budget, folder) as running:
+    name, more = ("pollerd", []) if objective is None else (f"pollerd for {objective}", ["--objective", objective])
+    with daemon(program, budget, folder, name.replace(" ", "-"), more) as running:
         listener = Listener(running.root)
         listener.start()
         before = tree_cpu_seconds(running.pid)
@@ -97,7 +102,7 @@ def run(program: str, server: Replay, *, budget: float, seconds: float, folder: 
         used = tree_cpu_seconds(running.pid) - before
         time.sleep(_AFTER_SECONDS)
         reports = list(listener.reports)
-    return Run("pollerd", version, reports, first, used, {"budget": round(budget, 3)})
+    return Run(name, version, reports, first, used, {"budget": round(budget, 3)})
 
 
 def moved_in(program: str, server: Replay, source: Instance, folder: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from peer_runs.judge import Score
+from peer_runs.missed import CAUSES
 from peer_runs.reports import Run
 
 HEAD = (
@@ -34,6 +35,8 @@ class Result:
     score: Score
     media: Mapping[str, str]
     """Media by page."""
+    missed: Mapping[str, int]
+    """Changes without a report by cause, of `missed.CAUSES`."""
 
     @property
     def name(self) -> str:
@@ -77,6 +80,7 @@ class Result:
             "found_by_media": self._by_media(score.found_by_page),
             "changes_by_media": self._by_media(score.changes_by_page),
             "false_by_media": self._by_media(score.false_pages),
+            "missed": dict(self.missed),
             "cpu_seconds": round(self.run.cpu_seconds, 2),
             "cpu_milliseconds_per_request": round(self.cpu_milliseconds, 1),
             "notes": self.run.notes,
@@ -107,12 +111,20 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def missed_table(results: Sequence[Result]) -> str:
+    """Returns a Markdown table of the changes that were never reported, by cause."""
+    lines = [("program", *CAUSES), ("---",) * (1 + len(CAUSES))]
+    lines += [(result.name, *(str(result.missed.get(cause, 0)) for cause in CAUSES)) for result in results]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
 def section(results: Sequence[Result], how: str, command: str) -> str:
     """Returns the tables of all settings, each below its heading, then how it was run."""
     parts = []
     for setting in dict.fromkeys(result.setting for result in results):
         parts += [f"## {setting}", f"<!-- command: {command} -->"]
-        parts.append(table([result for result in results if result.setting == setting]))
+        rows = [result for result in results if result.setting == setting]
+        parts += [table(rows), "Changes that were never reported:", f"<!-- command: {command} -->", missed_table(rows)]
     return "\n\n".join([*parts, "## How it was run", how])
 
 

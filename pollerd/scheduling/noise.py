@@ -7,6 +7,8 @@ changes are real and the limit is lifted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ _PAUSE_PERIODS = 8.0
 
 
 class NoiseCap:
-    """Limits always-changing sites. `period` is the gap that round robin would leave each site (s)."""
+    """Limits always-changing sites. `period` is, or returns, the gap that round robin would leave each site (s)."""
 
     def __init__(self, sites: SiteTable) -> None:
         self._sites = sites
@@ -28,15 +30,16 @@ class NoiseCap:
         """Returns float64[k]: minimum gap since the last poll of `slots` (None: all), s; 0 for sites without limit."""
         return np.where(self._sites.changes_always(slots), period, 0.0)
 
-    def wants_proof(self, slot: int, now: float, period: float, *, proven: bool) -> bool:
+    def wants_proof(self, slot: int, now: float, period: Callable[[], float], *, proven: bool) -> bool:
         """Returns whether a change of the slot has to be proven.
 
         proven: whether it is known what of the page is noise. Then only if the page changes at each of its last polls,
         and no more than every eight periods; else always, unless three proofs in a row could not explain the page: it
-        differs at every fetch in a way that no mask hides, and is proven no more often than that either.
+        differs at every fetch in a way that no mask hides, and is proven no more often than that either. The period is
+        asked for only where it decides: it looks at all sites.
         """
         sites = self._sites
-        rested = bool(now - sites.proof_at[slot] >= _PAUSE_PERIODS * period)
-        if proven:
-            return rested and sites.keeps_changing(slot)
-        return rested or bool(sites.proof_failures[slot] < _FAILURES_MOST)
+        decided = not sites.keeps_changing(slot) if proven else bool(sites.proof_failures[slot] < _FAILURES_MOST)
+        if decided:
+            return not proven
+        return bool(now - sites.proof_at[slot] >= _PAUSE_PERIODS * period())

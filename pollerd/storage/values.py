@@ -189,7 +189,8 @@ class PollRecord(Struct, frozen=True, gc=False):
     @property
     def changes(self) -> int:
         """How many changes the poll found."""
-        return (self.change is not None) + sum(one.change is not None for one in self.selections)
+        own = int(self.change is not None)
+        return own + sum(one.change is not None for one in self.selections) if self.selections else own
 
 
 @dataclass(frozen=True, slots=True)

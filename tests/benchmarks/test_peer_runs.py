@@ -15,14 +15,18 @@ import yaml
 from doc_tables.pages import tables_of_numbers
 from hypothesis import given
 from hypothesis import strategies as st
+from peer_runs import contents
 from peer_runs.changedetection_run import reports_of, watch_of
+from peer_runs.contents import States
 from peer_runs.judge import Score, judged, quantile
+from peer_runs.missed import BACK, FIRST, NOT_ASKED, ORDER, SEEN, causes
 from peer_runs.pollerd_run import reports_in
 from peer_runs.processes import process_line, tree_cpu_seconds
 from peer_runs.replay import read_log, read_truth
 from peer_runs.reports import Page, PageChange, Report, Request, Run, Window
 from peer_runs.tables import BEGIN, END, Result, section, table, written_into
 from peer_runs.urlwatch_run import jobs, summary
+from peer_runs.verdicts import Poll, Verdicts
 
 WINDOW = Window(began=1000.0, seconds=100.0, settle=10.0)
 PAGES = [
@@ -160,7 +164,9 @@ def test_cpu_time_is_that_of_a_whole_tree(tmp_path: Path) -> None:
 
 def result(setting: str, program: str, delays: list[float]) -> Result:
     score = Score(requests=200, changes=len(delays), delays=delays, true=7, of_nothing=2, false_pages=Counter(home=2))
-    return Result(setting, Run(program, "1.0", [], 0.0, 3.0, {}), score, {page.id: page.media for page in PAGES})
+    return Result(
+        setting, Run(program, "1.0", [], 0.0, 3.0, {}), score, {page.id: page.media for page in PAGES}, {BACK: 3}
+    )
 
 
 def test_the_tables_are_tables_of_numbers_with_their_command(tmp_path: Path) -> None:
@@ -173,9 +179,9 @@ def test_the_tables_are_tables_of_numbers_with_their_command(tmp_path: Path) -> 
     assert page.read_text().endswith(f"How.\n{END}\nlast\n")
     tables = tables_of_numbers(tmp_path)
     assert [(found.heading, found.command) for found in tables] == [
-        ("Plain", "benchmarks/head_to_head.py --traces DIR"),
-        ("Noise", "benchmarks/head_to_head.py --traces DIR"),
+        (heading, "benchmarks/head_to_head.py --traces DIR") for heading in ("Plain", "Plain", "Noise", "Noise")
     ]
+    assert tables[1].rows[0] == ("a 1.0", "0", "0", "3", "0", "0")
     assert tables[0].rows[1] == ("b 1.0", "200", "1 of 2", "1.0 s", "not found", "7", "2", "15 ms")
 
 
@@ -204,3 +210,51 @@ def test_the_script_says_what_it_needs() -> None:
 
 def test_an_empty_table_still_has_its_head() -> None:
     assert table([]).splitlines()[0].startswith("| program | requests |")
+
+
+def states(**told: list[str]) -> States:
+    """Returns pages whose versions say this."""
+    found = {name: contents.Page("text/plain", [text.encode() for text in texts]) for name, texts in told.items()}
+    return States(found, contents.whole)
+
+
+def test_a_change_without_a_report_has_a_cause() -> None:
+    changes = [PageChange("home", 1000.0 + at, at // 10, True) for at in (20, 30, 40, 50, 60)]
+    requests = polls((1001.0, 0), (1022.0, 2), (1045.0, 4), (1051.0, 5))
+    score = judged(requests, changes, [Report("home", 1022.5)], WINDOW)
+    assert [change.version for change in score.missed] == [3, 4, 5, 6]
+    assert score.known == {"home": 2}
+    same = states(home=["a", "a", "b", "c", "b", "b", "e"])
+    assert causes(score, requests, WINDOW, same) == {BACK: 2, ORDER: 1, NOT_ASKED: 1}
+    other = states(home=["a", "a", "b", "c", "d", "b", "e"])
+    assert causes(score, requests, WINDOW, other) == {SEEN: 2, BACK: 1, NOT_ASKED: 1}
+    late = polls((1045.0, 4), (1055.0, 4))
+    assert causes(judged(late, changes[:1], [], WINDOW), late, WINDOW, other) == {FIRST: 1}
+
+
+def test_what_counts_of_a_page_is_read_by_its_medium() -> None:
+    page = b"<head><title>t</title></head><body><nav><li>n</li></nav><p>a <script>s</script> b</p><h1>c</h1></body>"
+    assert contents.whole("text/html", page) == "n a b c"
+    assert contents.selected("text/html", page) == "a b"
+    feed = b"<rss><channel><item><title>b</title><link>x</link></item><item><title>a</title></item></channel></rss>"
+    assert contents.whole("application/rss+xml", feed) == "a\nb x"
+    assert contents.selected("application/rss+xml", feed) == "a\nb"
+    incidents = b'{"Incidents": [{"Name": "x", "PercentContained": 5.0}]}'
+    assert contents.whole("application/json", incidents) == '{"Incidents": [{"Name": "x", "PercentContained": 5.0}]}'
+    assert contents.selected("application/json", incidents) == "[5.0]"
+    assert contents.selected("text/markdown", b"# A  b\ntext\n## C\n") == "# A b\n## C"
+
+
+def test_polls_are_held_against_what_they_were_served() -> None:
+    verdicts = Verdicts()
+    told = [(1001.0, "first"), (1002.0, "unchanged"), (1003.0, "proving"), (1003.5, "changed"), (1004.0, "changed")]
+    told += [(1005.0, "proving"), (1005.5, "unchanged"), (1006.0, "unchanged"), (1007.0, "timeout")]
+    requests = polls(
+        (1001.0, 0), (1002.0, 1), (1003.0, 2), (1003.5, 2), (1004.0, 2), (1005.0, 3), (1005.5, 4), (1006.0, 5)
+    )
+    recorded = [Poll("home", at, outcome) for at, outcome in told]
+    verdicts.add_page(recorded, requests, states(home=["a", "a", "b", "c", "b", "d"]))
+    assert (verdicts.found, verdicts.missed, verdicts.gone, verdicts.false) == (1, 1, 1, 1)
+    assert (verdicts.polls, verdicts.proving, verdicts.met, verdicts.delays) == (9, 2, 2, [0.5])
+    assert (verdicts.precision, verdicts.recall) == (0.5, 0.5)
+    assert (Verdicts().precision, Verdicts().recall) == (1.0, 1.0)

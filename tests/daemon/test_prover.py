@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from pollerd import allocation
 from pollerd.daemon.control.site_removal import SiteRemoval
@@ -32,7 +33,15 @@ def text(*lines: str) -> bytes:
 class World:
     """One site, and the polls of it."""
 
-    def __init__(self, body: bytes, interval: float = 1.0, budget: float = 1.0, *, access: Access = NO_ACCESS) -> None:
+    def __init__(
+        self,
+        body: bytes,
+        interval: float = 1.0,
+        budget: float = 1.0,
+        *,
+        media: str = "text/plain",
+        access: Access = NO_ACCESS,
+    ) -> None:
         self.access = access
         settings = SchedulingSettings(host_interval_seconds=interval)
         allocator = allocation.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
@@ -41,14 +50,17 @@ class World:
         self.sites = self.scheduler.sites
         runtime = SimpleNamespace(workers=None, clock=lambda: AT, faults=None)
         self.prover = Prover(scheduler=self.scheduler, runtime=cast(Runtime, cast(Any, runtime)))
-        first = detect(outcome(body, 0.0), Baseline(), None)
-        self.before, self.baseline = body, first.baseline
+        self._type = media
+        first = detect(outcome(body, 0.0, media), Baseline(), None)
+        assert first.content is not None
+        self.before, self.baseline = first.content, first.baseline
         self.candidate: Candidate | None = None
 
     def poll(self, body: bytes, after: float) -> PollResult:
-        found = detect(outcome(body, after), self.baseline, 60.0 + after)
+        got = outcome(body, after, self._type)
+        found = detect(got, self.baseline, 60.0 + after)
         context = SiteContext(1, URL, baseline=self.baseline, access=self.access)
-        return PollResult(0, context, outcome(body, after), found)
+        return PollResult(0, context, got, found)
 
     async def judged(self, body: bytes, after: float, *, chosen: bool = True) -> Ruling | None:
         """What becomes of a poll so many seconds after the first; one that is held becomes the candidate."""
@@ -66,8 +78,18 @@ class World:
         return None
 
 
-def outcome(body: bytes, after: float) -> Outcome:
-    return Outcome(OutcomeKind.BODY, AT + after, 0.1, 200, len(body), body, "text/plain")
+def outcome(body: bytes, after: float, media: str = "text/plain") -> Outcome:
+    return Outcome(OutcomeKind.BODY, AT + after, 0.1, 200, len(body), body, media)
+
+
+def feed(minute: int) -> bytes:
+    """A feed, one entry of which was edited in this minute."""
+    dates = {"one": "Sat, 17 Jul 2021 06:13:46 GMT", "two": f"Sat, 17 Jul 2021 10:{minute:02d}:10 GMT"}
+    items = "".join(
+        f"<item><guid>{name}</guid><title>Item {name}</title><pubDate>{date}</pubDate></item>"
+        for name, date in dates.items()
+    )
+    return f"<rss version='2.0'><channel><title>News</title>{items}</channel></rss>".encode()
 
 
 def served(number: int) -> str:
@@ -149,6 +171,40 @@ async def test_a_page_that_is_rearranged_twice_in_a_moment_is_no_noise() -> None
     ruling = await world.judged(rearranged, 4.0)
     assert ruling is not None
     assert (ruling.quiet, ruling.result, ruling.baseline.mask) == (False, ProofResult.CHANGE, b"")
+
+
+async def test_an_entry_that_is_edited_twice_in_a_moment_is_no_noise() -> None:
+    world = World(feed(1), media="application/rss+xml")
+    assert await world.judged(feed(2), 0.0) is None
+    assert await world.judged(feed(3), 2.0) is None
+    ruling = await world.judged(feed(3), 4.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.result, ruling.baseline.mask) == (False, ProofResult.CHANGE, b"")
+
+
+async def test_an_entry_that_has_another_date_at_every_poll_is_noise_by_the_third() -> None:
+    world = World(feed(1), media="application/rss+xml")
+    assert await world.judged(feed(2), 0.0) is None
+    assert await world.judged(feed(3), 2.0) is None
+    ruling = await world.judged(feed(4), 4.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.result, bool(ruling.baseline.mask)) == (True, ProofResult.NOISE, True)
+
+
+async def test_a_new_entry_beside_noise_that_is_known_needs_no_third_poll() -> None:
+    world = World(feed(1), media="application/rss+xml")
+    assert await world.judged(feed(2), 0.0) is None
+    assert await world.judged(feed(3), 2.0) is None
+    ruling = await world.judged(feed(4), 4.0)
+    assert ruling is not None
+    seen = detect(outcome(feed(4), 4.0, "application/rss+xml"), Baseline(), None).content
+    assert seen is not None
+    world.baseline, world.before, world.candidate = replace(ruling.baseline, proven=False), seen, None
+    item = b"<item><guid>three</guid><title>Item three</title></item></channel>"
+    assert await world.judged(feed(5).replace(b"</channel>", item), 60.0) is None
+    ruling = await world.judged(feed(6).replace(b"</channel>", item), 62.0)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.result) == (False, ProofResult.CHANGE)
 
 
 async def test_what_waits_is_bounded_and_belongs_to_what_it_was_held_against() -> None:

@@ -34,14 +34,14 @@ def test_what_is_not_known_is_proven_until_three_proofs_in_a_row_explain_nothing
     site_table = table()
     cap = NoiseCap(site_table)
     for number in range(5):
-        assert cap.wants_proof(2, NOW + number, PERIOD, proven=False) is (number < 3)
+        assert cap.wants_proof(2, NOW + number, lambda: PERIOD, proven=False) is (number < 3)
         site_table.note_proof(2, NOW + number, same=False)
-    assert not cap.wants_proof(2, NOW + 4 + 7.9 * PERIOD, PERIOD, proven=False)
-    assert cap.wants_proof(2, NOW + 4 + 8 * PERIOD, PERIOD, proven=False)
+    assert not cap.wants_proof(2, NOW + 4 + 7.9 * PERIOD, lambda: PERIOD, proven=False)
+    assert cap.wants_proof(2, NOW + 4 + 8 * PERIOD, lambda: PERIOD, proven=False)
 
 
 @pytest.mark.parametrize(("slot", "since", "wants"), [(0, 8.0, True), (0, 7.9, False), (2, 1e6, False)])
 def test_what_is_known_is_proven_again_only_where_a_page_keeps_changing(slot: int, since: float, wants: bool) -> None:
     site_table = table()
     site_table.proof_at[slot] = NOW - since * PERIOD
-    assert NoiseCap(site_table).wants_proof(slot, NOW, PERIOD, proven=True) is wants
+    assert NoiseCap(site_table).wants_proof(slot, NOW, lambda: PERIOD, proven=True) is wants

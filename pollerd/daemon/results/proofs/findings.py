@@ -43,7 +43,7 @@ class Ruling(Struct, frozen=True, gc=False):
     result: ProofResult | None = None
     """None: there was nothing to prove."""
     wide: bool = False
-    """Whether it masks so much that another poll has to confirm it."""
+    """Whether another poll has to confirm what it masks: much, or something of a feed."""
 
 
 def findings(result: PollResult) -> tuple[ContentFinding, ...]:

@@ -15,6 +15,7 @@ from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.detection import HEAVY_UNDER_MASK_BYTES, learn_from_pair, mask_is_stale, under_known_noise
+from pollerd.model import Media
 from pollerd.scheduling import NoiseCap
 
 _PROMPT_SECONDS = 30.0
@@ -48,6 +49,11 @@ class Prover:
     def is_prompt(self, result: PollResult, candidate: Candidate) -> bool:
         """Returns whether the poll came so soon after the candidate's that what differs between them is noise."""
         return result.outcome.started_at <= self.prompt_until(result.slot, candidate.at)
+
+    def believes(self, result: PollResult) -> bool:
+        """Returns whether a change needs no proof: the page is known to have no noise, and does not keep changing."""
+        known = result.context.baseline
+        return known.proven and not known.mask and not self._scheduler.sites.keeps_changing(result.slot)
 
     async def rulings(
         self, result: PollResult, before: Mapping[str, bytes | None], candidate: Candidate | None
@@ -100,7 +106,7 @@ class Prover:
         return None
 
     async def _wants_proof(self, result: PollResult, one: ContentFinding) -> bool:
-        now, period = self._clock(), self._scheduler.uniform_period()
+        now, period = self._clock(), self._scheduler.uniform_period
         if not one.before.proven:
             return self._noise.wants_proof(result.slot, now, period, proven=False)
         if self._noise.wants_proof(result.slot, now, period, proven=True):
@@ -148,7 +154,9 @@ class Prover:
         verdict = await self._do(result, sum(map(len, contents)), work, *contents, second.after, before)
         if verdict is None:
             return Ruling(second.after, quiet=not second.changed, unproven=_DIFFERED, result=ProofResult.UNPROVEN)
-        wide = verdict.wide and not keeps_changing
+        # A feed is nothing but its entries, which are edited in bursts: two edits are likelier than noise.
+        of_feed = second.after.media is Media.FEED and verdict.baseline.mask != second.before.mask
+        wide = of_feed or (verdict.wide and not keeps_changing)
         baseline = replace(verdict.baseline, proven=verdict.same or second.before.proven)
         if not second.changed or (
             verdict.only_noise and first.after.media is second.after.media is second.before.media

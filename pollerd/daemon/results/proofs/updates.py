@@ -60,7 +60,7 @@ def _learned_a_mask(result: PollResult) -> bool:
     detection, context = result.detection, result.context
     if detection is None or not detection.kind.informative:
         return False
-    if detection.baseline.mask != context.baseline.mask:
-        return True
-    known = {state.name: state.baseline.mask for state in context.states} if detection.selections else {}
+    if not detection.selections or detection.baseline.mask != context.baseline.mask:
+        return detection.baseline.mask != context.baseline.mask
+    known = {state.name: state.baseline.mask for state in context.states}
     return any(part.baseline.mask != known.get(part.name, b"") for part in detection.selections)
