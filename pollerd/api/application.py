@@ -23,7 +23,17 @@ from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
 from pollerd.api.notifications import channels, deliveries, rules
-from pollerd.api.sites import exports, hosts, imports, preview, selections, settings_diff, site_diff, sources
+from pollerd.api.sites import (
+    exports,
+    hosts,
+    imports,
+    preview,
+    selections,
+    settings_diff,
+    site_diff,
+    sources,
+    value_plots,
+)
 from pollerd.api.sites import routes as sites
 from pollerd.api.tags import routes as tags
 from pollerd.api.transfer import routes as transfer
@@ -62,10 +72,11 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    of_sites = (imports, site_diff, settings_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
-    for part in (rules, channels, deliveries):
-        api.include_router(part.router)
-    for part in (*of_sites, changes, diffs, screenshots, feed, events, allocation, collection, collection_export):
+    lists = (imports, site_diff, settings_diff, exports, transfer)
+    of_sites = (sites, selections, value_plots, preview, tags, sources, hosts)
+    told = (rules, channels, deliveries)
+    rest = (changes, diffs, screenshots, feed, events, allocation, collection, collection_export)
+    for part in (*lists, *of_sites, *told, *rest):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

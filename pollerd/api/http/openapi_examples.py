@@ -33,6 +33,7 @@ PARAMETERS: dict[str, Any] = {
     "selection": "default",
     "matters": "true",
     "list_values.name": "price",
+    "plot_values.name": "price",
     "list_values.cursor": "dm4xMDA",
     "source_id": 3,
     "list_sources.cursor": "cTEwMA",
