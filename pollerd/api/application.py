@@ -17,9 +17,10 @@ from pollerd.api.changes.diff_routes import Comparer
 from pollerd.api.changes.events import Streams
 from pollerd.api.collection import export as collection_export
 from pollerd.api.collection import routes as collection
-from pollerd.api.http import openapi, problems
+from pollerd.api.http import problems
 from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ApiPorts, ControlPort
+from pollerd.api.http.openapi import document as openapi
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
 from pollerd.api.notifications import channels, deliveries, rules

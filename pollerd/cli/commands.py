@@ -29,10 +29,10 @@ COMMANDS: Commands = {
     "config": ("config:app", "What is set, and where it came from."),
     "db": ("db:app", "The database's schema."),
     "simulate": (
-        "simulate:simulate",
+        "experiments.simulate:simulate",
         "Drives allocators through their contract and prints what they reach.",
     ),
-    "reproduce": ("reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
+    "reproduce": ("experiments.reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
 }
 
 app = group_of(

@@ -76,7 +76,7 @@ class RuleSchema(BaseModel):
 class Mute(Given):
     """Until when a rule tells nothing."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"until": "2026-12-24T18:00:00Z"}, {"until": None}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"until": "2026-12-24T18:00:00Z"}]})
 
     until: str | None = Field(description="RFC 3339 or epoch seconds; null: no longer", max_length=100)
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, update
 from pollerd.events import NoticeState
 from pollerd.storage.db.schema import outbox
 from pollerd.storage.db.statements import run
-from pollerd.storage.notifications.notification_values import Claim
+from pollerd.storage.notifications.notification_values import ClaimedMessage
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
 from pollerd.storage.notifications.outbox_statements import next_due as select_next_due
 from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
@@ -21,7 +21,7 @@ DIGEST_MOST = 10_000
 
 def claim(
     connection: Connection, sql: OutboxStatements, channel_id: int, now: float, limit: int, group_from: int | None
-) -> Claim | None:
+) -> ClaimedMessage | None:
     """Returns what the channel sends now, noted as being sent; None: nothing is due."""
     again, key = run(connection, sql.first, channel_id, now, channel_id, now)[0]
     if again is not None:
@@ -60,9 +60,11 @@ def release(connection: Connection, channel_id: int | None) -> int:
     return connection.execute(mine.values(state=WAITING)).rowcount
 
 
-def _noted(connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None) -> Claim:
+def _noted(
+    connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None
+) -> ClaimedMessage:
     """Notes these as being sent in one message."""
     message_id = message_id or message_id_of([row[EVENT_ID] for row in rows])
     run(connection, sql.note, message_id, sql.many(row[0] for row in rows))
     sent = tuple(notice_of(row, NoticeState.SENDING, message_id) for row in rows)
-    return Claim(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)
+    return ClaimedMessage(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pollerd.api.http.openapi import notification_examples
+
 _AT = "2026-01-31T12:00:00.000Z"
 _EARLIER = "2026-01-31T11:30:00.000Z"
 _LATER = "2026-01-31T12:20:00.000Z"
@@ -56,6 +58,7 @@ PARAMETERS: dict[str, Any] = {
     "context": 3,
     "last_event_id": 42,
     "Last-Event-ID": 42,
+    **notification_examples.PARAMETERS,
 }
 """Name, or call and name -> a value, for parameters without an example of their own."""
 
@@ -389,6 +392,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "Health": {"status": "ok"},
     "Readiness": {"status": "ready", "reason": None},
+    **notification_examples.SCHEMAS,
 }
 """Name of a schema -> an example."""
 
