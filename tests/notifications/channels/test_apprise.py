@@ -38,7 +38,15 @@ def channel(url: str, environment: ChannelEnvironment, **given: Any) -> Any:
 
 @pytest.mark.parametrize("service", URLS)
 async def test_real_plugins(serve: Serve, service: str) -> None:
-    site = await serve(says(message("200 OK", "Content-Type: application/json", body=b'{"status": "success", "data": {"authToken": "a", "userId": "b"}}')))
+    site = await serve(
+        says(
+            message(
+                "200 OK",
+                "Content-Type: application/json",
+                body=b'{"status": "success", "data": {"authToken": "a", "userId": "b"}}',
+            )
+        )
+    )
     url = URLS[service].format(place=f"127.0.0.1:{site.port}")
     async with Environment() as environment:
         sender = channel(url, environment)

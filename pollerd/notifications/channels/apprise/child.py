@@ -69,7 +69,8 @@ class Daemon:
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         self.allowed.update(entry[1][0] for entry in found)
         return [
-            (socket.AddressFamily(one), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place)) for one, place in found
+            (socket.AddressFamily(one), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place))
+            for one, place in found
         ]
 
 
@@ -149,6 +150,7 @@ def main() -> None:
     apprise.Apprise.instantiate("json://localhost")  # loads all plugins
     _warm_up()
     socket.getaddrinfo = daemon.getaddrinfo
+    socket.getfqdn = lambda name="": name or "localhost.localdomain"  # what smtplib calls itself by
     sys.addaudithook(Gate(daemon))
     captured = Captured()
     logger = logging.getLogger("apprise")
