@@ -89,7 +89,12 @@ async def process(program: Path) -> AsyncIterator[AppriseProcess]:
 async def test_what_a_plugin_must_not_do(process: AppriseProcess) -> None:
     """One process for all: an attack that crashed it would be seen by the next."""
     connected = threading.Event()
-    server = await asyncio.start_server(lambda _, writer: (connected.set(), writer.close()), "127.0.0.1", 0)
+
+    def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        writer.close()
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     done = []
     os.environ["SEEN"] = "1"

@@ -173,7 +173,12 @@ async def test_addresses_that_the_server_announces_are_not_dialled() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254"])
 async def test_private_servers_need_the_option(host: str) -> None:
     connected = asyncio.Event()
-    server = await asyncio.start_server(lambda _, writer: (connected.set(), writer.close()), "127.0.0.1", 0)
+
+    def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        writer.close()
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
     found = NatsServer([], server.sockets[0].getsockname()[1])
     async with server, Environment(allow_private=False) as environment:
         answer = await channel(found, environment, host=host).send(MESSAGE, AT)

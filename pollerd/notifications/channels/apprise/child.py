@@ -1,7 +1,7 @@
 """The process in which Apprise runs: started as a file of its own, without anything else of pollerd.
 
-It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, an audit hook
-refuses what plugins must not do. Names are resolved by the daemon, which asks the guard: only the addresses that it
+It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, an audit
+hook refuses what plugins must not do. Names are resolved by the daemon, which asks the guard: only the addresses that it
 answered may be connected to.
 """
 
@@ -25,12 +25,56 @@ _MOST_LOG = 4_000
 _READING = os.O_RDONLY | os.O_CLOEXEC
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _REFUSED = frozenset(
-    """socket.bind socket.sendto socket.sendmsg socket.sethostname socket.getaddrinfo socket.gethostbyname
-    socket.gethostbyaddr socket.getnameinfo subprocess.Popen os.system os.exec os.fork os.forkpty os.posix_spawn os.spawn
-    os.startfile os.startfile/2 pty.spawn os.kill os.killpg signal.pthread_kill os.remove os.rename os.rmdir os.mkdir
-    os.link os.symlink os.truncate os.chmod os.chown os.chflags os.lockf os.utime os.setxattr os.getxattr os.listxattr
-    os.chdir os.putenv os.unsetenv sqlite3.connect resource.setrlimit resource.prlimit mmap.__new__ sys.setprofile
-    sys.settrace sys.addaudithook cpython.run_file cpython.run_command""".split()
+    (
+        "socket.bind",
+        "socket.sendto",
+        "socket.sendmsg",
+        "socket.sethostname",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.gethostbyaddr",
+        "socket.getnameinfo",
+        "subprocess.Popen",
+        "os.system",
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.startfile",
+        "os.startfile/2",
+        "pty.spawn",
+        "os.kill",
+        "os.killpg",
+        "signal.pthread_kill",
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+        "os.mkdir",
+        "os.link",
+        "os.symlink",
+        "os.truncate",
+        "os.chmod",
+        "os.chown",
+        "os.chflags",
+        "os.lockf",
+        "os.utime",
+        "os.setxattr",
+        "os.getxattr",
+        "os.listxattr",
+        "os.chdir",
+        "os.putenv",
+        "os.unsetenv",
+        "sqlite3.connect",
+        "resource.setrlimit",
+        "resource.prlimit",
+        "mmap.__new__",
+        "sys.setprofile",
+        "sys.settrace",
+        "sys.addaudithook",
+        "cpython.run_file",
+        "cpython.run_command",
+    )
 )
 _REFUSED_FAMILIES = ("ctypes.", "syslog.", "shutil.", "tempfile.", "winreg.", "fcntl.")
 _REFUSED_MODULES = frozenset({"ctypes", "_ctypes", "_posixsubprocess", "_testcapi", "multiprocessing", "pty"})
@@ -146,7 +190,7 @@ def main() -> None:
     import requests
 
     mimetypes.init()
-    requests.certs.where()
+    requests.Session().close()
     apprise.Apprise.instantiate("json://localhost")  # loads all plugins
     _warm_up()
     socket.getaddrinfo = daemon.getaddrinfo
