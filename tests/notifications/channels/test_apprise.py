@@ -95,8 +95,22 @@ def test_refused_services(url: str) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ["optional=yes", "retry=3", "wait=2", "redirect=yes", "verify=no", "Verify=0", "cto=9", "rto=9", "overflow=split"]
-    + ["attach=/etc/passwd", "store=yes", "a=b;verify=no", "a?verify=no", "%76erify=no"],
+    [
+        "optional=yes",
+        "retry=3",
+        "wait=2",
+        "redirect=yes",
+        "verify=no",
+        "Verify=0",
+        "cto=9",
+        "rto=9",
+        "overflow=split",
+        "attach=/etc/passwd",
+        "store=yes",
+        "a=b;verify=no",
+        "a?verify=no",
+        "%76erify=no",
+    ],
 )
 def test_refused_options(option: str) -> None:
     with pytest.raises(InvalidValueError, match="without the option") as caught:

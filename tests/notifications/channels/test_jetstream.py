@@ -139,7 +139,8 @@ async def test_tls_is_verified_and_required(tmp_path: Path, certificate: Certifi
         assert (answer.kind, "no TLS" in answer.detail) == (AnswerKind.RETRY, True)
 
 
-async def test_addresses_that_the_server_announces_are_not_dialled() -> None:
+async def test_addresses_that_the_server_announces_are_not_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_ANSWER_SECONDS", 0.5)
     connections = 0
     announced = json.dumps(
         {

@@ -124,7 +124,10 @@ def test_unknown_names() -> None:
 
 
 def test_what_no_channel_needs_is_not_loaded() -> None:
-    code = "import sys, pollerd.notifications.channels.making as m; print(sorted({'apprise', 'nats', 'aiosmtplib', 'requests'} & set(sys.modules)))"
+    code = (
+        "import sys, pollerd.notifications.channels.making; "
+        "print(sorted({'apprise', 'nats', 'aiosmtplib', 'requests'} & set(sys.modules)))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=60
     )

@@ -1,8 +1,8 @@
 """The process in which Apprise runs: started as a file of its own, without anything else of pollerd.
 
-It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, an audit
-hook refuses what plugins must not do. Names are resolved by the daemon, which asks the guard: only the addresses that it
-answered may be connected to.
+It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, an
+audit hook refuses what plugins must not do. Names are resolved by the daemon, which asks the guard: only the addresses
+that it answered may be connected to.
 """
 
 from __future__ import annotations
