@@ -67,7 +67,7 @@ ATTACKS = {
     "kill": "import os; os.kill(os.getppid(), 0)",
     "sqlite": "import sqlite3; sqlite3.connect(':memory:')",
     "environment": "import os; assert set(os.environ) & {'PATH', 'HOME_DIR', 'SEEN'}",
-    "descriptors": "import os; assert [one for one in range(5, 64) if not os.fstat(one)] is None",
+    "descriptors": "import os; [os.fstat(one) for one in (5, 6)]",
     "syslog": "import syslog; syslog.openlog()",
 }
 

@@ -81,7 +81,7 @@ _REFUSED_MODULES = frozenset({"ctypes", "_ctypes", "_posixsubprocess", "_testcap
 _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob"})
 
 
-class Daemon:
+class ParentProcess:
     """The other end of the pipes."""
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Daemon:
 class Gate:
     """The audit hook. What it raises reaches the plugin as an error of the system."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: ParentProcess) -> None:
         paths = sysconfig.get_paths()
         names = ("stdlib", "platstdlib", "purelib", "platlib")
         self._roots = tuple({os.path.realpath(paths[name]) + os.sep for name in names})
@@ -182,7 +182,7 @@ class Captured(logging.Handler):
 
 def main() -> None:
     """Loads Apprise, closes the gate, and sends what it is given until nobody gives more."""
-    daemon = Daemon()
+    daemon = ParentProcess()
     _limit()
     import mimetypes
 
