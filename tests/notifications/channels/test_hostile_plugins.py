@@ -32,6 +32,16 @@ child.main()
 UNIX = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/run/x')"
 TCP = "import socket; s = socket.socket(); "
 DATAGRAMS = "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)"
+DESCRIPTORS = """
+import os, stat
+found = []
+for one in range(64):
+    try:
+        found.append(os.fstat(one).st_mode)
+    except OSError:
+        pass
+assert any(stat.S_ISREG(mode) or stat.S_ISSOCK(mode) for mode in found)
+"""
 ATTACKS = {
     "connect": TCP + "s.connect(('127.0.0.1', PORT))",
     "connect by name": TCP + "s.connect(('localhost', PORT))",
@@ -67,7 +77,7 @@ ATTACKS = {
     "kill": "import os; os.kill(os.getppid(), 0)",
     "sqlite": "import sqlite3; sqlite3.connect(':memory:')",
     "environment": "import os; assert set(os.environ) & {'PATH', 'HOME_DIR', 'SEEN'}",
-    "descriptors": "import os; [os.fstat(one) for one in (5, 6)]",
+    "descriptors": DESCRIPTORS,
     "syslog": "import syslog; syslog.openlog()",
 }
 
@@ -98,6 +108,8 @@ async def test_what_a_plugin_must_not_do(process: AppriseProcess) -> None:
     port = server.sockets[0].getsockname()[1]
     done = []
     os.environ["SEEN"] = "1"
+    inherited = os.open(__file__, os.O_RDONLY)
+    os.set_inheritable(inherited, True)
     try:
         async with server:
             for name, attack in ATTACKS.items():
@@ -112,6 +124,7 @@ async def test_what_a_plugin_must_not_do(process: AppriseProcess) -> None:
             assert (await send(process, "import json; json.dumps({})"))["status"] == "SUCCESS"
     finally:
         del os.environ["SEEN"]
+        os.close(inherited)
 
 
 async def test_addresses_of_one_message_are_not_those_of_the_next(process: AppriseProcess) -> None:
