@@ -59,7 +59,7 @@ class Mailbox:
 
     def parsed(self, number: int = -1) -> EmailMessage:
         """A mail as a reader's program sees it."""
-        return cast(EmailMessage, BytesParser(policy=default).parsebytes(self.mails[number][1]))
+        return BytesParser(policy=default).parsebytes(self.mails[number][1])
 
 
 @asynccontextmanager

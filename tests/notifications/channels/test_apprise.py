@@ -38,7 +38,15 @@ def channel(url: str, environment: ChannelEnvironment, **given: Any) -> Any:
 
 @pytest.mark.parametrize("service", URLS)
 async def test_real_plugins(serve: Serve, service: str) -> None:
-    site = await serve(says(message("200 OK", "Content-Type: application/json", body=b'{"status": "success", "data": {"authToken": "a", "userId": "b"}}')))
+    site = await serve(
+        says(
+            message(
+                "200 OK",
+                "Content-Type: application/json",
+                body=b'{"status": "success", "data": {"authToken": "a", "userId": "b"}}',
+            )
+        )
+    )
     url = URLS[service].format(place=f"127.0.0.1:{site.port}")
     async with Environment() as environment:
         sender = channel(url, environment)
@@ -87,8 +95,22 @@ def test_refused_services(url: str) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ["optional=yes", "retry=3", "wait=2", "redirect=yes", "verify=no", "Verify=0", "cto=9", "rto=9", "overflow=split"]
-    + ["attach=/etc/passwd", "store=yes", "a=b;verify=no", "a?verify=no", "%76erify=no"],
+    [
+        "optional=yes",
+        "retry=3",
+        "wait=2",
+        "redirect=yes",
+        "verify=no",
+        "Verify=0",
+        "cto=9",
+        "rto=9",
+        "overflow=split",
+        "attach=/etc/passwd",
+        "store=yes",
+        "a=b;verify=no",
+        "a?verify=no",
+        "%76erify=no",
+    ],
 )
 def test_refused_options(option: str) -> None:
     with pytest.raises(InvalidValueError, match="without the option") as caught:

@@ -15,7 +15,6 @@ from pollerd.errors import InvalidValueError
 from pollerd.notifications.channels.channel import ChannelEnvironment
 from pollerd.notifications.channels.jetstream import jetstream as sending
 from pollerd.notifications.channels.jetstream.credentials import parts_of, public_name, signing_key
-from pollerd.notifications.channels.jetstream.jetstream import JetStreamChannel
 from pollerd.notifications.channels.making import make_channel
 from pollerd.notifications.channels.settings import parse_channel
 from pollerd.notifications.message import Answer, AnswerKind
@@ -140,32 +139,47 @@ async def test_tls_is_verified_and_required(tmp_path: Path, certificate: Certifi
         assert (answer.kind, "no TLS" in answer.detail) == (AnswerKind.RETRY, True)
 
 
-async def test_addresses_that_the_server_announces_are_not_dialled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def keep_open(_: JetStreamChannel) -> None:
-        """So that the test may look at the connection."""
+async def test_addresses_that_the_server_announces_are_not_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "_ANSWER_SECONDS", 0.5)
+    connections = 0
+    announced = json.dumps(
+        {
+            "server_id": "a",
+            "version": "2.10.0",
+            "headers": True,
+            "max_payload": 1 << 20,
+            "connect_urls": ["127.0.0.1:9", "203.0.113.9:4222"],
+        }
+    )
 
-    config = 'client_advertise: "203.0.113.9:4222"\ncluster { name: c, listen: "127.0.0.1:-1" }\nserver_name: a'
-    async with nats_server(tmp_path, config, jetstream=False) as server, Environment() as environment:
-        sender = channel(server, environment)
-        monkeypatch.setattr(JetStreamChannel, "close", keep_open)
-        await sender.send(MESSAGE, AT)
-        monkeypatch.undo()
-        plain = await nats.connect(f"nats://127.0.0.1:{server.port}")
-        assert [one.hostname for one in plain.discovered_servers] == ["203.0.113.9"]
-        await plain.close()
-        client = sender._client
-        assert client.is_connected
-        assert client.discovered_servers == []
-        assert len(client.servers) == 1
+    async def announces(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.write(f"INFO {announced}\r\n".encode())
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n" + f"INFO {announced}\r\n".encode())
+            elif line.startswith((b"PUB", b"HPUB")):
+                break
+        writer.close()
+
+    server = await asyncio.start_server(announces, "127.0.0.1", 0)
+    async with server, Environment() as environment:
+        sender = channel(NatsServer([], server.sockets[0].getsockname()[1]), environment)
+        answer = await sender.send(MESSAGE, AT)
         await sender.close()
+    assert (answer.kind, connections) == (AnswerKind.RETRY, 1)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "169.254.169.254"])
 async def test_private_servers_need_the_option(host: str) -> None:
     connected = asyncio.Event()
-    server = await asyncio.start_server(lambda _, writer: (connected.set(), writer.close()), "127.0.0.1", 0)
+
+    def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.set()
+        writer.close()
+
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
     found = NatsServer([], server.sockets[0].getsockname()[1])
     async with server, Environment(allow_private=False) as environment:
         answer = await channel(found, environment, host=host).send(MESSAGE, AT)

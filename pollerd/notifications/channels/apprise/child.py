@@ -1,8 +1,8 @@
 """The process in which Apprise runs: started as a file of its own, without anything else of pollerd.
 
-It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, an audit hook
-refuses what plugins must not do. Names are resolved by the daemon, which asks the guard: only the addresses that it
-answered may be connected to.
+It is given one URL and one message at a time, as lines of JSON, and answers likewise. Once Apprise is loaded, an
+audit hook refuses what plugins must not do. Names are resolved by the daemon, which asks the guard: only the addresses
+that it answered may be connected to.
 """
 
 from __future__ import annotations
@@ -25,19 +25,63 @@ _MOST_LOG = 4_000
 _READING = os.O_RDONLY | os.O_CLOEXEC
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _REFUSED = frozenset(
-    """socket.bind socket.sendto socket.sendmsg socket.sethostname socket.getaddrinfo socket.gethostbyname
-    socket.gethostbyaddr socket.getnameinfo subprocess.Popen os.system os.exec os.fork os.forkpty os.posix_spawn os.spawn
-    os.startfile os.startfile/2 pty.spawn os.kill os.killpg signal.pthread_kill os.remove os.rename os.rmdir os.mkdir
-    os.link os.symlink os.truncate os.chmod os.chown os.chflags os.lockf os.utime os.setxattr os.getxattr os.listxattr
-    os.chdir os.putenv os.unsetenv sqlite3.connect resource.setrlimit resource.prlimit mmap.__new__ sys.setprofile
-    sys.settrace sys.addaudithook cpython.run_file cpython.run_command""".split()
+    (
+        "socket.bind",
+        "socket.sendto",
+        "socket.sendmsg",
+        "socket.sethostname",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.gethostbyaddr",
+        "socket.getnameinfo",
+        "subprocess.Popen",
+        "os.system",
+        "os.exec",
+        "os.fork",
+        "os.forkpty",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.startfile",
+        "os.startfile/2",
+        "pty.spawn",
+        "os.kill",
+        "os.killpg",
+        "signal.pthread_kill",
+        "os.remove",
+        "os.rename",
+        "os.rmdir",
+        "os.mkdir",
+        "os.link",
+        "os.symlink",
+        "os.truncate",
+        "os.chmod",
+        "os.chown",
+        "os.chflags",
+        "os.lockf",
+        "os.utime",
+        "os.setxattr",
+        "os.getxattr",
+        "os.listxattr",
+        "os.chdir",
+        "os.putenv",
+        "os.unsetenv",
+        "sqlite3.connect",
+        "resource.setrlimit",
+        "resource.prlimit",
+        "mmap.__new__",
+        "sys.setprofile",
+        "sys.settrace",
+        "sys.addaudithook",
+        "cpython.run_file",
+        "cpython.run_command",
+    )
 )
 _REFUSED_FAMILIES = ("ctypes.", "syslog.", "shutil.", "tempfile.", "winreg.", "fcntl.")
 _REFUSED_MODULES = frozenset({"ctypes", "_ctypes", "_posixsubprocess", "_testcapi", "multiprocessing", "pty"})
 _FOLDERS = frozenset({"os.listdir", "os.scandir", "os.walk", "glob.glob"})
 
 
-class Daemon:
+class ParentProcess:
     """The other end of the pipes."""
 
     def __init__(self) -> None:
@@ -69,14 +113,15 @@ class Daemon:
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         self.allowed.update(entry[1][0] for entry in found)
         return [
-            (socket.AddressFamily(one), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place)) for one, place in found
+            (socket.AddressFamily(one), socket.SOCK_STREAM, socket.IPPROTO_TCP, "", tuple(place))
+            for one, place in found
         ]
 
 
 class Gate:
     """The audit hook. What it raises reaches the plugin as an error of the system."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: ParentProcess) -> None:
         paths = sysconfig.get_paths()
         names = ("stdlib", "platstdlib", "purelib", "platlib")
         self._roots = tuple({os.path.realpath(paths[name]) + os.sep for name in names})
@@ -137,7 +182,7 @@ class Captured(logging.Handler):
 
 def main() -> None:
     """Loads Apprise, closes the gate, and sends what it is given until nobody gives more."""
-    daemon = Daemon()
+    daemon = ParentProcess()
     _limit()
     import mimetypes
 
@@ -145,10 +190,11 @@ def main() -> None:
     import requests
 
     mimetypes.init()
-    requests.certs.where()
+    requests.Session().close()
     apprise.Apprise.instantiate("json://localhost")  # loads all plugins
     _warm_up()
     socket.getaddrinfo = daemon.getaddrinfo
+    socket.getfqdn = lambda name="": name or "localhost.localdomain"  # what smtplib calls itself by
     sys.addaudithook(Gate(daemon))
     captured = Captured()
     logger = logging.getLogger("apprise")
@@ -170,6 +216,7 @@ def _limit() -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
+    os.close(nothing)
     for limit, most in ((resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0)):
         resource.setrlimit(limit, (most, most))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -31,7 +31,7 @@ class AppriseProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def send(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns what became of a message. Raises `LostProcessError`. After an exception the process must be killed."""
+        """Returns what became of a message. Raises `LostProcessError`; after any exception it must be killed."""
         if self._process is None or self._process.returncode is not None:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-B", str(self._program)),
@@ -52,9 +52,12 @@ class AppriseProcess:
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.close()
             await process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
+            with contextlib.suppress(ValueError, OSError):  # what is left unread, so that its pipes close
+                await process.stdout.read()
 
     async def _listen(self, process: asyncio.subprocess.Process) -> dict[str, Any]:
         """Answers look-ups until another line comes, and returns that."""

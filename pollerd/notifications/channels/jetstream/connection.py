@@ -38,7 +38,7 @@ class DialledClient(Client):
         """The latest of the server, which answers some requests by this alone."""
 
     async def _connect_to_server(self, s: Srv) -> None:
-        transport = DialledTransport()
+        transport = DialledTransport()  # type: ignore[no-untyped-call]
         await transport.take(self._sock)
         self._transport = transport
 
@@ -61,7 +61,7 @@ class DialledClient(Client):
     def abandon(self) -> None:
         """Closes a connection that was not completed."""
         if self._transport is not None:
-            self._transport.close()
+            self._transport.close()  # type: ignore[no-untyped-call]
 
 
 async def log_in(

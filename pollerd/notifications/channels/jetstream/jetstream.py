@@ -1,7 +1,7 @@
 """Publishes messages to NATS JetStream: done once a stream has acknowledged.
 
-Every attempt has the message's id as `Nats-Msg-Id`: a stream drops what it has had within its window (two minutes, unless
-it says another), so a repeat after that is stored again.
+Every attempt has the message's id as `Nats-Msg-Id`: a stream drops what it has had within its window (two minutes,
+unless it says another), so a repeat after that is stored again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sends messages by SMTP, over a socket that was dialled through the guard.
 
-One attempt is one connection and one e-mail to all recipients. Where the server takes it for some and refuses others for
-now, the next attempt is for those only that are left; this is forgotten by a restart, and then all get it again, under
-the same Message-ID. Recipients that are refused for good are named in the answer and not tried again.
+One attempt is one connection and one e-mail to all recipients. Where the server takes it for some and refuses others
+for now, the next attempt is for those only that are left; this is forgotten by a restart, and then all get it again,
+under the same Message-ID. Recipients that are refused for good are named in the answer and not tried again.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Poster:
         try:
             if way.proxy is not None:
                 await self._egress.check(url)
-            return await way.client.send(url, message, _count_nothing, way.proxy)
+            return await way.client.send(url, message, _not_counted, way.proxy)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise
@@ -113,5 +113,5 @@ async def _beginning(response: Response, most: int) -> bytes:
     return beginning[:most]
 
 
-def _count_nothing(_: str) -> None:
+def _not_counted(_: str) -> None:
     """What polls tell their budget of is not told here."""
