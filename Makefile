@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 URLS   ?= sites.txt
 ARGS   ?=
+PROCESSES ?= auto
 
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
@@ -24,7 +25,7 @@ demo: $(RUNTIME)  ## a small changing web on loopback, polled live
 reproduce: $(DEV)  ## the papers' tables and figures, run anew: ARGS="--all --quick", ARGS="--list", ARGS=htraa-fig-6
 	@exec $(BIN)/pollerd reproduce $(ARGS)
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(DEV)  ## the fast tests of every room, in about a minute (tests/slow.txt names the others)
 	$(PYTEST) -m "not slow" $(ARGS)
