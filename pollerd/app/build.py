@@ -306,6 +306,7 @@ def _parts(
         scheduler=scheduler,
         chooser=chooser,
         fetcher=client.fetcher,
+        renderer=client.renderer,
         poller=poller,
         in_flight=in_flight,
         dispatcher=dispatcher,
