@@ -138,7 +138,16 @@ async def _serve(
     reload = None
     if again is not None:
         tokens = api.state.tokens
-        reload = Reload(config, again, daemon=daemon, fetcher=daemon.parts.fetcher, store=store, tokens=tokens)
+        parts = daemon.parts
+        reload = Reload(
+            config,
+            again,
+            daemon=daemon,
+            fetcher=parts.fetcher,
+            renderer=parts.renderer,
+            store=store,
+            tokens=tokens,
+        )
     await _run_all(config, daemon, server, listener, watch, reload)
 
 

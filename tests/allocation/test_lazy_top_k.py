@@ -85,7 +85,7 @@ def test_few_sites_are_looked_at() -> None:
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @given(st.integers(0, 2**32 - 1), st.floats(1.0, 1e4))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_index_grows_faster_than_the_fourth_power_of_the_gap(objective: str, seed: int, factor: float) -> None:
     allocator = Whittle(1.0, objective, WhittleSettings(starvation_cycles=1e9))
     world = World(allocator, 40, seed)
