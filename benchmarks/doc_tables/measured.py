@@ -20,6 +20,7 @@ _WHY = {
     "pollerd reproduce gpoks-8.1": _TIMES,
     "benchmarks/crawl.py": _LIVE,
     "benchmarks/histories.py": _DATA,
+    "benchmarks/short_horizon.py": _DATA,
     "benchmarks/short_lists.py": _DATA,
 }
 
