@@ -1,15 +1,15 @@
 """What each version of a replayed page says, read without any code of pollerd: equal states look the same to a reader.
 
 The versions come from `load.py` in the folder of the replay server: `content_sources()` names the sources and
-`contents(source)` yields their pages (id, content_type, versions with `body`). A page that repeats its history serves
-version number n modulo the number of its versions.
+`contents(source)` yields their pages (id, content_type, w0, horizon, versions with `body` and time `t`). A page that
+repeats its history serves version number n modulo the number of its versions.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,10 +32,15 @@ SELECTIONS: dict[str, list[dict[str, Any]]] = {
 
 
 class Page(NamedTuple):
-    """A page's medium, without parameters, and its bodies in their order."""
+    """A page's medium, without parameters, and its bodies in their order.
+
+    times: when each was live first, seconds from the beginning of its history, which repeats after `period` seconds.
+    """
 
     media: str
     bodies: list[bytes]
+    times: Sequence[float] = ()
+    period: float = 0.0
 
 
 def pages(traces: Path) -> dict[str, Page]:
@@ -45,11 +50,17 @@ def pages(traces: Path) -> dict[str, Page]:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return {
-        page["id"]: Page(page["content_type"].split(";")[0], [version["body"] for version in page["versions"]])
-        for source in module.content_sources()
-        for page in module.contents(source)
-    }
+    return {page["id"]: _page(page) for source in module.content_sources() for page in module.contents(source)}
+
+
+def _page(told: dict[str, Any]) -> Page:
+    versions, began = told["versions"], told["w0"]
+    return Page(
+        told["content_type"].split(";")[0],
+        [version["body"] for version in versions],
+        [version["t"] - began for version in versions],
+        told["horizon"] - began,
+    )
 
 
 class States:

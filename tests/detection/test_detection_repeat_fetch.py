@@ -142,3 +142,27 @@ def test_what_the_mask_hides_is_not_in_the_summary() -> None:
 def test_a_damaged_mask_is_refused(damaged: bytes) -> None:
     with pytest.raises(InvalidValueError, match="mask"):
         without_noise(FIRST, damaged)
+
+
+def served(token: str, title: str = "Terms", label: str = "Request") -> bytes:
+    return "\n".join([title, "a line", "another line", "Compliance", f"{label} {token} was served"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("earlier", "only_noise"),
+    [
+        (served("a3f0c1"), True),
+        (served("777777"), True),
+        (served("a3f0c1", title="New terms"), False),
+        (served("a3f0c1", label="Answer"), False),
+    ],
+)
+def test_codes_that_look_like_numbers_in_both_polls_are_those_of_the_poll_before(
+    earlier: bytes, only_noise: bool
+) -> None:
+    verdict = learn_from_pair(served("123456"), served("654321"), Baseline(), earlier)
+    assert (verdict.same, verdict.only_noise, verdict.wide) == (True, only_noise, False)
+    mask = verdict.baseline.mask
+    assert without_noise(served("999999"), mask) == without_noise(served("654321"), mask)
+    if only_noise:
+        assert without_noise(earlier, mask) == without_noise(served("654321"), mask)

@@ -45,6 +45,11 @@ class LineRule:
     unseen: int = 0
     """Consecutive pairs of fetches in which it was not found."""
 
+    def has_slots_of(self, other: LineRule) -> bool:
+        """Returns whether it has its slots where the other one has them, in the same lines."""
+        there = self.prefix == other.prefix and set(self.anchors) <= set(other.anchors)
+        return there and self.template.form == other.template.form
+
 
 @dataclass(frozen=True, slots=True)
 class BlockRule:
@@ -70,6 +75,13 @@ class Mask:
 
     def __bool__(self) -> bool:
         return bool(self.blocks or self.lines)
+
+    def hides_in_slots_of(self, known: Mask) -> bool:
+        """Returns whether it hides nothing outside the blocks and slots of `known`, if perhaps more values there."""
+        blocks = {(rule.before, rule.after, rule.any_order) for rule in known.blocks}
+        return all((rule.before, rule.after, rule.any_order) in blocks for rule in self.blocks) and all(
+            any(rule.has_slots_of(other) for other in known.lines) for rule in self.lines
+        )
 
     def is_wider_than(self, known: Mask) -> bool:
         """Returns whether it hides any text, any lines or any order where `known` does not."""

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pollerd.detection.noise import apply, from_bytes, learn, to_bytes
+from pollerd.detection.noise.mask import Mask
 from pollerd.model import Baseline
 
 HEAVY_UNDER_MASK_BYTES = 8 * 1024
@@ -82,6 +83,7 @@ def learn_from_pair(
     widened = learn(first, second, known, earlier, returns=returns)
     learned = widened != known and not apply(second, widened).all_noise
     if learned:
+        widened = widened if earlier is None else _with_values_of(earlier, second, widened)
         mask = to_bytes(widened) if widened else b""
         baseline = replace(baseline, mask=mask, fingerprint=fingerprint_of(second, mask))
     shown = without_noise(second, baseline.mask)
@@ -91,3 +93,14 @@ def learn_from_pair(
         only_noise=earlier is not None and without_noise(earlier, baseline.mask) == shown,
         wide=learned and widened.is_wider_than(known),
     )
+
+
+def _with_values_of(earlier: bytes, second: bytes, mask: Mask) -> Mask:
+    """Returns the mask whose slots also take the values of the earlier content, if nothing else differs from it.
+
+    Two codes of digits alone look like numbers, and an earlier one with letters then like a change.
+    """
+    wider = learn(earlier, second, mask)
+    if wider == mask or not wider.hides_in_slots_of(mask):
+        return mask
+    return wider if apply(earlier, wider).content == apply(second, wider).content else mask

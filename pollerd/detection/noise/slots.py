@@ -53,6 +53,11 @@ class Slot:
         """True if it accepts more than one token."""
         return self.kind in (SlotKind.TEXT, SlotKind.ORDER)
 
+    @property
+    def form(self) -> str:
+        """What it accepts, in the large: numbers and codes are alike, and so are all dates and times."""
+        return SlotKind.CODE if self.kind in _WIDTH else self.kind
+
     def takes(self, found: Sequence[Token]) -> bool:
         """Returns whether the slot accepts these tokens: any number if the slot is wide, else one."""
         if self.wide:

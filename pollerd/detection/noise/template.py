@@ -48,6 +48,11 @@ class Template:
         """Whether a slot accepts any text, or any order."""
         return any(isinstance(part, Slot) and part.wide for part in self.parts)
 
+    @property
+    def form(self) -> tuple[Literal | str, ...]:
+        """Its constant text, and the forms of its slots."""
+        return tuple(part if isinstance(part, Literal) else part.form for part in self.parts)
+
     def spans(self, line: Sequence[Token]) -> list[Span] | None:
         """Returns the noise of a line, or None if the line does not fit."""
         spare = len(line) - sum(_width(part) for part in self.parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from pollerd.detection.parser_bombs import MOST_WORK, is_entity_bomb, is_tag_bomb
@@ -65,8 +66,11 @@ class XmlDocument:
 
 
 def _pretty(element: Any) -> bytes:
+    """Returns the element by itself, without the namespaces that the document declares for other elements."""
     from lxml import etree
 
-    etree.indent(element)
-    written: bytes = etree.tostring(element, encoding="utf-8", with_tail=False)
+    alone = deepcopy(element)
+    etree.cleanup_namespaces(alone)
+    etree.indent(alone)
+    written: bytes = etree.tostring(alone, encoding="utf-8", with_tail=False)
     return written.strip()

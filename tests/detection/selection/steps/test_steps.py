@@ -133,6 +133,15 @@ def test_steps_on_other_media(steps: list[Any], body: bytes, content_type: str, 
     assert (found.content.decode(), found.media, found.missing) == (kept, media, "")
 
 
+def test_an_element_of_xml_is_kept_with_its_own_namespaces_only() -> None:
+    def kept(declared: str) -> str:
+        feed = f"<rss {declared} xmlns:dc='http://dc/'><item><title>A &amp; b</title><dc:by>me</dc:by></item></rss>"
+        return read([{"keep": {"xpath": "//item/*"}}], feed.encode(), "text/xml").content.decode()
+
+    assert kept("") == '<title>A &amp; b</title>\n<dc:by xmlns:dc="http://dc/">me</dc:by>'
+    assert kept("xmlns:media='http://media/'") == kept("")
+
+
 def test_bytes_are_kept_as_they_are() -> None:
     found = read([{"as": "bytes"}], b"\0\1", "text/html")
     assert (found.content, found.media) == (b"\0\1", Media.BINARY)
