@@ -23,7 +23,7 @@ from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.openapi import document as openapi
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
-from pollerd.api.notifications import channels, deliveries, rules
+from pollerd.api.notifications import channels, deliveries, rules, unsubscribe
 from pollerd.api.sites import (
     exports,
     hosts,
@@ -81,6 +81,7 @@ def create_api(
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)
+    app.include_router(unsubscribe.router)
     app.add_middleware(AuthMiddleware, tokens=app.state.tokens)
     problems.install(app)
     openapi.install(app)

@@ -62,7 +62,12 @@ def delivery_loop(
             make_channel(known.channel.settings, known.channel.secrets, environment),
             pace=Pace(group_from=known.options.group_from, per_minute=known.options.per_minute),
             store=store,
-            compose=partial(composer.compose, look=look_of(known, settings.base_url), template=template_of(known)),
+            compose=partial(
+                composer.compose,
+                look=look_of(known, settings.base_url),
+                template=template_of(known),
+                unsubscribe_key=known.unsubscribe_key,
+            ),
             watch=watch,
             clock=runtime.clock,
         )

@@ -22,6 +22,8 @@ from pollerd.api.http.settings import ApiToken, Scope, digest_of
 
 METRICS_PATH = "/metrics"
 OPEN_PATHS = frozenset({"/healthz", "/readyz", METRICS_PATH})
+OPEN_BELOW = "/unsubscribe/"
+"""Paths below it are open: each is signed."""
 LIST_PATHS = frozenset({"/api/v1/sites/import", "/api/v1/sites/diff"})
 """Paths that accept lists of up to `MAX_IMPORT_BYTES`."""
 MAX_IMPORT_BYTES = 64 * 1024 * 1024
@@ -59,7 +61,7 @@ class AuthMiddleware:
             if "expect" not in headers:
                 await _drain(receive)
             await refusal(scope, receive, send)
-        elif scope["path"] in OPEN_PATHS:
+        elif _is_open(scope["path"]):
             await self._app(scope, _Limited(receive, MAX_BODY_BYTES), send)
         else:
             assert not isinstance(shown, ProblemResponse)
@@ -81,7 +83,7 @@ class AuthMiddleware:
     def _admitted(self, scope: Connection, headers: Headers) -> ApiToken | ProblemResponse | None:
         """Returns the token that admits the call, None if it needs none; or the refusal."""
         writes = scope["method"] not in _READING
-        if scope["path"] in OPEN_PATHS:
+        if _is_open(scope["path"]):
             if scope["path"] == METRICS_PATH:
                 scope[KNOWN_CALLER] = self._tokens.needed and isinstance(self._holder(scope, headers), ApiToken)
             return None
@@ -206,3 +208,8 @@ class _Answer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LAST_WORD_SECONDS):
                     await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _is_open(path: str) -> bool:
+    """Returns whether the path is for everybody who reaches the API."""
+    return path in OPEN_PATHS or path.startswith(OPEN_BELOW)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import structlog
 
 from pollerd.daemon.notifying.notifier import Notifier
-from pollerd.errors import InvalidValueError
+from pollerd.errors import InvalidValueError, NotFoundError
 from pollerd.events import EventKind
 from pollerd.storage import ChannelSpec, FileResult, NotificationStore, Origin, RuleSpec, StoredChannel, StoredRule
 
@@ -17,11 +18,16 @@ if TYPE_CHECKING:  # a daemon without rules loads none of it
     from pollerd.notifications.message import Answer
 
 
+_FOR_GOOD = 253_402_300_000.0
+"""Nearly the end of the year 9999."""
+
+
 class NotificationControl:
     """Changes rules and channels: first in the database, then in the live loop."""
 
     def __init__(self, *, store: NotificationStore, notifier: Notifier, clock: Callable[[], float]) -> None:
         self._store, self._notifier, self._clock = store, notifier, clock
+        self._log = structlog.get_logger("pollerd.notifications")
 
     # Rules.
 
@@ -43,6 +49,32 @@ class NotificationControl:
         stored = await self._store.mute_rule(rule_id, until)
         await self._notifier.reload()
         return stored
+
+    async def check_unsubscribing(self, channel_id: int, rule_id: int, signature: str) -> None:
+        """Raises NotFoundError unless the signature is that of a link in a mail of this channel, by this rule."""
+        from pollerd.notifications.delivery.stored import opened
+        from pollerd.notifications.delivery.unsubscribing import is_signed
+
+        key = opened((await self._store.channel(channel_id)).spec).unsubscribe_key
+        if not key or not is_signed(key, channel_id, rule_id, signature):
+            raise NotFoundError("link to unsubscribe", rule_id)
+
+    async def unsubscribe(self, channel_id: int, rule_id: int, signature: str) -> None:
+        """Takes the channel out of the rule; a rule without another, or of a file, is muted for good.
+
+        Raises NotFoundError for a link that is none.
+        """
+        await self.check_unsubscribing(channel_id, rule_id, signature)
+        rule, name = await self._store.rule(rule_id), (await self._store.channel(channel_id)).spec.name
+        document = orjson.loads(rule.spec.settings)
+        others = [one for one in document["channels"] if one != name]
+        if others and rule.spec.origin is Origin.API:
+            spec = dataclasses.replace(rule.spec, settings=orjson.dumps({**document, "channels": others}).decode())
+            await self._store.update_rule(rule_id, spec, self._clock())
+        else:
+            await self._store.mute_rule(rule_id, _FOR_GOOD)
+        self._log.info("unsubscribed", rule=rule.spec.name, channel=name)
+        await self._notifier.reload()
 
     async def delete_rule(self, rule_id: int) -> None:
         """Deletes a rule; what it has put into the outbox is still told. Raises NotFoundError."""

@@ -11,16 +11,17 @@ import orjson
 
 from pollerd.errors import InvalidValueError
 from pollerd.notifications.channels.apprise.settings import AppriseSettings
-from pollerd.notifications.channels.mail.settings import MailSettings
+from pollerd.notifications.channels.mail.settings import MAIL, MailSettings
 from pollerd.notifications.channels.making import complete_channel
 from pollerd.notifications.channels.settings import ParsedChannel, change_channel, parse_channel, shown_settings
 from pollerd.notifications.delivery.options import DeliveryOptions, delivery_options
+from pollerd.notifications.delivery.unsubscribing import new_key
 from pollerd.notifications.messages.build import Look
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.scheduling.times.local_time import zone_of
 from pollerd.storage import ChannelSpec
 
-_DELIVERY = "delivery"
+_DELIVERY, _UNSUBSCRIBE = "delivery", "unsubscribe_key"
 
 
 class OpenedChannel(NamedTuple):
@@ -28,14 +29,17 @@ class OpenedChannel(NamedTuple):
 
     channel: ParsedChannel
     options: DeliveryOptions
+    unsubscribe_key: str = ""
+    """Signs links in mails; empty: the channel sends none."""
 
 
 def opened(spec: ChannelSpec) -> OpenedChannel:
     """Returns a stored channel. Raises InvalidValueError where it cannot be used."""
     settings: dict[str, Any] = orjson.loads(spec.settings)
     options = delivery_options(settings.pop(_DELIVERY, None))
+    key = str(settings.pop(_UNSUBSCRIBE, ""))
     secrets: dict[str, str] = orjson.loads(spec.secrets) if spec.secrets else {}
-    return OpenedChannel(ParsedChannel(parse_channel(spec.kind, settings).settings, secrets), options)
+    return OpenedChannel(ParsedChannel(parse_channel(spec.kind, settings).settings, secrets), options, key)
 
 
 def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSpec | None = None) -> ChannelSpec:
@@ -46,13 +50,13 @@ def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSp
     """
     rest = dict(given)
     own = rest.pop(_DELIVERY, None)
-    options = delivery_options(own)
+    options, key = delivery_options(own), new_key() if spec.kind == MAIL else ""
     parsed = parse_channel(spec.kind, rest)
     if before is not None and before.kind == spec.kind:
         known = opened(before)
         parsed = change_channel(known.channel, parsed)
-        options = known.options if own is None else options
-    return _closed(spec, OpenedChannel(complete_channel(parsed), options))
+        options, key = known.options if own is None else options, known.unsubscribe_key or key
+    return _closed(spec, OpenedChannel(complete_channel(parsed), options, key))
 
 
 def with_new_secret(spec: ChannelSpec, *, until: float) -> ChannelSpec:
@@ -95,6 +99,8 @@ def template_of(known: OpenedChannel) -> tuple[str, Medium] | None:
 def _closed(spec: ChannelSpec, known: OpenedChannel) -> ChannelSpec:
     parsed = known.channel
     settings = {**shown_settings(parsed.settings), _DELIVERY: msgspec.to_builtins(known.options)}
+    if known.unsubscribe_key:
+        settings[_UNSUBSCRIBE] = known.unsubscribe_key
     secrets = orjson.dumps(parsed.secrets).decode() if parsed.secrets else None
     return replace(spec, settings=orjson.dumps(settings).decode(), secrets=secrets)
 
