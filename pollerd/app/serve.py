@@ -137,13 +137,12 @@ async def _serve(
     reload = None
     if again is not None:
         tokens = api.state.tokens
-        parts = daemon.parts
         reload = Reload(
             config,
             again,
             daemon=daemon,
-            fetcher=parts.fetcher,
-            renderer=parts.renderer,
+            fetcher=daemon.parts.fetcher,
+            renderer=daemon.parts.renderer,
             store=store,
             tokens=tokens,
         )
