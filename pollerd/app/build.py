@@ -31,6 +31,7 @@ from pollerd.daemon.crawler.report import CollectionReporter
 from pollerd.daemon.daemon import Parts
 from pollerd.daemon.gauges import Gauges
 from pollerd.daemon.notifying.daemon_events import DaemonEvents
+from pollerd.daemon.notifying.failing_watch import FailingWatch
 from pollerd.daemon.notifying.notifier import Delivers, Notifier
 from pollerd.daemon.polling.budget import Budget
 from pollerd.daemon.polling.dispatcher import Dispatcher
@@ -297,6 +298,16 @@ def _parts(  # noqa: PLR0913 (what the parts are made of)
         runtime=runtime,
     )
 
+    failing_watch = FailingWatch(
+        store=store,
+        scheduler=scheduler,
+        announcer=announcer,
+        journal=journal,
+        site_cache=site_cache,
+        filled=filled,
+        runtime=runtime,
+    )
+
     def delivery() -> Delivers:
         from pollerd.app.build_delivery import delivery_loop  # what a daemon without channels does not need
 
@@ -308,7 +319,7 @@ def _parts(  # noqa: PLR0913 (what the parts are made of)
         journal=journal,
         site_cache=site_cache,
         make_delivery=delivery,
-        events=daemon_events,
+        watches=(daemon_events, failing_watch),
         runtime=runtime,
     )
     sources = SourceReader(store=store.sources, make_reading=readings, runtime=runtime)

@@ -16,7 +16,7 @@ COMMANDS: Commands = {
     "sources": ("sources:app", "Sitemaps and feeds whose pages become sites of a running daemon."),
     "tags": ("sites.tags:app", "What the sites of a tag inherit."),
     "changes": ("changes:changes", "Lists the changes found, newest first."),
-    "values": ("values:values", "Lists the values of a site as they were read, newest first."),
+    "values": ("sites.values:values", "Lists the values of a site as they were read, newest first."),
     "diff": ("changes:diff", "Shows what a change changed."),
     "export": ("transfer:export", "Writes all that was set."),
     "import": (

@@ -10,7 +10,6 @@ import orjson
 import structlog
 from msgspec.structs import replace
 
-from pollerd.daemon.notifying.daemon_events import DaemonEvents
 from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.runtime import Runtime
@@ -40,6 +39,13 @@ class Delivers(Protocol):
         """Sends one message on a channel with these settings."""
 
 
+class Watch(Protocol):
+    """Looks for what no poll tells."""
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+
+
 class Notifier:
     """Keeps rules, channels and delivery in step with the database."""
 
@@ -51,12 +57,12 @@ class Notifier:
         journal: Journal,
         site_cache: SiteCache,
         make_delivery: Callable[[], Delivers],
-        events: DaemonEvents,
+        watches: Sequence[Watch],
         runtime: Runtime,
     ) -> None:
-        """`make_delivery`: called when there is a first channel."""
+        """`make_delivery`: called when there is a first channel; `watches`: run beside the delivery."""
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
-        self._make_delivery, self._events, self._clock = make_delivery, events, runtime.clock
+        self._make_delivery, self._watches, self._clock = make_delivery, watches, runtime.clock
         self._delivery: Delivers | None = None
         self._has_delivery = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -80,7 +86,8 @@ class Notifier:
     async def run(self) -> None:
         """Delivers until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._events.run(), name="daemon-events")
+            for watch in self._watches:
+                group.create_task(watch.run(), name=type(watch).__name__)
             await self._has_delivery.wait()
             assert self._delivery is not None
             group.create_task(self._tidy(), name="outbox-tidy")

@@ -136,8 +136,11 @@ class NotificationStore:
 
     # The outbox.
 
-    async def put(self, notices: Sequence[Notice]) -> None:
-        """Writes notices of events that no poll is the cause of; those that a channel was given before are left out."""
+    async def put(self, notices: Sequence[Notice], incidents: Sequence[Incident] = ()) -> None:
+        """Writes notices of events that no poll is the cause of; those that a channel was given before are left out.
+
+        incidents: opened with them.
+        """
 
         def work(connection: Connection) -> None:
             ids = {one.site_id for one in notices if one.site_id is not None}
@@ -146,6 +149,8 @@ class NotificationStore:
             urls: dict[int | None, str] = dict(map(tuple, found))
             rows = [notice_row(one, urls.get(one.site_id)) for one in notices]
             run_each(connection, self._sql.insert_notice, rows)
+            opened = [(one.rule_id, one.site_id, one.id, one.since) for one in incidents]
+            run_each(connection, self._sql.open_incident, opened)
 
         await self._database.write(work)
 

@@ -97,6 +97,12 @@ class RulesInForce:
         """Whether a rule tells of sites that fail, or of those that answer again."""
         return self._rules.listens(EventKind.FAILING) or self._rules.listens(EventKind.RECOVERED)
 
+    @property
+    def shortest_patience(self) -> float | None:
+        """The shortest time after which a rule calls a site failing, s; None: no rule goes by time."""
+        watching = (one for one in self.all if one.enabled and EventKind.FAILING in one.events)
+        return min((one.failing.after for one in watching if one.failing.after is not None), default=None)
+
     def opened(self, incidents: Iterable[Incident]) -> None:
         """Notes committed incidents."""
         for incident in incidents:
