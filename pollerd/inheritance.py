@@ -80,6 +80,7 @@ SETTINGS: Mapping[str, Inherited] = {
     "windows": Inherited(kind=Windows),
     "selections": Inherited("", str, joined_selections),
     "render": Inherited("", str),
+    "keep_screenshots": Inherited(kind=bool),
 }
 """Settings of `SiteSpec` that tags may say, besides headers, credentials and proxy."""
 
@@ -166,7 +167,7 @@ def _access(levels: Sequence[tuple[str, Access]]) -> tuple[Access, Origins]:
         return NO_ACCESS, {}
     headers: dict[str, tuple[str, str]] = {}
     origins: Origins = {}
-    credentials = proxy = body = None
+    credentials = proxy = body = pdf_password = None
     typed: tuple[str, ...] = ()
     for origin, one in levels:
         authorised = credentials is not None or "authorization" in headers
@@ -179,6 +180,8 @@ def _access(levels: Sequence[tuple[str, Access]]) -> tuple[Access, Origins]:
         if one.body is not None and body is None:
             body, origins["body"] = one.body, origin
         typed = typed or one.typed
+        if one.pdf_password is not None and pdf_password is None:
+            pdf_password, origins["pdf_password"] = one.pdf_password, origin
         if one.proxy is not None and proxy is None:
             proxy, origins["proxy"] = one.proxy, origin
-    return Access(tuple(headers.values()), credentials, proxy, body, typed), origins
+    return Access(tuple(headers.values()), credentials, proxy, body, typed, pdf_password), origins

@@ -9,6 +9,9 @@
     [tags.news]                          tags: {news: {min_interval: 15m}}
     min_interval = "15m"
 
+    [[sources]]                          sources:
+    url = "https://example.org/map.xml"    - https://example.org/map.xml
+
 What sites of a tag inherit stands under `tags`. `defaults` apply to every site of the file that does not override them;
 null removes a default. Secrets may be in
 separate files: `password_file`, `token_file`, `proxy_file`, and for a header `{file: NAME}`. The fields are validated
@@ -18,7 +21,7 @@ where all lists are.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +46,8 @@ FORMATS = {
 }
 """Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
-_KNOWN = ("defaults", "tags", "sites")
-_SECRETS = frozenset({"headers", "credentials", "body", "typed"})
+_KNOWN = ("defaults", "tags", "sites", "sources")
+_SECRETS = frozenset({"headers", "credentials", "body", "typed", "pdf_password"})
 NOT_SHOWN = "(not shown)"
 
 Entry = tuple[int, dict[str, Any] | InvalidValueError]
@@ -67,6 +70,8 @@ class ListDocument:
     entries: Iterator[Entry]
     tags: Mapping[str, dict[str, Any]]
     """The fields of each tag, by name."""
+    sources: Sequence[dict[str, Any]] = ()
+    """The fields of each source: a sitemap or feed whose pages become sites."""
 
 
 def read_entries(data: bytes, form: str, folder: Path) -> Iterator[Entry]:
@@ -91,7 +96,8 @@ def _read(document: object, folder: Path) -> ListDocument:
     if document is None:
         return ListDocument(iter(()), {})
     if not isinstance(document, dict):
-        raise ConfigError(f"a list must be a table with {' and '.join(_KNOWN)}; given: a {_kind(document)}")
+        known = f"{', '.join(_KNOWN[:-1])} and {_KNOWN[-1]}"
+        raise ConfigError(f"a list must be a table with {known}; given: a {_kind(document)}")
     unknown = sorted(str(name) for name in document.keys() - set(_KNOWN))
     if unknown:
         raise ConfigError(f"unknown {', '.join(unknown)}; known: {', '.join(_KNOWN)}")
@@ -99,8 +105,24 @@ def _read(document: object, folder: Path) -> ListDocument:
     if not isinstance(sites, list):
         raise ConfigError(f"sites must be a list of tables; given: a {_kind(sites)}")
     return ListDocument(
-        _filled(_defaults(document.get("defaults")), sites, folder), _tags(document.get("tags"), folder)
+        _filled(_defaults(document.get("defaults")), sites, folder),
+        _tags(document.get("tags"), folder),
+        _sources(document.get("sources")),
     )
+
+
+def _sources(given: object) -> list[dict[str, Any]]:
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise ConfigError(f"sources must be a list of tables; given: a {_kind(given)}")
+    found = []
+    for place, one in enumerate(given):
+        fields = {"url": one} if isinstance(one, str) else one
+        if not isinstance(fields, dict):
+            raise ConfigError(f"sources[{place}] must be a URL, or a table with a url; given: a {_kind(one)}")
+        found.append({str(name): value for name, value in fields.items() if value is not None})
+    return found
 
 
 def _tags(given: object, folder: Path) -> dict[str, dict[str, Any]]:
@@ -160,7 +182,7 @@ def _entry(defaults: Mapping[str, Any], given: object, folder: Path) -> dict[str
 
 def _fields(named: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Returns the fields with the contents of files in place of their names."""
-    fields = _with_files_read(named, "", ("proxy",), folder)
+    fields = _with_files_read(named, "", ("proxy", "pdf_password"), folder)
     if isinstance(fields.get("credentials"), dict):
         credentials = {str(name): value for name, value in fields["credentials"].items()}
         fields["credentials"] = _with_files_read(credentials, "credentials.", ("password", "token"), folder)

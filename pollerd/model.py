@@ -138,6 +138,8 @@ class Outcome(Struct, frozen=True, gc=False):
     """BODY: its `X-Robots-Tag` headers, as sent."""
     fresh_for: float | None = None
     """TTL of the answer, seconds above 0; None without one."""
+    screenshot: builtins.bytes | None = None
+    """BODY of a rendered page: a PNG of it; None where none was asked for, or it was too large."""
 
     def __post_init__(self) -> None:
         if (self.kind is OutcomeKind.BODY) != (self.body is not None):
@@ -284,10 +286,12 @@ class Access:
     """Sent to the site's URL by POST, once a poll; None: it is asked for by GET."""
     typed: tuple[str, ...] = field(default=(), repr=False)
     """Secrets that the steps of a rendered poll type, in order."""
+    pdf_password: str | None = field(default=None, repr=False)
+    """Opens the PDF document that the site is; never sent."""
 
     def __bool__(self) -> bool:
-        own = self.headers or self.credentials is not None or self.body is not None or self.typed
-        return bool(own) or self.proxy is not None
+        given = (self.credentials, self.body, self.proxy, self.pdf_password)
+        return bool(self.headers or self.typed) or any(one is not None for one in given)
 
     @property
     def header_names(self) -> tuple[str, ...]:
@@ -343,6 +347,8 @@ class SiteSpec(Struct, frozen=True, gc=False):
     windows: Windows | None = None
     render: str = ""
     """How a browser renders the page, as JSON (`rendering.plan`), secrets apart; empty: it is fetched."""
+    keep_screenshots: bool | None = None
+    """Whether a PNG of the rendered page is kept with each new content."""
     title: str = ""
     """What users call it."""
 

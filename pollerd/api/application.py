@@ -11,18 +11,30 @@ from pollerd.api.auth.middleware import AuthMiddleware
 from pollerd.api.auth.tokens import Tokens
 from pollerd.api.changes import atom as feed
 from pollerd.api.changes import diff_routes as diffs
-from pollerd.api.changes import events
+from pollerd.api.changes import events, screenshots
 from pollerd.api.changes import routes as changes
 from pollerd.api.changes.diff_routes import Comparer
 from pollerd.api.changes.events import Streams
 from pollerd.api.collection import export as collection_export
 from pollerd.api.collection import routes as collection
-from pollerd.api.http import openapi, problems
+from pollerd.api.http import problems
 from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ApiPorts, ControlPort
+from pollerd.api.http.openapi import document as openapi
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
-from pollerd.api.sites import exports, hosts, imports, preview, selections, site_diff, sources
+from pollerd.api.notifications import channels, deliveries, rules
+from pollerd.api.sites import (
+    exports,
+    hosts,
+    imports,
+    preview,
+    selections,
+    settings_diff,
+    site_diff,
+    sources,
+    value_plots,
+)
 from pollerd.api.sites import routes as sites
 from pollerd.api.tags import routes as tags
 from pollerd.api.transfer import routes as transfer
@@ -61,8 +73,11 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    of_sites = (imports, site_diff, exports, transfer, sites, selections, preview, tags, sources, hosts)
-    for part in (*of_sites, changes, diffs, feed, events, allocation, collection, collection_export):
+    lists = (imports, site_diff, settings_diff, exports, transfer)
+    of_sites = (sites, selections, value_plots, preview, tags, sources, hosts)
+    told = (rules, channels, deliveries)
+    rest = (changes, diffs, screenshots, feed, events, allocation, collection, collection_export)
+    for part in (*lists, *of_sites, *told, *rest):
         api.include_router(part.router)
     app.include_router(api)
     app.include_router(health.router)

@@ -6,6 +6,7 @@ from pollerd.api.http.context import ControlPort
 from pollerd.api.http.format_names import CollectionFormat, CollectionPart, Format
 from pollerd.api.http.limits import check_spec
 from pollerd.api.http.settings import ApiSettings, ApiToken, Scope, hash_of, is_hash
+from pollerd.api.schemas.sources import sources_of
 from pollerd.api.server import ApiServer
 from pollerd.api.sites.list_formats import (
     Line,
@@ -39,5 +40,6 @@ __all__ = [
     "parse_file",
     "parse_list",
     "parse_text",
+    "sources_of",
     "tags_of",
 ]

@@ -347,6 +347,7 @@ def _parts(  # noqa: PLR0913 (what the parts are made of)
         scheduler=scheduler,
         chooser=chooser,
         fetcher=client.fetcher,
+        renderer=client.renderer,
         poller=poller,
         in_flight=in_flight,
         dispatcher=dispatcher,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from functools import partial
 
 from pollerd.daemon.notifying.daemon_events import DaemonEvents
 from pollerd.daemon.notifying.delivery_watch import DeliveryWatch
 from pollerd.daemon.process.workers import WorkerPool
 from pollerd.daemon.state.runtime import Runtime
-from pollerd.fetching import FetchSettings
-from pollerd.notifications.channels.making import ChannelEnvironment, make_channel
-from pollerd.notifications.channels.stored import look_of, stored_channel, template_of
+from pollerd.errors import ConfigError
+from pollerd.fetching import FetchSettings, Guard, Poster
+from pollerd.notifications.channels.channel import ChannelEnvironment
+from pollerd.notifications.channels.making import make_channel
 from pollerd.notifications.delivery.composing import Composer
 from pollerd.notifications.delivery.loop import DeliveryLoop
 from pollerd.notifications.delivery.pace import Pace
 from pollerd.notifications.delivery.sender import ChannelSender
+from pollerd.notifications.delivery.stored import look_of, opened, template_of
 from pollerd.notifications.settings import NotificationSettings
 from pollerd.storage import NotificationStore, StoredChannel
 
@@ -36,38 +39,57 @@ def delivery_loop(
     templates = WorkerPool(1, patience_seconds=TEMPLATE_SECONDS, memory_bytes=TEMPLATE_MEMORY_BYTES, name="templates")
     composer = Composer(store=store, work=runtime.workers.do, render=templates.do, public_url=settings.base_url)
     watch = DeliveryWatch(events, runtime.instruments)
+    fetching = FetchSettings(
+        allow_private=settings.allow_private_channels,
+        max_connections=_CONNECTIONS,
+        ca_file=settings.ca_file,
+        contact=settings.contact,
+        proxy=settings.proxy,
+    )
+    poster = Poster(fetching)
     environment = ChannelEnvironment(
-        fetching=FetchSettings(
-            allow_private=settings.allow_private_channels,
-            max_connections=_CONNECTIONS,
-            ca_file=settings.ca_file,
-            contact=settings.contact,
-            proxy=settings.proxy,
-        ),
-        overview_url=settings.base_url,
+        guard=Guard(settings.allow_private_channels),
+        poster=poster,
+        host=settings.host,
+        link=settings.base_url,
+        tls=tls_context(settings.ca_file),
     )
 
     def make_sender(row: StoredChannel) -> ChannelSender:
-        parsed = stored_channel(row)
-        own = parsed.settings
+        known = opened(row.spec)
         return ChannelSender(
             row,
-            make_channel(parsed, environment),
-            pace=Pace(group_from=own.group_from, per_minute=own.per_minute),
+            make_channel(known.channel.settings, known.channel.secrets, environment),
+            pace=Pace(group_from=known.options.group_from, per_minute=known.options.per_minute),
             store=store,
-            compose=partial(composer.compose, look=look_of(parsed, settings.base_url), template=template_of(parsed)),
+            compose=partial(composer.compose, look=look_of(known, settings.base_url), template=template_of(known)),
             watch=watch,
             clock=runtime.clock,
         )
+
+    async def close() -> None:
+        templates.close()
+        await poster.close()
 
     return DeliveryLoop(
         store=store,
         make_sender=make_sender,
         filled=filled,
         holds=holds_channel,
-        close=templates.close,
+        close=close,
         clock=runtime.clock,
     )
+
+
+def tls_context(ca_file: str | None) -> ssl.SSLContext:
+    """Returns how servers of mail and NATS are verified. Raises ConfigError for a file that cannot be loaded."""
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(cafile=ca_file)
+        except OSError as error:
+            raise ConfigError(f"ca_file: {ca_file} cannot be loaded: {error.strerror}") from error
+    return context
 
 
 def holds_channel(channel_id: int) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -18,11 +19,13 @@ from pollerd.fetching import Fetcher
 from pollerd.storage import Store
 from pollerd.telemetry import set_up_logs
 
+if TYPE_CHECKING:  # loaded where a browser is named
+    from pollerd.rendering import Renderer
+
+_BROWSER = ("browser", "browser_no_sandbox", "browser_proxy")
+_NOTIFICATIONS = ("public_url", "allow_private_channels")
 NEEDS_RESTART = frozenset(
-    {
-        *("database", "listen", "secret_key", "max_inflight", "topic", "seeds"),
-        *("browser", "browser_pages", "browser_deadline", "browser_page_bytes", "browser_no_sandbox", "browser_proxy"),
-    }
+    {"database", "listen", "secret_key", "max_inflight", "topic", "seeds", *_BROWSER, *_NOTIFICATIONS}
 )
 _ALLOCATION = ("allocator", "objective", "budget")
 _NOTHING_TO_APPLY = frozenset({"urls", "sync", "no_wait"})
@@ -39,12 +42,14 @@ class Reload:
         *,
         daemon: Daemon,
         fetcher: Fetcher,
+        renderer: Renderer | None,
         store: Store,
         tokens: Tokens,
     ) -> None:
         """`config`: settings in force; `again` reads them again, and raises PollerdError if they are invalid."""
         self._config, self._again = config, again
-        self._daemon, self._fetcher, self._store, self._tokens = daemon, fetcher, store, tokens
+        self._daemon, self._fetcher, self._renderer = daemon, fetcher, renderer
+        self._store, self._tokens = store, tokens
         self._wanted = asyncio.Event()
         self._log = structlog.get_logger("pollerd.app.reload")
 
@@ -105,6 +110,8 @@ class Reload:
             if allocation:
                 await self._daemon.control.allocation.set(**allocation)
             take_over()
+        if self._renderer is not None:
+            self._renderer.adopt(config.rendering, fetching)
         self._tokens.put_in_force(config.api)
         self._daemon.adopt(config.scheduling, full_get_every=config.daemon.full_get_every)
         self._store.adopt(config.storage)

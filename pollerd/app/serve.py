@@ -115,6 +115,7 @@ async def _begin(
         topic=topic,
         seeds=seeds,
         rendering=config.rendering,
+        notifying=config.notifying,
     )
     rng = np.random.default_rng()
     daemon = await resources.enter_async_context(live_daemon(store, live, instruments, rng, health=health))
@@ -137,7 +138,15 @@ async def _serve(
     reload = None
     if again is not None:
         tokens = api.state.tokens
-        reload = Reload(config, again, daemon=daemon, fetcher=daemon.parts.fetcher, store=store, tokens=tokens)
+        reload = Reload(
+            config,
+            again,
+            daemon=daemon,
+            fetcher=daemon.parts.fetcher,
+            renderer=daemon.parts.renderer,
+            store=store,
+            tokens=tokens,
+        )
     await _run_all(config, daemon, server, listener, watch, reload)
 
 

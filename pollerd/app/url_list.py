@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 import structlog
 
-from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, tags_of
+from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, sources_of, tags_of
+from pollerd.app.listed_sources import ListedSources
+from pollerd.app.patience import patiently
 from pollerd.daemon import Control
-from pollerd.errors import ConfigError, DatabaseUnavailableError, InvalidValueError
+from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.list_document import DOCUMENTS, format_of, read_document
 from pollerd.model import SiteSpec, TagSettings
+from pollerd.storage import SourceSpec
 
 _LIST_BLOCK = 10_000
 """Lines per transaction: commits of polls wait for one transaction at most, a third of a second."""
 _REJECTED_SHOWN = 20
-_RETRY_SECONDS = 2.0
 _REJECTED_ENOUGH = 1_000
 """Number of bad lines from which reading stops if they outnumber the good ones: the file is not a list."""
-
-T = TypeVar("T")
 
 
 def check_list(path: Path) -> None:
@@ -68,17 +68,26 @@ def lines_of(path: Path, file: BinaryIO) -> Iterator[Line]:
     Text, CSV and JSON lines are read lazily, OPML, TOML and YAML at once. Raises ConfigError for an unknown format and
     for a document that cannot be parsed as a whole.
     """
-    return _read(path, file)[0]
+    return _read(path, file).lines
 
 
-def _read(path: Path, file: BinaryIO) -> tuple[Iterator[Line], Sequence[TagSettings] | None]:
-    """Returns `lines_of`, and the tags with settings; None: the format has none."""
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """What a list holds. Tags and sources None: its format cannot name any."""
+
+    lines: Iterator[Line]
+    tags: Sequence[TagSettings] | None = None
+    sources: Sequence[SourceSpec] | None = None
+
+
+def _read(path: Path, file: BinaryIO) -> _Contents:
+    """Returns what the list holds; its sites are read as they are asked for."""
     form = _format(path)
     try:
         if form in DOCUMENTS:
             document = read_document(file.read(), form, path.parent)
-            return parse_entries(document.entries), tags_of(document.tags)
-        return parse_file(file, Format(form)), None
+            return _Contents(parse_entries(document.entries), tags_of(document.tags), sources_of(document.sources))
+        return _Contents(parse_file(file, Format(form)))
     except (ConfigError, InvalidValueError) as error:
         raise ConfigError(f"urls: {path}: {error}") from error
 
@@ -94,8 +103,8 @@ async def read_list(path: Path, control: Control, *, sync: bool, file: BinaryIO 
     """
     opened = _open(path) if file is None else file
     with opened:
-        lines, tags = await asyncio.to_thread(_read, path, opened)
-        await _Reading(path, control, sync, tags).read(lines)
+        contents = await asyncio.to_thread(_read, path, opened)
+        await _Reading(path, control, sync, contents).read()
 
 
 @dataclass
@@ -105,8 +114,7 @@ class _Reading:
     path: Path
     control: Control
     sync: bool
-    tags: Sequence[TagSettings] | None = None
-    """Settings of tags; None: the list cannot have any."""
+    contents: _Contents
     listed: set[str] = field(default_factory=set)
     good: int = 0
     rejected: int = 0
@@ -119,8 +127,9 @@ class _Reading:
     def __post_init__(self) -> None:
         self._log = structlog.get_logger("pollerd.list").bind(file=str(self.path))
 
-    async def read(self, lines: Iterator[Line]) -> None:
+    async def read(self) -> None:
         """Reads all lines. The next block is read while the database stores the previous one."""
+        lines = self.contents.lines
         await self._take_tags()
         block = await _some(lines)
         while block:
@@ -131,8 +140,10 @@ class _Reading:
                 self._log.error("list_stopped", line=last, rejected=self.rejected, reason=reason)
                 break
             _, block = await asyncio.gather(self._take(specs), _some(lines))
+        sources = ListedSources(self.control.sources, self.contents.sources, self._log)
+        await sources.take(sync=self.sync)
         if self.sync:
-            await self._remove()
+            await self._remove(sources)
         counts = {**self.counts, "rejected": self.rejected}
         self._log.info("list_read", **(counts if self.sync else {k: v for k, v in counts.items() if k != "changed"}))
 
@@ -140,7 +151,7 @@ class _Reading:
     def _is_no_list(self) -> bool:
         return self.rejected >= _REJECTED_ENOUGH and self.rejected > self.good
 
-    async def _remove(self) -> None:
+    async def _remove(self, sources: ListedSources) -> None:
         if self._is_no_list:
             self._log.error("sync_refused", reason="not enough of the list can be used: nothing is removed")
         elif self.unread:
@@ -149,23 +160,24 @@ class _Reading:
         elif self.rejected and not self.listed:
             self._log.error("sync_refused", reason="no line of the list can be used: nothing is removed")
         else:
+            await sources.remove()  # first: sites that they added are missing then
             missing = partial(self.control.sites.delete_missing, self.listed)
-            self.counts["removed"] = await _patiently(missing, self._log)
+            self.counts["removed"] = await patiently(missing, self._log)
             await self._remove_tags()
 
     async def _take_tags(self) -> None:
         """Gives tags their settings: all of the list with `sync`, else those that have none yet."""
-        for tag in self.tags or ():
+        for tag in self.contents.tags or ():
             if self.sync or tag.name not in self.control.tags.all():
                 try:
-                    await _patiently(partial(self.control.tags.put, tag, by="the list"), self._log)
+                    await patiently(partial(self.control.tags.put, tag, by="the list"), self._log)
                 except InvalidValueError as error:
                     self._log.warning("tag_refused", tag=tag.name, reason=str(error))
 
     async def _remove_tags(self) -> None:
-        if self.tags is not None:
-            for name in set(self.control.tags.all()) - {tag.name for tag in self.tags}:
-                await _patiently(partial(self.control.tags.delete, name, by="the list"), self._log)
+        if self.contents.tags is not None:
+            for name in set(self.control.tags.all()) - {tag.name for tag in self.contents.tags}:
+                await patiently(partial(self.control.tags.delete, name, by="the list"), self._log)
 
     def _usable(self, block: Sequence[Line]) -> list[SiteSpec]:
         specs = []
@@ -192,11 +204,11 @@ class _Reading:
 
     async def _take(self, specs: Sequence[SiteSpec]) -> None:
         adding = partial(self.control.sites.add, specs, respect_deleted=not self.sync)
-        result = await _patiently(adding, self._log)
+        result = await patiently(adding, self._log)
         refused = [error for _, error in result.refused]
         if self.sync and result.existing:
             settling = partial(self.control.sites.put_settings, [specs[i] for _, i in result.existing])
-            settled = await _patiently(settling, self._log)
+            settled = await patiently(settling, self._log)
             self.counts["changed"] += len(settled.changed)
             refused += [error for _, error in settled.refused]
         for error in refused:
@@ -209,19 +221,6 @@ class _Reading:
 async def _some(lines: Iterator[Line]) -> list[Line]:
     """Returns the next lines; empty at the end."""
     return await asyncio.to_thread(list, islice(lines, _LIST_BLOCK))
-
-
-async def _patiently(call: Callable[[], Awaitable[T]], log: structlog.stdlib.BoundLogger) -> T:
-    """Retries until the database is available: lines already read must not be lost, since a pipe is read once."""
-    waited = False
-    while True:
-        try:
-            return await call()
-        except DatabaseUnavailableError as error:
-            if not waited:
-                log.warning("list_waits", reason=str(error))
-            waited = True
-            await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _format(path: Path) -> str:

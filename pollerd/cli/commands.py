@@ -16,6 +16,7 @@ COMMANDS: Commands = {
     "sources": ("sources:app", "Sitemaps and feeds whose pages become sites of a running daemon."),
     "tags": ("sites.tags:app", "What the sites of a tag inherit."),
     "changes": ("changes:changes", "Lists the changes found, newest first."),
+    "values": ("values:values", "Lists the values of a site as they were read, newest first."),
     "diff": ("changes:diff", "Shows what a change changed."),
     "export": ("transfer:export", "Writes all that was set."),
     "import": (
@@ -28,10 +29,10 @@ COMMANDS: Commands = {
     "config": ("config:app", "What is set, and where it came from."),
     "db": ("db:app", "The database's schema."),
     "simulate": (
-        "simulate:simulate",
+        "experiments.simulate:simulate",
         "Drives allocators through their contract and prints what they reach.",
     ),
-    "reproduce": ("reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
+    "reproduce": ("experiments.reproduce:reproduce", "Runs experiments of the papers and ours, and writes reports."),
 }
 
 app = group_of(

@@ -121,6 +121,18 @@ def run(
     listen: Annotated[
         str | None, typer.Option(help="Address of the API. [default: 127.0.0.1:8080]", rich_help_panel=_DAEMON)
     ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(help="Where users reach this daemon, for links in notifications.", rich_help_panel=_DAEMON),
+    ] = None,
+    allow_private_channels: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-private-channels",
+            help="Channels may lead to loopback and private addresses.",
+            rich_help_panel=_DAEMON,
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(help="Holds the token, or its hash, that allows everything.", rich_help_panel=_DAEMON),
@@ -170,6 +182,8 @@ def run(
         "database": database,
         "no_wait": no_wait,
         "listen": listen,
+        "public_url": public_url,
+        "allow_private_channels": allow_private_channels,
         "token_file": token_file,
         "read_token_file": read_token_file,
         "secret_key_file": secret_key_file,

@@ -7,12 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pollerd.cli.client.client import TIMEOUT_SECONDS, ApiClient
+from pollerd.cli.client.client import TIMEOUT_SECONDS
 from pollerd.cli.client.connection import REFUSED, daemon_at
-from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import DURATION, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.output import show_fields, show_items, show_json
-from pollerd.urls import normalise_url
+from pollerd.cli.sites.named import source_id_of
 
 app = typer.Typer(help="Sitemaps and feeds whose pages become sites of a running daemon.", no_args_is_help=True)
 
@@ -83,7 +82,7 @@ def show(
 ) -> None:
     """Shows all of one source, or the pages that it brought."""
     with daemon_at(url, token, timeout) as daemon:
-        source_id = _id_of(daemon, source)
+        source_id = source_id_of(daemon, source)
         if not (pages or state):
             _show_one(daemon.call("GET", f"/sources/{source_id}"), as_json)
             return
@@ -117,7 +116,7 @@ def edit(
         typer.echo("pollerd: nothing to change: give a setting, as --limit 500", err=True)
         raise typer.Exit(REFUSED)
     with daemon_at(url, token, timeout) as daemon:
-        _show_one(daemon.call("PATCH", f"/sources/{_id_of(daemon, source)}", patch), as_json)
+        _show_one(daemon.call("PATCH", f"/sources/{source_id_of(daemon, source)}", patch), as_json)
 
 
 @app.command()
@@ -131,7 +130,7 @@ def remove(
 ) -> None:
     """Removes a source; its sites stay as they are, unless --remove-sites is given."""
     with daemon_at(url, token, timeout) as daemon:
-        source_id = _id_of(daemon, source)
+        source_id = source_id_of(daemon, source)
         query = "?remove_sites=true" if remove_sites else ""
         removed = daemon.call("DELETE", f"/sources/{source_id}{query}")
     if as_json:
@@ -146,22 +145,12 @@ def read(
 ) -> None:
     """Has a source read as soon as its host and the budget allow."""
     with daemon_at(url, token, timeout) as daemon:
-        _show_one(daemon.call("POST", f"/sources/{_id_of(daemon, source)}/read"), as_json)
+        _show_one(daemon.call("POST", f"/sources/{source_id_of(daemon, source)}/read"), as_json)
 
 
 def _given(**settings: Any) -> dict[str, Any]:
     """Returns what was given; `none` takes a setting away."""
     return {name: None if value == _NONE else value for name, value in settings.items() if value is not None}
-
-
-def _id_of(daemon: ApiClient, source: str) -> int:
-    if source.isdecimal():
-        return int(source)
-    url = normalise_url(source)
-    for found in daemon.pages("/sources", {}):
-        if found["url"] == url:
-            return int(found["id"])
-    raise CallError(f"no such source: {url}")
 
 
 def _show_one(source: dict[str, Any], as_json: bool) -> None:

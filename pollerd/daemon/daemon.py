@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import structlog
@@ -29,6 +30,9 @@ from pollerd.fetching import Fetcher
 from pollerd.scheduling import Chooser, SchedulingSettings
 from pollerd.storage import Store
 
+if TYPE_CHECKING:  # loaded where a browser is named
+    from pollerd.rendering import Renderer
+
 _MAINTENANCE_LEAST_SECONDS = 30.0
 
 
@@ -41,6 +45,7 @@ class Parts:
     scheduler: SchedulerState
     chooser: Chooser
     fetcher: Fetcher
+    renderer: Renderer | None
     poller: Poller
     in_flight: InFlight
     dispatcher: Dispatcher

@@ -2,6 +2,7 @@
 
 from pollerd.daemon.control.allocation import OBJECTIVES
 from pollerd.daemon.control.control import Control
+from pollerd.daemon.control.sources import SourceControl
 from pollerd.daemon.crawler.report import CollectionView
 from pollerd.daemon.daemon import Daemon
 from pollerd.daemon.polling.budget_gate import BudgetGate
@@ -22,6 +23,7 @@ __all__ = [
     "DaemonSettings",
     "ExplanationView",
     "LiveSite",
+    "SourceControl",
     "Status",
     "SteadyClock",
     "StorageHealth",

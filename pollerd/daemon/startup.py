@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pollerd import allocation
 from pollerd.allocation import Allocator
 from pollerd.daemon.allocation.replay import Replay, catch_up
+from pollerd.daemon.process.blindness import BlindCause, Blindness, BlindPeriod
 from pollerd.daemon.state.believed_unchanged import AT_ONCE, note_all_quiet
-from pollerd.daemon.state.blindness import BlindCause, Blindness, BlindPeriod
 from pollerd.daemon.state.loading import ScheduleLoader
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.daemon.state.settings import DaemonSettings

@@ -161,9 +161,9 @@ class HttpClient:
         """Sends a request and returns once the head of the response has arrived, whatever its status.
 
         `url` as `normalise_url` returns it. If a kept connection proves to be closed, another one replaces it, and
-        `sent` is called again, unless a body was written that is not `repeatable`: that is never sent twice; likewise, without the call, if it
-        has received unsolicited data. `send`: decides when each request is written; None: at once. `repeat`: waits
-        before a written request is written again; None: no wait.
+        `sent` is called again, unless a body was written that is not `repeatable`: that is never sent twice; likewise,
+        without the call, if it has received unsolicited data. `send`: decides when each request is written; None: at
+        once. `repeat`: waits before a written request is written again; None: no wait.
 
         Raises `SITE_FAULTS`; `RuntimeError` if the client is closed, `ValueError` for a header with a line break.
         """

@@ -14,8 +14,8 @@ from typing import Self, TypeVar
 from aiohttp import hdrs
 
 from pollerd.fetching.client import HttpMessage, Repeat, Send, Sent, Write, posting
-from pollerd.fetching.egress import Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, proxy_refusal, refusal
+from pollerd.fetching.network.egress import Router
 from pollerd.fetching.outcomes import OutcomeBuilder
 from pollerd.fetching.redirects import REDIRECT_STATUSES, FetchState, MayFollow, follow
 from pollerd.fetching.request import Request

@@ -15,7 +15,7 @@ from pollerd.fetching.network.dialling import (
 )
 from pollerd.fetching.network.guard import DENIED_ERRNO, WITHOUT_FLAG, BlockedAddressError, Guard, denial, open_socket
 from pollerd.fetching.network.proxy import Proxy, basic, normalise_proxy, parse_proxy, without_userinfo
-from pollerd.fetching.posting import Posted, Poster
+from pollerd.fetching.posting.poster import Posted, Poster
 from pollerd.fetching.redirects import REDIRECT_STATUSES, MayFollow
 from pollerd.fetching.request import Request, own_headers
 from pollerd.fetching.robots import RobotsKind, RobotsResponse

@@ -15,8 +15,8 @@ from aiohttp import hdrs
 
 from pollerd.errors import InvalidValueError
 from pollerd.fetching.body import discard_body
-from pollerd.fetching.egress import Route, Router
 from pollerd.fetching.failures import RefusedError
+from pollerd.fetching.network.egress import Route, Router
 from pollerd.fetching.response import Response
 from pollerd.model import OutcomeKind, Redirect
 from pollerd.urls import join_url, origin_of

@@ -36,6 +36,12 @@ class NotificationSettings:
             raise InvalidValueError("public_url", "an http or https URL without query", self.public_url[:200])
 
     @property
+    def host(self) -> str:
+        """Name of this daemon in mails: that of its public URL."""
+        found = None if self.public_url is None else URL(self.public_url).raw_host
+        return found or "pollerd.localhost"
+
+    @property
     def base_url(self) -> str:
         """The public URL without a slash at its end; empty: there is none."""
         return (self.public_url or "").rstrip("/")

@@ -47,7 +47,7 @@ class BrowserLink:
 
     def __init__(self, settings: RenderingSettings, *, proxy_url: str, contact: str | None) -> None:
         self._settings = settings
-        self._proxy_url, self._contact = proxy_url, contact
+        self._proxy_url, self.contact = proxy_url, contact
         self._connecting = asyncio.Lock()
         self._playwright: Playwright | None = None
         self._open: OpenBrowser | None = None
@@ -142,7 +142,7 @@ class BrowserLink:
 
     async def _agent(self, session: CDPSession) -> str:
         version = await session.send("Browser.getVersion")
-        return f"{version['userAgent']} {user_agent(self._contact)}"
+        return f"{version['userAgent']} {user_agent(self.contact)}"
 
     async def _drop(self) -> None:
         """Ends whatever there is of browser and driver."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
-
 from pollerd.model import Outcome
 
 
 class RenderedOutcome(Outcome, frozen=True, gc=False):
     """Outcome of a rendered page. BODY: `body` is its HTML as rendered, in UTF-8; `bytes` is the size of that."""
 
-    screenshot: builtins.bytes | None = None
-    """PNG; None where none was asked for, or it was too large."""
     loaded_bytes: int = 0
     """Bytes that crossed our proxy for the page, both ways: encoded and, of https, encrypted."""
     requests: int = 0

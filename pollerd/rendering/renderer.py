@@ -7,6 +7,7 @@ import importlib
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +15,7 @@ from pollerd.errors import ConfigError
 from pollerd.fetching import FetchSettings, MayFollow, Request, Send, Sent
 from pollerd.rendering.launching import check_startable
 from pollerd.rendering.outcome import RenderedOutcome
+from pollerd.rendering.page_turns import PageTurns
 from pollerd.rendering.plan.compile import DEFAULT_PLAN
 from pollerd.rendering.plan.plan import RenderPlan
 from pollerd.rendering.proxy.dialling import Dialler
@@ -22,9 +24,12 @@ from pollerd.rendering.proxy.session import MayConnect
 from pollerd.rendering.settings import RenderingSettings, place_of
 
 if TYPE_CHECKING:
+    from pollerd.rendering.browser import BrowserLink
     from pollerd.rendering.page_poll import RenderEnvironment
 
 _LOOPBACK = ("127.0.0.1", 0)
+UNTIL_RESTART = ("browser", "browser_no_sandbox", "browser_proxy")
+"""Settings that `adopt` leaves as they are."""
 
 
 class Renderer:
@@ -47,9 +52,11 @@ class Renderer:
         """`fetching`: its guard, proxy, contact, redirects, size of a body and time to connect apply here, too."""
         self._settings, self._fetching = settings, fetching
         self._clock, self._on_sent, self._may_connect = clock, on_sent or _count_nothing, may_connect
-        self._free = asyncio.Semaphore(settings.browser_pages)
+        self._turns = PageTurns(settings.browser_pages)
         self._stack = AsyncExitStack()
         self._environment: RenderEnvironment
+        self._proxy: ForwardProxy
+        self._link: BrowserLink
 
     async def __aenter__(self) -> Self:
         """Opens the proxy. Raises `ConfigError` without a usable browser or Playwright, `InvalidValueError` for a
@@ -70,8 +77,9 @@ class Renderer:
 
         dialler = Dialler(fetching)
         place = _LOOPBACK if settings.browser_proxy is None else place_of(settings.browser_proxy)
-        proxy = await self._stack.enter_async_context(ForwardProxy(dialler, place=place, may_connect=self._may_connect))
-        link = BrowserLink(settings, proxy_url=proxy.url, contact=fetching.contact)
+        proxy = ForwardProxy(dialler, place=place, may_connect=self._may_connect)
+        self._proxy = await self._stack.enter_async_context(proxy)
+        self._link = link = BrowserLink(settings, proxy_url=proxy.url, contact=fetching.contact)
         self._stack.push_async_callback(link.close)
         self._environment = module.RenderEnvironment(
             link=link,
@@ -95,6 +103,27 @@ class Renderer:
     def settings(self) -> RenderingSettings:
         """The settings in force."""
         return self._settings
+
+    def adopt(self, settings: RenderingSettings, fetching: FetchSettings) -> None:
+        """Puts new settings in force for pages that begin from now on, and the guard's for connections.
+
+        Which browser it is, its sandbox and the place of the proxy stay until a restart; the contact that it shows
+        follows when the browser is started the next time.
+        """
+        kept = {name: getattr(self._settings, name) for name in UNTIL_RESTART}
+        self._settings, self._fetching = replace(settings, **kept), fetching
+        dialler = Dialler(fetching)
+        self._proxy.adopt(dialler)
+        self._link.contact = fetching.contact
+        self._turns.adopt(settings.browser_pages)
+        self._environment = replace(
+            self._environment,
+            dialler=dialler,
+            deadline_seconds=settings.browser_deadline_seconds,
+            page_bytes=settings.browser_page_bytes,
+            html_bytes=fetching.max_body_bytes,
+            most_redirects=fetching.max_redirects,
+        )
 
     @property
     def most_connections(self) -> int:
@@ -123,7 +152,7 @@ class Renderer:
         """
         from pollerd.rendering.page_poll import PagePoll
 
-        async with self._free:
+        async with self._turns:
             return await PagePoll(self._environment, request, plan, may_follow).run(send)
 
 

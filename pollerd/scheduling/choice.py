@@ -98,11 +98,29 @@ class Chooser:
         else:
             mask = sites.pollable(now, self.settings.min_interval_seconds)
             changing = np.flatnonzero(sites.changes_always())
+        if self.hosts.lines:
+            self._line_up(mask)
         for part in rows_of(mask):
             mask[part] &= open_hosts.take(sites.host[part])
         due = sites.last_poll[changing] + self.noise.floors(uniform_period, changing) <= now
         mask[changing] &= due | sites.asap[changing]
         return mask
+
+    def _line_up(self, mask: NDArray[np.bool_]) -> None:
+        """Gives sites that may be polled, bool[size], a place in the queues of their hosts."""
+        queued = np.zeros(self.hosts.size, np.bool_)
+        queued[self.hosts.lines.slots()] = True
+        for part in rows_of(mask):
+            wanting = mask[part] & queued.take(self.sites.host[part])
+            if wanting.any():
+                for host in np.unique(self.sites.host[part][wanting]).tolist():
+                    self.hosts.lines.join_polls(host)
+
+    def _end_turns(self, unclaimed: NDArray[np.bool_]) -> None:
+        """Lets redirected requests go on at the hosts, bool[hosts], that could be polled now and were not chosen."""
+        for host in self.hosts.lines.slots():
+            if unclaimed[host]:
+                self.hosts.lines.end_polls_turn(host)
 
     def _to_prove(self, now: float, open_hosts: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Returns the slots for proof polls, int64[k], as many as can be paid, one a host, whose host is ready."""
@@ -123,6 +141,7 @@ class Chooser:
         to_prove = self._to_prove(now, open_hosts)
         choice = Choice(sites_due=bool(mask.any() or len(to_prove)))
         if not choice.sites_due:
+            self._end_turns(open_hosts)
             return choice
         n = self.sites.size
         wanted = self.hosts.robots_wanted(now)
@@ -144,6 +163,7 @@ class Chooser:
             for fresh, share in new:
                 turn.take_from(wants, fresh, share)
             turn.take_by_value(wants, group & ~on_trial, rivals, limit)
+        self._end_turns(open_hosts & ~turn.claimed)
         return choice
 
     def _shares(

@@ -28,6 +28,8 @@ class ProofQueue:
         self._prompt_until: dict[int, float] = {}
         """Slot -> time until which its second poll is prompt, epoch s; in the order of first asking."""
         self._chosen: set[int] = set()
+        self.left: dict[int, float] = {}
+        """Slot whose change is proven by its next regular poll, and not by one more -> until when it is left alone."""
         self._credit, self._income, self._earned_at = SAVED_MOST, 0.0, math.nan
 
     def __len__(self) -> int:
@@ -43,6 +45,7 @@ class ProofQueue:
 
     def drop(self, slot: int) -> None:
         """Ends the waiting of the slot, if it waits."""
+        self.left.pop(slot, None)
         self._prompt_until.pop(slot, None)
         self._chosen.discard(slot)
 

@@ -181,7 +181,8 @@ class Store:
         robots = {host_id: await asyncio.to_thread(pack, text, level) for host_id, text in rules}
         work = Commit(self._sql, batch, bodies, robots, self._run_id, self._pages)
         result = await self._database.write(work)
-        self._pruning.note_growth(self._settings.value, sum(len(packed.body) for packed in bodies.values()))
+        shown = sum(len(record.screenshot or b"") for record in batch.records)
+        self._pruning.note_growth(self._settings.value, sum(len(packed.body) for packed in bodies.values()) + shown)
         bases.clear()
         if result.changes:
             self._news.announce(result.changes[-1].id)

@@ -114,6 +114,7 @@ class SiteContext(Struct, frozen=True, gc=False):
     """What of it the site itself says."""
     render: str = ""
     """How a browser renders the page (`SiteSpec.render`)."""
+    keep_screenshots: bool = False
     states: tuple[SelectionState, ...] = ()
     """What is known of its selections."""
     tags: tuple[str, ...] = ()
@@ -182,6 +183,8 @@ class PollRecord(Struct, frozen=True, gc=False):
     incidents_opened: tuple[Incident, ...] = ()
     incidents_closed: tuple[int, ...] = ()
     """Ids of rules whose incident of this site has ended."""
+    screenshot: bytes | None = None
+    """PNG of the page, to be kept with each of its contents that are new."""
 
     @property
     def changes(self) -> int:
@@ -364,6 +367,20 @@ class RestoreResult:
     """Ids of the added or changed sites."""
 
 
+@dataclass(frozen=True, slots=True)
+class SiteFilter:
+    """Which sites to list; None: any."""
+
+    q: str | None = None
+    """Part of the URL, any case."""
+    tag: str | None = None
+    state: SiteState | None = None
+    host: str | None = None
+    """"host:port"."""
+    source: int | None = None
+    """Id of a source that lists, or listed, them."""
+
+
 class SiteChanges(TypedDict, total=False):
     """New values for a site; omitted keys stay. `host` is given with `url`."""
 
@@ -382,6 +399,7 @@ class SiteChanges(TypedDict, total=False):
     paused: bool
     selections: str
     render: str
+    keep_screenshots: bool | None
     title: str
 
 

@@ -239,7 +239,12 @@ def test_tokens_are_not_kept_and_must_differ() -> None:
 
 async def test_what_is_not_known_is_named_with_what_is(api: Api) -> None:
     for method, path, body, known in [
-        ("POST", "/sites", {"url": "https://example.org/", "wait": 3}, "proxy, body, weight, cost"),
+        (
+            "POST",
+            "/sites",
+            {"url": "https://example.org/", "wait": 3},
+            "proxy, body, method, pdf_password, weight",
+        ),
         ("PUT", "/allocation", {"wait": 3}, "allocator, objective, budget"),
         ("GET", "/sites?wait=3", None, "q, tag, state, host, limit, cursor"),
     ]:

@@ -112,7 +112,11 @@ async def test_another_origin_does_not_get_the_secrets(api: Api, patch: dict[str
         ({"credentials": {"token": "s3cret x"}}, "credentials.token", "letters"),
         ({"credentials": {"passwort": "s3cret"}}, "credentials.passwort", "left out: it is not known"),
         ({"credentials": "someone:s3cret"}, "credentials", "a valid dictionary"),
-        ({"password": "s3cret"}, "password", "left out; known are headers, credentials, proxy, body, weight"),
+        (
+            {"password": "s3cret"},
+            "password",
+            "left out; known are headers, credentials, proxy, body, method",
+        ),
         ({"proxy": "http://me:s3cret@proxy.example/path"}, "proxy", "http://host:port"),
         ({"proxy": "http://me:s3cret%40proxy.example:3128"}, "proxy", "http://host:port"),
         ({"proxy": "me:s3cret"}, "proxy", "http://host:port"),

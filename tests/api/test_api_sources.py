@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from pollerd.cli.sites.sites import list_
 from pollerd.model import SiteSpec
 from tests.api.conftest import Api
 
@@ -108,3 +113,27 @@ async def test_the_pages_of_a_source_by_state(api: Api) -> None:
     removed = (await api("DELETE", f"{path}?remove_sites=true")).json
     assert removed == {"sites_removed": 4}
     assert await api.store.sites.count() == 0
+
+
+async def test_sites_are_listed_by_source(api: Api) -> None:
+    source, other = await add(api), await add(api, url="https://example.org/other.xml")
+    urls = [f"https://example.org/{n}" for n in range(3)]
+    await api.add(urls[0])
+    await api.control.sites.add([SiteSpec(url) for url in urls[:2]], source=source["id"])
+    await api.control.sites.add([SiteSpec(url) for url in urls[1:]], source=other["id"])
+    found = (await api("GET", f"/sites?source={source['id']}")).json["items"]
+    assert [site["url"] for site in found] == urls[:2]
+    found = (await api("GET", f"/sites?source={other['id']}&q=/2")).json["items"]
+    assert [site["url"] for site in found] == urls[2:]
+    assert (await api("GET", "/sites?source=99")).json["items"] == []
+    assert (await api("GET", "/sites?source=x")).status == 422
+    listed = await asyncio.to_thread(
+        CliRunner().invoke, sites_command(), ["--source", source["url"], "--url", api.root, "--json"]
+    )
+    assert [site["url"] for site in json.loads(listed.stdout)] == urls[:2], listed.output
+
+
+def sites_command() -> typer.Typer:
+    made = typer.Typer()
+    made.command()(list_)
+    return made

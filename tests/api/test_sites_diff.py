@@ -169,3 +169,76 @@ async def test_no_daemon_is_no_difference(app: Any, tmp_path: Path, url: str, to
     result = await asyncio.to_thread(CliRunner().invoke, app, [str(tmp_path / "x.txt"), "--url", url])
     assert result.exit_code == 2
     assert told in result.stderr
+
+
+MAP, FEED = "https://a.invalid/map.xml", "https://a.invalid/feed"
+DOCUMENT = f"""
+sites: []
+tags:
+  new: {{weight: 2}}
+  same: {{weight: 3}}
+  news:
+    weight: 2
+    headers: {{X-Key: another}}
+    body: new
+    selections: {{default: {{steps: [{{keep: {{css: main}}}}]}}}}
+sources:
+- {MAP}
+- {{url: "{FEED}", kind: feed, weight: 2}}
+"""
+
+
+async def test_tags_and_sources_are_compared(app: Any, api: Api, tmp_path: Path) -> None:
+    await api("PUT", "/tags/same", {"weight": 3})
+    await api("PUT", "/tags/news", {"weight": 1, "headers": {"X-Key": "hush"}, "render": "browser"})
+    await api("PUT", "/tags/old", {"weight": 1})
+    await api("POST", "/sources", {"url": FEED, "kind": "feed"})
+    await api("POST", "/sources", {"url": f"{B}map.xml"})
+    file = tmp_path / "x.yaml"
+    file.write_text(DOCUMENT)
+    told = await run(app, api, str(file), "--sync")
+    assert told.exit_code == 1, told.output
+    for line in (
+        "+ tag new",
+        "- tag old",
+        "~ tag news",
+        "    weight: 1 -> 2",
+        "    cost: 20 -> unset",
+        "    headers: X-Key -> another value, which is not shown",
+        "    body: unset -> set",
+        "    render: browser -> unset",
+        '    selections: unset -> {"default": {"steps": [{"keep": {"css": "main"}}]}}',
+        f"+ source {MAP}",
+        f"- source {B}map.xml, with the sites that it added and that are not in the list",
+        f"~ source {FEED}",
+    ):
+        assert f"{line}\n" in told.stdout, (line, told.stdout)
+    assert "tag same" not in told.stdout
+    assert told.stdout.endswith(
+        "0 rejected; tags: 1 added, 1 changed, 1 removed; sources: 1 added, 1 changed, 1 removed\n"
+    )
+    assert "hush" not in told.output
+    without = json.loads((await run(app, api, str(file), "--json")).stdout)
+    assert without["tags"] == {"added": ["new"], "changed": [], "removed": []}
+    assert without["sources"] == {"added": [MAP], "changed": [], "removed": []}
+    await read_list(file, api.control, sync=True)
+    after = await run(app, api, str(file), "--sync")
+    assert (after.exit_code, after.stdout) == (0, "0 added, 0 changed, 0 removed, 0 rejected\n")
+
+
+async def test_tags_and_sources_that_cannot_be_are_refused(app: Any, api: Api, tmp_path: Path) -> None:
+    reply = await api("POST", "/tags/diff", {"tags": {"a": {"weight": -1}}})
+    assert (reply.status, reply.json["errors"][0]["field"]) == (422, "tags.a.weight")
+    reply = await api("POST", "/sources/diff", {"sources": [{"url": MAP, "limit": 0}]})
+    assert (reply.status, reply.json["errors"][0]["field"]) == (422, "sources[0].limit")
+    file = tmp_path / "x.toml"
+    file.write_text('[[sources]]\nurl = "x"\n')
+    told = await run(app, api, str(file))
+    assert (told.exit_code, "sources[0].url" in told.stderr) == (2, True)
+
+
+async def test_bodies_of_sites_are_compared_and_never_shown(api: Api) -> None:
+    await api.add(A, body="hush")
+    [found] = (await ask(api, {"url": A, "body": "another"}))["changed"]
+    note = "another value, which is not shown"
+    assert found["fields"] == [{"field": "body", "before": "set", "after": "set", "note": note}]

@@ -53,6 +53,7 @@ async def test_sites_inherit_and_explain_says_from_where(api: Api) -> None:
         "windows": "tag news",
         "selections": "default",
         "render": "default",
+        "keep_screenshots": "default",
         "headers.X-A": "tag slow",
     }
     await api("PATCH", f"/sites/{site_id}", {"tags": ["slow", "news"], "weight": None})

@@ -42,6 +42,7 @@ RENDERED: dict[str, Any] = {
     "credentials": {"token": "hush"},
     "title": "See",
     "body": "q=hush",
+    "pdf_password": "hush",
     "render": {"steps": [{"type": "#password", "secret": "hush"}]},
     "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
 }
@@ -143,7 +144,8 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
         assert (planned.json["sections"], planned.json["dry_run"]) == (dry, True)
         assert bare(await get(two, PASSPHRASE)) == bare(document)
         secrets = [one["secrets_sealed"] for one in bare(document) if "secrets_sealed" in one]
-        assert secrets == [SECRET, {"credentials": {"token": "hush"}, "body": "q=hush", "typed": ["hush"]}]
+        sealed = {name: RENDERED[name] for name in ("credentials", "body", "pdf_password")} | {"typed": ["hush"]}
+        assert secrets == [SECRET, sealed]
         rendered = await two.store.sites.find(C)
         assert rendered is not None
         assert (rendered.spec.title, rendered.spec.access.typed) == ("See", ("hush",))
@@ -176,7 +178,7 @@ async def test_without_a_passphrase_the_export_names_what_is_missing(two_databas
             assert word not in document
         missing = [
             {"url": B, "tag": None, "kinds": ["headers", "credentials", "proxy"]},
-            {"url": C, "tag": None, "kinds": ["credentials", "body", "typed"]},
+            {"url": C, "tag": None, "kinds": ["credentials", "body", "typed", "pdf_password"]},
         ]
         await two.add(C, weight=9, **{**RENDERED, "credentials": {"token": "theirs"}})
         reply = await put(two, document)

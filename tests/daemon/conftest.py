@@ -20,6 +20,7 @@ from pollerd.crawling.pages.topics import TopicSettings
 from pollerd.daemon import Control, Daemon, DaemonSettings, ExplanationView, SteadyClock
 from pollerd.fetching import FetchSettings
 from pollerd.model import Change, Poll, Site, SiteSpec
+from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import Order, StorageSettings, Store
@@ -119,6 +120,7 @@ def start(database: str, tmp_path: Path) -> Start:
         topic: TopicSettings | None = None,
         seeds: Sequence[str] = (),
         rendering: RenderingSettings | None = None,
+        private_channels: bool = False,
         **settings: Any,
     ) -> AsyncIterator[Running]:
         soon = {"flush_seconds": 0.05, "gather_seconds": 0.05}
@@ -135,6 +137,7 @@ def start(database: str, tmp_path: Path) -> Start:
                 topic=topic,
                 seeds=seeds,
                 rendering=rendering,
+                notifying=NotificationSettings(allow_private_channels=private_channels),
             )
             async with live_daemon(store, live, instruments, rng, make_clock=steady_clock) as daemon:
                 task = asyncio.create_task(daemon.run())

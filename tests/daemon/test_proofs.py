@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 from aiohttp import web
 
-from pollerd.model import OutcomeKind
+from pollerd.model import Access, OutcomeKind, SiteSpec
 from pollerd.scheduling import SchedulingSettings
 from pollerd.scheduling.proofs import PROOF_SHARE, SAVED_MOST
 from tests.daemon.conftest import Running, Start
@@ -243,3 +243,21 @@ async def test_proofs_keep_to_a_tenth_of_the_budget_by_the_servers_log(start: St
         if hit.path != "/robots.txt":
             polls[hit.path].append(hit.at)
     assert bound_holds(polls, budget, interval) >= 10
+
+
+async def test_a_post_is_not_sent_once_more_for_a_proof(start: Start, origin: Origin) -> None:
+    """Its change waits for its next regular poll, as long after the poll that found it as that was after the first."""
+    page = Script(origin, "/p", html("one"), html("one", "two"))
+    seldom = SchedulingSettings(min_interval_seconds=0.3, host_interval_seconds=0)
+    async with start(scheduling=seldom, allocator="uniform", budget=20.0) as running:
+        spec = SiteSpec(origin.url("/p"), access=Access(body=""), min_interval=1.5)
+        site = (await running.control.sites.add([spec])).added[0][0]
+        await running.polled(site, 1)
+        await asyncio.sleep(1.0)
+        assert await outcomes(running, site, 3) == [FIRST, PROVING, CHANGED]
+        first, proving, found = (await running.polls(site))[:3]
+        assert found.at - proving.at >= 0.9 * (proving.at - first.at)
+        assert (await running.changes())[0].why == ""
+        assert {request.method for request in page.requests} == {"POST"}
+        assert len(running.daemon.parts.scheduler.sites.proofs) == 0
+        assert running.daemon.parts.scheduler.sites.proofs.left == {}

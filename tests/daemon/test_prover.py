@@ -8,12 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
 from pollerd import allocation
 from pollerd.daemon.control.site_removal import SiteRemoval
-from pollerd.daemon.crawler.hook import NoCrawl
-from pollerd.daemon.polling.in_flight import InFlight
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
 from pollerd.daemon.results.proofs.proof_status import held, status_of
@@ -21,12 +18,10 @@ from pollerd.daemon.results.proofs.prover import Prover
 from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState
-from pollerd.daemon.state.site_cache import SiteCache
 from pollerd.detection import detect
-from pollerd.model import Baseline, Outcome, OutcomeKind, SiteSpec
+from pollerd.model import NO_ACCESS, Access, Baseline, Outcome, OutcomeKind, SiteSpec
 from pollerd.scheduling import SchedulingSettings
-from pollerd.storage import SiteContext, SiteStore
-from pollerd.telemetry import Instruments
+from pollerd.storage import SiteContext
 
 AT, URL = 1_000_000.0, "http://a.example/"
 
@@ -38,7 +33,16 @@ def text(*lines: str) -> bytes:
 class World:
     """One site, and the polls of it."""
 
-    def __init__(self, body: bytes, interval: float = 1.0, budget: float = 1.0, media: str = "text/plain") -> None:
+    def __init__(
+        self,
+        body: bytes,
+        interval: float = 1.0,
+        budget: float = 1.0,
+        *,
+        media: str = "text/plain",
+        access: Access = NO_ACCESS,
+    ) -> None:
+        self.access = access
         settings = SchedulingSettings(host_interval_seconds=interval)
         allocator = allocation.create("uniform", budget=budget, objective="changes", rng=np.random.default_rng(1))
         self.scheduler = SchedulerState(settings=settings, allocator_name="uniform", allocator=allocator)
@@ -55,7 +59,8 @@ class World:
     def poll(self, body: bytes, after: float) -> PollResult:
         got = outcome(body, after, self._type)
         found = detect(got, self.baseline, 60.0 + after)
-        return PollResult(0, SiteContext(1, URL, baseline=self.baseline), got, found)
+        context = SiteContext(1, URL, baseline=self.baseline, access=self.access)
+        return PollResult(0, context, got, found)
 
     async def judged(self, body: bytes, after: float, *, chosen: bool = True) -> Ruling | None:
         """What becomes of a poll so many seconds after the first; one that is held becomes the candidate."""
@@ -237,20 +242,48 @@ def test_a_site_is_as_unproven_as_its_selections() -> None:
     assert (both.result, both.same, both.unproven) == (ProofResult.UNPROVEN, False, "unproven: why")
 
 
-async def test_a_removed_site_takes_its_waiting_change_with_it() -> None:
+POSTED = Access(body="q=1")
+
+
+async def test_a_posted_change_is_proven_by_the_next_regular_poll() -> None:
+    world = World(text("old"), access=POSTED)
+    assert await world.judged(text("new"), 0.0, chosen=False) is None
+    ruling = await world.judged(text("new"), 5_000.0, chosen=False)
+    assert ruling is not None
+    assert (ruling.quiet, ruling.result, ruling.unproven) == (False, ProofResult.CHANGE, "")
+
+
+async def test_a_posted_change_that_differs_again_is_recorded_at_once() -> None:
+    world = World(text("old", served(1)), access=POSTED)
+    assert await world.judged(text("old", served(2)), 0.0, chosen=False) is None
+    ruling = await world.judged(text("old", served(3)), 5_000.0, chosen=False)
+    assert ruling is not None
+    assert (ruling.result, ruling.quiet) == (ProofResult.UNPROVEN, False)
+    assert "a POST is not sent for a proof" in ruling.unproven
+
+
+async def test_a_posted_page_that_is_polled_often_is_proven_as_others() -> None:
+    world = World(text("old", served(1)), access=POSTED)
+    assert await world.judged(text("old", served(2)), 0.0, chosen=False) is None
+    ruling = await world.judged(text("old", served(3)), 20.0, chosen=False)
+    assert ruling is not None
+    assert (ruling.result, ruling.quiet) == (ProofResult.NOISE, True)
+
+
+async def test_a_removed_site_frees_its_waiting_change() -> None:
     world = World(text("old"))
     assert await world.judged(text("new"), 0.0) is None
     assert world.candidate is not None
     candidates = Candidates()
     candidates.put(world.candidate)
-    scheduler = world.scheduler
+    forgetful = cast(Any, SimpleNamespace(forget=lambda _: None, abandon=lambda _: None))
     removal = SiteRemoval(
-        scheduler=scheduler,
-        site_cache=SiteCache(cast(SiteStore, None), 10),
+        scheduler=world.scheduler,
+        site_cache=forgetful,
+        in_flight=forgetful,
+        hook=forgetful,
         candidates=candidates,
-        in_flight=InFlight(scheduler=scheduler, most=1, instruments=Instruments(CollectorRegistry(), "test")),
-        hook=NoCrawl(),
+        announcer=forgetful,
     )
     removal.remove(1)
-    assert len(candidates) == 0
-    assert 0 not in scheduler.sites.proofs
+    assert (len(candidates), len(world.sites.proofs)) == (0, 0)

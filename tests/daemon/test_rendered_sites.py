@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 
 import pytest
+from msgspec.structs import replace
 
 from pollerd.api.http.limits import check_selections, check_spec
 from pollerd.api.http.rendered import check_render
@@ -86,3 +87,23 @@ async def test_a_page_is_rendered_and_what_its_script_writes_is_compared(start: 
                 break
             await asyncio.sleep(0.1)
         assert (await running.store.history.get_content(changes[0].after_content_id or 0)).body == b"written two"
+
+
+async def test_a_screenshot_is_kept_with_each_new_content(start: Start, origin: Origin) -> None:
+    origin.pages["/app"] = Page(body="<html><body><h1>One</h1></body></html>")
+    settings = RenderingSettings(browser=chromium_path(), browser_no_sandbox=True, browser_deadline_seconds=30.0)
+    async with start(allocator="whittle", budget=100.0, rendering=settings) as running:
+        shown = replace(spec(origin.url("/app")), keep_screenshots=True)
+        site = (await running.control.sites.add([shown])).added[0][0]
+        assert await outcome_of(running, site) is OutcomeKind.FIRST
+        first = await running.store.history.current_screenshot(site)
+        assert first.startswith(b"\x89PNG\r\n\x1a\n")
+        origin.pages["/app"] = Page(body="<html><body><h1>Two</h1></body></html>")
+        for _ in range(int(PATIENCE_SECONDS / 0.1)):
+            if changes := await running.changes():
+                break
+            await asyncio.sleep(0.1)
+        assert await running.store.history.get_screenshot(changes[0].before_content_id or 0) == first
+        second = await running.store.history.get_screenshot(changes[0].after_content_id or 0)
+        assert second.startswith(b"\x89PNG\r\n\x1a\n")
+        assert second != first

@@ -113,7 +113,11 @@ def test_a_site_that_cannot_be_used_spoils_no_other(entry: str, told: str, tmp_p
         ("toml", b"\xff", "no TOML"),
         ("toml", b"site = []", "unknown site; known: defaults, tags, sites"),
         ("toml", b"sites = 'x'", "sites must be a list of tables; given: a text"),
-        ("yaml", b"- https://a.example", "a list must be a table with defaults and tags and sites; given: a list"),
+        (
+            "yaml",
+            b"- https://a.example",
+            "a table with defaults, tags, sites and sources; given: a list",
+        ),
         ("yaml", b"defaults: [1]", "defaults must be a table"),
         ("yaml", b"defaults: {url: 'https://a.example'}", "defaults: url belongs to a site"),
         ("yaml", b"defaults: {credentials: {token: geheim}}", "credentials belong to a site"),

@@ -21,6 +21,7 @@ from pollerd.app.config import Config, load
 from pollerd.app.serve import serve
 from pollerd.daemon import Control
 from pollerd.storage import Store
+from tests.support.chromium import chromium_path
 from tests.support.origin import Origin, Page, until
 from tests.support.process import daemon_process, environment
 
@@ -120,6 +121,25 @@ async def test_settings_that_need_a_restart_are_named(served: Served) -> None:
             await served.reload()
         assert [said["settings"] for said in served.events("restart_needed")] == ["max_inflight, seeds"] * 2
         assert [said["changed"] for said in served.events("reloaded")] == ["budget", "nothing"]
+
+    await served.run(watch)
+
+
+async def test_settings_of_the_browser(served: Served) -> None:
+    """Its bounds follow at once; which browser it is, and how it is started, needs a restart."""
+    chromium = f'browser = "{chromium_path()}"\n'
+    served.toml.write_text(f"{chromium}browser_no_sandbox = true\n")
+
+    async def watch(control: Control) -> None:
+        served.toml.write_text(
+            f'{chromium}browser_deadline = "5s"\nbrowser_pages = 1\nbrowser_page_bytes = 1000000\n'
+            'browser_proxy = "127.0.0.1:3129"\n'
+        )
+        await served.reload()
+        assert served.events("restart_needed")[-1]["settings"] == "browser_no_sandbox, browser_proxy"
+        assert served.events("reloaded")[-1]["changed"] == "browser_deadline, browser_page_bytes, browser_pages"
+        served.toml.write_text("browser_pages = 0\n")
+        assert "browser_pages" in (await served.reload("reload_failed"))["reason"]
 
     await served.run(watch)
 

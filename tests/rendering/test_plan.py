@@ -23,7 +23,6 @@ SIGN_IN = {
         {"wait_for_text": "Welcome"},
         {"scroll": "bottom"},
     ],
-    "screenshot": True,
     "timeout": 20,
     "viewport": {"width": 800},
 }
@@ -47,7 +46,7 @@ def test_a_whole_plan() -> None:
     ]
     assert [step.secret for step in plan.steps] == [False, False, True, False, False, False]
     assert plan.secrets == ("hunter2",)
-    assert (plan.width, plan.height, plan.timeout, plan.screenshot) == (800, DEFAULT_PLAN.height, 20, True)
+    assert (plan.width, plan.height, plan.timeout) == (800, DEFAULT_PLAN.height, 20)
     assert "hunter2" not in repr(plan)
 
 
@@ -74,7 +73,7 @@ def test_what_is_waited_for_is_only_what_is_said() -> None:
         ({"wait": {"selector": "a" * 2_000}}, "render.wait.selector"),
         ({"block": "image"}, "render.block"),
         ({"block": ["image", "document"]}, "render.block[1]"),
-        ({"screenshot": "yes"}, "render.screenshot"),
+        ({"screenshot": True}, "render.screenshot"),
         ({"timeout": 0}, "render.timeout"),
         ({"timeout": True}, "render.timeout"),
         ({"viewport": {"width": 10}}, "render.viewport.width"),
@@ -144,7 +143,7 @@ def test_no_error_shows_what_is_typed(key: str, value: object) -> None:
 
 
 KEYS = st.sampled_from(
-    ["wait", "block", "steps", "screenshot", "timeout", "viewport", "selector", "idle", "seconds", "width", *StepAction]
+    ["wait", "block", "steps", "timeout", "viewport", "selector", "idle", "seconds", "width", *StepAction]
 )
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 JSON = st.recursive(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -212,12 +213,13 @@ async def test_an_answer_that_is_none(renderer: Renderer) -> None:
 
 async def test_the_picture_of_a_page(renderer: Renderer, origin: Origin) -> None:
     origin.pages["/"] = Page("<body style='margin:0'><div style='height: 3000px; background: teal'></div>")
-    outcome = await renderer.render(Request(origin.url("/")), plan(screenshot=True, viewport={"width": 640}))
+    shown = dataclasses.replace(plan(viewport={"width": 640}), screenshot=True)
+    outcome = await renderer.render(Request(origin.url("/")), shown)
     assert outcome.screenshot is not None
     assert outcome.screenshot.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack_from("!II", outcome.screenshot, 16) == (640, 3000)
     origin.pages["/"] = Page("<body style='margin:0'><div style='height: 90000px; background: teal'></div>")
-    outcome = await renderer.render(Request(origin.url("/")), plan(screenshot=True, viewport={"width": 640}))
+    outcome = await renderer.render(Request(origin.url("/")), shown)
     assert struct.unpack_from("!II", outcome.screenshot or b"", 16) == (640, 10_000)
 
 

@@ -251,3 +251,66 @@ def test_a_host_that_rests_is_left_alone() -> None:
     assert chosen(site_table, host_table, 2) == [0]
     assert not host_table.may_start(1, NOW + 4.9)
     assert host_table.may_start(1, NOW + 5.0)
+
+
+def request_of(host_table: HostTable, waiter: str, now: float) -> None:
+    """A redirected request at the head of the queue of the first host, from its start to its end."""
+    assert host_table.may_start(0, now, waiter)
+    host_table.lines.leave(0, waiter)
+    host_table.start(0, now)
+    host_table.finish(0)
+
+
+def test_redirects_that_never_end_leave_a_host_to_its_own_sites_in_turn() -> None:
+    """Two requests wait at any time; a poll goes after those that waited before it, before those that came later."""
+    site_table, host_table = tables(3, 1)
+    chooser, order = Chooser(site_table, host_table, SETTINGS), ""
+    host_table.lines.join(0, "first")
+    host_table.lines.join(0, "second")
+    waiting = ["first", "second"]
+    for n in range(12):
+        now = NOW + 2.0 * n
+        if polls := chooser.choose(ByElapsed(), now, 3, 0.0, 8).polls:
+            assert host_table.may_start(0, now)
+            assert not host_table.may_start(0, now, waiting[0])
+            site_table.last_poll[polls] = now
+            host_table.start(0, now)
+            host_table.lines.end_polls_turn(0)
+            host_table.finish(0)
+            order += "p"
+        else:
+            assert not host_table.may_start(0, now)
+            request_of(host_table, waiting.pop(0), now)
+            waiting.append(str(n))
+            host_table.lines.join(0, waiting[-1])
+            order += "r"
+    assert order == "rrprrprrprrr", "and when all three were polled, redirects alone"
+
+
+def test_a_turn_that_no_poll_uses_holds_up_nobody() -> None:
+    site_table, host_table = tables(1, 1)
+    chooser = Chooser(site_table, host_table, SETTINGS)
+    host_table.lines.join(0, "first")
+    assert not chooser.choose(ByElapsed(), NOW, 1, 0.0, 8).polls
+    host_table.lines.join(0, "second")
+    request_of(host_table, "first", NOW)
+    now = NOW + 2.0
+    assert not host_table.may_start(0, now, "second"), "the site has waited longer"
+    site_table.last_poll[0] = now
+    assert not chooser.choose(ByElapsed(), now, 1, 0.0, 8).polls
+    assert host_table.may_start(0, now, "second"), "it need not be polled any more"
+
+
+def test_a_turn_of_polls_that_are_not_chosen_in_time_is_over() -> None:
+    """The dispatcher may wait for the budget."""
+    site_table, host_table = tables(1, 1)
+    host_table.lines.join(0, "first")
+    Chooser(site_table, host_table, SETTINGS).choose(ByElapsed(), NOW, 1, 0.0, 8)
+    host_table.lines.join(0, "second")
+    request_of(host_table, "first", NOW)
+    assert not host_table.may_start(0, NOW + 2.0, "second")
+    assert not host_table.may_start(0, NOW + 4.0, "second")
+    assert host_table.may_start(0, NOW + 4.1, "second")
+    assert not host_table.may_start(0, NOW + 4.1)
+    host_table.lines.leave(0, "second")
+    assert host_table.may_start(0, NOW + 4.1), "nobody waits"

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from pollerd.events import EventKind, Notice, NoticeState
-from pollerd.storage import AttemptEnd, Batch, ChannelSpec, Claim, PollRecord, Store
+from pollerd.storage import AttemptEnd, Batch, ChannelSpec, ClaimedMessage, PollRecord, Store
 from tests.storage.samples import add, record, schedule_of
 
 SITES = 5
@@ -49,7 +49,7 @@ def _told(one: PollRecord) -> PollRecord:
     return replace(one, notices=(Notice(f"s{site}-{at:.0f}", EventKind.CHANGED, at, 1, 1, at, site_id=site),))
 
 
-def send(file: Path, claim: Claim) -> None:
+def send(file: Path, claim: ClaimedMessage) -> None:
     """Writes one line by one call, which a kill does not cut."""
     with file.open("ab", buffering=0) as out:
         out.write(" ".join([claim.message_id, *(one.event_id for one in claim.notices)]).encode() + b"\n")

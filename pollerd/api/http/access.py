@@ -13,8 +13,10 @@ from pollerd.masking import NOT_SHOWN, is_secret_name
 from pollerd.model import NO_ACCESS, Access, Credentials, SiteSpec
 from pollerd.urls import origin_of
 
-FIELDS = ("headers", "credentials", "proxy", "body", "typed")
-"""The fields of a site that form its `Access`: accepted, never returned."""
+FIELDS = ("headers", "credentials", "proxy", "body", "typed", "pdf_password", "method")
+"""The fields of a site that form its `Access`: accepted, and, but for the method, never returned."""
+METHODS = ("GET", "POST")
+_ALLOWED_METHODS = "GET or POST: a page is asked for by safe methods, or by one POST a poll, and nothing is repeated"
 MAX_HEADERS = 32
 MAX_HEADERS_SIZE = 8192
 MAX_SECRET_LENGTH = 4096
@@ -69,6 +71,11 @@ def check_access(access: Access) -> Access:
             raise InvalidValueError("headers.Authorization", "left out where credentials are given", NOT_SHOWN)
     if access.body is not None and not (len(access.body) <= MAX_BODY_LENGTH and _storable(access.body)):
         raise InvalidValueError("body", f"at most {MAX_BODY_LENGTH:,} characters of UTF-8 without NUL", NOT_SHOWN)
+    if access.pdf_password is not None and not (
+        0 < len(access.pdf_password) <= MAX_SECRET_LENGTH and _storable(access.pdf_password)
+    ):
+        allowed = f"1 to {MAX_SECRET_LENGTH:,} characters of UTF-8 without NUL"
+        raise InvalidValueError("pdf_password", allowed, NOT_SHOWN)
     if access.proxy is None:
         return access
     return replace(access, proxy=normalise_proxy(access.proxy))
@@ -84,15 +91,31 @@ def access_of(given: Mapping[str, Any], base: Access = NO_ACCESS) -> Access:
         headers = tuple(_texts("headers", given["headers"]).items())
     if "credentials" in given:
         credentials = _credentials(given["credentials"])
-    if "proxy" in given:
-        proxy = given["proxy"]
-        if not (proxy is None or isinstance(proxy, str)):
-            raise InvalidValueError("proxy", "a text", type(proxy).__name__)
-    if "body" in given:
-        body = given["body"]
-        if not (body is None or isinstance(body, str)):
-            raise InvalidValueError("body", "a text", type(body).__name__)
-    return Access(headers, credentials, proxy, body, tuple(given.get("typed", base.typed)))
+    proxy, body = _text_or_none("proxy", given, proxy), _text_or_none("body", given, body)
+    body = _body_by_method(given, body)
+    pdf_password = _text_or_none("pdf_password", given, base.pdf_password)
+    return Access(headers, credentials, proxy, body, tuple(given.get("typed", base.typed)), pdf_password)
+
+
+def _text_or_none(name: str, given: Mapping[str, Any], before: str | None) -> str | None:
+    found = given.get(name, before)
+    if found is None or isinstance(found, str):
+        return found
+    raise InvalidValueError(name, "a text", type(found).__name__)
+
+
+def _body_by_method(given: Mapping[str, Any], body: str | None) -> str | None:
+    """Returns the body to send: POST without one sends an empty one, GET takes one away. `method` null: as it was."""
+    method = given.get("method")
+    if method is None:
+        return body
+    if method not in METHODS:
+        raise InvalidValueError("method", _ALLOWED_METHODS, str(method)[:40])
+    if method == "POST":
+        return body or ""
+    if given.get("body") is not None:
+        raise InvalidValueError("method", "POST, or left out, where a body is given", method)
+    return None
 
 
 def _storable(text: str) -> bool:

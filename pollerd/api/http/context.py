@@ -5,14 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol
+from enum import StrEnum
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from fastapi import Depends, Request
 from numpy.typing import NDArray
 
 from pollerd.model import Site, SiteSpec, Tags, TagSettings
-from pollerd.storage import AddResult, KnownHost, RestoreResult, SiteChanges, SiteRestore, Source, SourceSpec, Store
+from pollerd.storage import (
+    AddResult,
+    ChannelSpec,
+    FileResult,
+    KnownHost,
+    RestoreResult,
+    RuleSpec,
+    SiteChanges,
+    SiteRestore,
+    Source,
+    SourceSpec,
+    Store,
+    StoredChannel,
+    StoredRule,
+)
 
 
 class LiveView(Protocol):
@@ -116,6 +131,74 @@ class TagsPort(Protocol):
         """Takes the settings of a tag away. Raises NotFoundError."""
 
 
+class ChannelAnswer(Protocol):
+    """What came of a test message."""
+
+    @property
+    def kind(self) -> StrEnum:
+        """How it ended."""
+
+    @property
+    def status(self) -> int | None:
+        """HTTP or SMTP code."""
+
+    @property
+    def detail(self) -> str:
+        """In words, without secrets."""
+
+
+class NotificationsPort(Protocol):
+    """Changes rules and channels. All raise InvalidValueError for what cannot be."""
+
+    async def add_rule(self, document: Mapping[str, Any]) -> StoredRule:
+        """Adds a rule. Raises DuplicateError with the existing id."""
+
+    async def change_rule(self, rule_id: int, document: Mapping[str, Any]) -> StoredRule:
+        """Sets all of a rule. Raises NotFoundError, DuplicateError."""
+
+    async def mute_rule(self, rule_id: int, until: float | None) -> StoredRule:
+        """Mutes a rule until that time. Raises NotFoundError."""
+
+    async def delete_rule(self, rule_id: int) -> None:
+        """Deletes a rule. Raises NotFoundError."""
+
+    async def add_channel(
+        self, name: str, kind: str, given: Mapping[str, Any], *, enabled: bool = True
+    ) -> StoredChannel:
+        """Adds a channel. Raises DuplicateError with the existing id."""
+
+    async def change_channel(
+        self,
+        channel_id: int,
+        given: Mapping[str, Any] | None,
+        *,
+        name: str | None = None,
+        enabled: bool | None = None,
+    ) -> StoredChannel:
+        """Changes a channel; given: its new settings, None: as before. Raises NotFoundError, DuplicateError."""
+
+    async def delete_channel(self, channel_id: int, *, from_rules: bool = False) -> None:
+        """Deletes a channel. Raises NotFoundError."""
+
+    async def put_from_file(self, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec]) -> FileResult:
+        """Makes the channels and rules of the configuration file these."""
+
+    async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:
+        """Gives a webhook a new secret. Raises NotFoundError."""
+
+    async def try_channel(self, channel_id: int) -> ChannelAnswer:
+        """Sends a test message. Raises NotFoundError."""
+
+    async def resend(self, *, ids: Sequence[int] | None = None, channel_id: int | None = None) -> int:
+        """Makes dead notices wait anew; returns how many."""
+
+    def shown(self, row: StoredChannel) -> dict[str, Any]:
+        """Returns the settings of a channel without secrets."""
+
+    def signing_secret(self, row: StoredChannel) -> str | None:
+        """Returns the secret by which a webhook signs, for its one showing."""
+
+
 class AllocationPort(Protocol):
     """Shows and changes the allocation. The views have the attributes named in `schemas.allocation`."""
 
@@ -171,6 +254,10 @@ class ControlPort(Protocol):
     @property
     def sources(self) -> SourcesPort:
         """The sitemaps and feeds whose pages become sites."""
+
+    @property
+    def notifications(self) -> NotificationsPort:
+        """Rules and channels."""
 
     @property
     def tags(self) -> TagsPort:

@@ -49,6 +49,7 @@ def _storable(text: str) -> str:
 
 SiteId = Annotated[int, Path(ge=1, le=MAX_ID, description="the site's id")]
 ChangeId = Annotated[int, Path(ge=1, le=MAX_ID, description="the change's id")]
+ContentId = Annotated[int, Path(ge=1, le=MAX_ID, description="the content's id, as a change names it")]
 Limit = Annotated[int, Query(ge=1, le=_MAX_LIMIT, description="most items to return")]
 Cursor = Annotated[str | None, Query(max_length=100, description="next_cursor of the page before")]
 GivenOrder = Annotated[

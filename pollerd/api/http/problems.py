@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from pollerd.api.http import access
-from pollerd.api.http.openapi import MEDIA_TYPE, methods_at
+from pollerd.api.http.openapi.document import MEDIA_TYPE, methods_at
 from pollerd.errors import (
     DatabaseInUseError,
     DatabaseUnavailableError,

@@ -5,6 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypeAliasType
+
+from pollerd.api.schemas.common import Given
+
+# Named, so that generated clients have pleasant names for them.
+ListedTag = TypeAliasType("ListedTag", dict[str, Any])
+ListedSource = TypeAliasType("ListedSource", dict[str, Any])
 
 
 class Rejection(BaseModel):
@@ -44,6 +51,37 @@ class SiteDifference(BaseModel):
     id: int
     url: str
     fields: list[FieldDifference]
+
+
+class NamedDifference(BaseModel):
+    """A tag or source whose settings a list would change. A source is named by its URL."""
+
+    name: str
+    fields: list[FieldDifference]
+
+
+class SettingsDifference(BaseModel):
+    """What a list would do with tags or sources."""
+
+    added: list[str]
+    changed: list[NamedDifference]
+    removed: list[str]
+
+
+class TagsOfList(Given):
+    """The settings of tags as a list has them, by name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"tags": {"news": {"weight": 2.0}}}]})
+
+    tags: dict[str, ListedTag] = Field(description="as PUT /tags/{name} takes them", max_length=10_000)
+
+
+class SourcesOfList(Given):
+    """The sources of a list."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"sources": [{"url": "https://example.org/map.xml"}]}]})
+
+    sources: list[ListedSource] = Field(description="as POST /sources takes them", max_length=10_000)
 
 
 class ListDifference(BaseModel):

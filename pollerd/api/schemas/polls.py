@@ -49,3 +49,5 @@ class ChangeSchema(BaseModel):
     selection: str = Field(description="the selection in which it was found")
     matters: bool = Field(description="whether it is announced, by the selection's conditions; without any, all are")
     why: str = Field(description="what the conditions say; empty without any")
+    before_content_id: int | None = Field(description="null: pruned; a screenshot may be kept with it")
+    after_content_id: int | None = Field(description="null: pruned; a screenshot may be kept with it")

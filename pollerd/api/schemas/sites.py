@@ -123,6 +123,7 @@ class SiteSchema(BaseModel):
     proxy: str | None = Field(description="the proxy that it or a tag has, without user name and password")
     selections: Selections | None = Field(description="what of the page counts; null: the whole page")
     render: Render | None = Field(description="null: fetched without a browser")
+    keep_screenshots: bool
     created_at: Moment
     last_poll_at: Moment | None
     next_poll_at: Moment | None = Field(description="the earliest moment of the next poll; null: none is to come")
@@ -157,6 +158,7 @@ class SiteSchema(BaseModel):
             proxy=None if spec.access.proxy is None else without_userinfo(spec.access.proxy),
             selections=orjson.loads(spec.selections) if spec.selections else None,
             render=shown_render(spec.render),
+            keep_screenshots=bool(spec.keep_screenshots),
             title=spec.title,
             created_at=site.created_at,
             last_poll_at=site.last_poll_at,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pollerd import storage
 from pollerd.api.schemas.common import Given, Moment
 from pollerd.api.schemas.inputs.numbers import ListLimit, ReadInterval, ShrinkShare, Weight
 from pollerd.api.schemas.inputs.source_limits import check_source
 from pollerd.api.schemas.sites import Tags, Url
+from pollerd.errors import InvalidValueError
 
 SourceKind = Literal["sitemap", "feed"]
 SourceHosts = Literal["same", "any"]
@@ -145,6 +147,30 @@ class SourceRemoved(BaseModel):
     """How many sites went with a source."""
 
     sites_removed: int
+
+
+def source_of(fields: Mapping[str, Any]) -> storage.SourceSpec:
+    """Returns the source of fields as the API takes them, checked. Raises `InvalidValueError`."""
+    try:
+        return NewSource.model_validate(fields).spec()
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "source"
+        raise InvalidValueError(field, f"as the API takes it ({first['msg']})", str(first["input"])[:200]) from error
+
+
+def sources_of(sources: Sequence[Mapping[str, Any]]) -> list[storage.SourceSpec]:
+    """Returns the sources of a list. Raises `InvalidValueError`, naming place and field; none may stand twice."""
+    found: dict[str, storage.SourceSpec] = {}
+    for place, fields in enumerate(sources):
+        try:
+            spec = source_of(fields)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"sources[{place}].{error.field}", error.allowed, error.given) from error
+        if spec.url in found:
+            raise InvalidValueError(f"sources[{place}].url", "no source's before it", spec.url)
+        found[spec.url] = spec
+    return list(found.values())
 
 
 def settings_of(spec: storage.SourceSpec) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class Tag(BaseModel):
     windows: WindowsSchema | None
     selections: Selections | None
     render: Render | None
+    keep_screenshots: bool | None
     header_names: tuple[str, ...] = Field(description="of the headers that its sites send; their values are secret")
     has_credentials: bool
     proxy: str | None = Field(description="its sites' proxy, without user name and password")

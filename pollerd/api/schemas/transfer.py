@@ -16,6 +16,7 @@ class SecretKind(StrEnum):
     PROXY = "proxy"
     BODY = "body"
     TYPED = "typed"
+    PDF_PASSWORD = "pdf_password"
 
 
 class SecretsMissing(BaseModel):

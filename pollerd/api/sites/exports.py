@@ -63,7 +63,9 @@ async def _written(store: SiteStore, page: ListPage[Site], form: Format) -> Asyn
 
 def settings(spec: SiteSpec) -> dict[str, Any]:
     """Returns the set values of `FIELDS`, in their order."""
-    values = {name: getattr(spec, name) for name in FIELDS}
+    values = {name: getattr(spec, name, None) for name in FIELDS}
+    if spec.access.body == "":  # another body is secret
+        values["method"] = "POST"
     values["render"] = shown_render(spec.render)
     values["title"] = spec.title or None
     values["selections"] = orjson.loads(spec.selections) if spec.selections else None

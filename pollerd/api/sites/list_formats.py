@@ -51,12 +51,14 @@ FIELDS = (
     "paused",
     "selections",
     "render",
+    "keep_screenshots",
     "title",
+    "method",
 )
 """Columns of CSV, keys of JSON lines and attributes of OPML. Only url is required."""
-KNOWN_FIELDS = (*FIELDS, *access.FIELDS)
+KNOWN_FIELDS = (*FIELDS, *(name for name in access.FIELDS if name not in FIELDS))
 """Fields that are read. Headers, credentials and proxies are never written: they are secret."""
-_SWITCHES = frozenset({"paused", "respect_ttl"})
+_SWITCHES = frozenset({"paused", "respect_ttl", "keep_screenshots"})
 _READERS = {"min_interval": seconds, "max_interval": seconds, "half_life": seconds, "min_yield": share}
 """Parsers of numbers with optional units."""
 _COMMENT = re.compile(r"(?:^|\s)#")
@@ -215,7 +217,7 @@ def _from_texts(fields: Iterable[tuple[str, str]]) -> SiteSpec:
 
 def _cell(field: str, text: str) -> object:
     """Parses a cell: texts, tags separated by `;`, headers and credentials as JSON objects, booleans, else numbers."""
-    if field in ("url", "proxy", "title", "body"):
+    if field in ("url", "proxy", "title", "body", "method", "pdf_password"):
         return text
     if field == "tags":
         return tuple(tag for tag in text.split(";") if tag.strip())

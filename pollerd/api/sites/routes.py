@@ -15,7 +15,7 @@ from pollerd import model
 from pollerd.api.http import access
 from pollerd.api.http.context import ApiPorts, Caller, Daemon
 from pollerd.api.http.limits import check_spec
-from pollerd.api.http.parameters import Cursor, GivenOrder, Limit, SiteId, Words, json_body
+from pollerd.api.http.parameters import MAX_ID, Cursor, GivenOrder, Limit, SiteId, Words, json_body
 from pollerd.api.http.problems import problem
 from pollerd.api.http.rendered import check_render
 from pollerd.api.schemas.common import Listing
@@ -48,19 +48,26 @@ async def add_site(daemon: Daemon, site: NewSite, response: Response) -> SiteSch
     return _one(daemon, added)
 
 
-@router.get("", summary="List sites")
-async def list_sites(
-    daemon: Daemon,
+async def _wanted(
     q: Annotated[Words | None, Query(description="part of the URL")] = None,
     tag: Words | None = None,
     state: SiteState | None = None,
     host: Annotated[Words | None, Query(description="name:port", examples=["example.org:443"])] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
-) -> Listing[SiteSchema]:
-    """Sites by id, those that fit every filter."""
+    source: Annotated[
+        int | None, Query(ge=1, le=MAX_ID, description="id of a source that lists, or listed, them")
+    ] = None,
+) -> dict[str, Any]:
     name = None if host is None else host.lower()
-    page = await daemon.store.sites.page(q=q, tag=tag, state=state, host=name, limit=limit, cursor=cursor)
+    filters = {"q": q, "tag": tag, "state": state, "host": name, "source": source}
+    return {**filters, "limit": limit, "cursor": cursor}
+
+
+@router.get("", summary="List sites")
+async def list_sites(daemon: Daemon, wanted: Annotated[dict[str, Any], Depends(_wanted)]) -> Listing[SiteSchema]:
+    """Sites by id, those that fit every filter."""
+    page = await daemon.store.sites.page(**wanted)
     return Listing.of(_shown(daemon, page.items), page.next_cursor)
 
 

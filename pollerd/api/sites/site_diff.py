@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Query, Request
 
 from pollerd.api.http.context import Daemon
+from pollerd.api.http.rendered import shown_render
 from pollerd.api.schemas.inputs.windows import windows_as_given
 from pollerd.api.schemas.lists import FieldDifference, ListDifference, Rejection, SiteDifference
 from pollerd.api.sites.imports import ListFormat, posted_lines
@@ -113,6 +115,19 @@ def field_difference(field: str, before: SiteSpec, after: SiteSpec) -> FieldDiff
     return FieldDifference(field=field, before=old, after=new, note=_NOT_SHOWN if old == new else None)
 
 
+def _selections_as_given(selections: str) -> Any:
+    return orjson.loads(selections) if selections else None
+
+
+_READABLE: Mapping[str, Callable[[Any], Any]] = {
+    "windows": windows_as_given,
+    "tags": list,
+    "selections": _selections_as_given,
+    "render": shown_render,
+}
+"""What shows settings that are stored otherwise than they are given."""
+
+
 def _shown(field: str, spec: SiteSpec) -> Any:
     if field == "headers":
         return sorted(spec.access.header_names) or None
@@ -120,7 +135,7 @@ def _shown(field: str, spec: SiteSpec) -> Any:
         return None if spec.access.credentials is None else "set"
     if field == "proxy":
         return None if spec.access.proxy is None else without_userinfo(spec.access.proxy)
+    if field in ("body", "typed", "pdf_password"):
+        return "set" if getattr(spec.access, field) not in (None, ()) else None
     value = getattr(spec, field)
-    if field == "windows":
-        return windows_as_given(value)
-    return list(value) if field == "tags" else value
+    return _READABLE[field](value) if field in _READABLE else value

@@ -85,6 +85,7 @@ def _secrets(access: Access) -> dict[str, Any]:
         "proxy": access.proxy,
         "body": access.body,
         "typed": list(access.typed),
+        "pdf_password": access.pdf_password,
     }
     return {name: value for name, value in found.items() if value or (name == "body" and value is not None)}
 

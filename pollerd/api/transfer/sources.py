@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from pydantic import ValidationError
-
 from pollerd.api.http.context import ApiPorts
-from pollerd.api.schemas.sources import NewSource, settings_of
+from pollerd.api.schemas.sources import settings_of, source_of
 from pollerd.api.transfer.document import BLOCK, Blocks, Record
 from pollerd.api.transfer.sections import Counts
 from pollerd.api.transfer.vault import Vault
@@ -98,12 +96,7 @@ class SourceSitesSection:
 
 def _spec(record: Record) -> SourceSpec:
     given = {name: value for name, value in record.items() if name != "section"}
-    try:
-        return NewSource.model_validate(given).spec()
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "source"
-        raise InvalidValueError(field, f"as the API takes it ({first['msg']})", str(first["input"])[:200]) from error
+    return source_of(given)
 
 
 def _member(record: Record) -> tuple[str, StoredMember]:

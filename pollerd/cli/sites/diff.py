@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +14,15 @@ from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.options import Json, Timeout, Token, Url
 from pollerd.cli.common.output import show_json
 from pollerd.cli.common.text import clean
-from pollerd.cli.sites.importing import list_of, patience_for
+from pollerd.cli.sites.importing import list_of, patience_for, sendable
 from pollerd.errors import ConfigError
 from pollerd.list_document import DOCUMENTS, format_of
 
 _SAME, _DIFFERENT, _ERROR = 0, 1, 2
 _OCTETS = "application/octet-stream"
+_KINDS = ("added", "changed", "removed")
+_BESIDES = {"tags": "tag", "sources": "source"}
+"""What a document has besides sites -> one of them."""
 
 
 def diff(
@@ -51,6 +55,8 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
         raise CallError(f"{file}: {error}") from error
     path, patience = f"/sites/diff?format={sent.form}&sync={str(sync).lower()}", patience_for(daemon, len(sent.data))
     found: dict[str, Any] = daemon.upload(path, sent.data, _OCTETS, timeout=patience)
+    if format_of(file) in DOCUMENTS:
+        found |= {what: _settings(daemon, what, getattr(sent, what), sync) for what in _BESIDES}
     for one in found["rejected"]:
         one["line"] = sent.number(one["line"])
     found["rejected"] = sorted([*sent.refused, *found["rejected"]], key=lambda one: int(one["line"]))
@@ -58,10 +64,19 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
     return found
 
 
+def _settings(daemon: ApiClient, what: str, listed: Any, sync: bool) -> dict[str, Any]:
+    """Returns what the list would change of tags or sources."""
+    if not (listed or sync):
+        return {"added": [], "changed": [], "removed": []}
+    found: dict[str, Any] = daemon.call("POST", f"/{what}/diff?sync={str(sync).lower()}", {what: sendable(listed)})
+    return found
+
+
 def _code(found: dict[str, Any]) -> int:
     if found["rejected_count"]:
         return _ERROR
-    same = not any(found[f"{kind}_count"] for kind in ("added", "changed", "removed"))
+    same = not any(found[f"{kind}_count"] for kind in _KINDS)
+    same = same and not any(found[what][kind] for what in _BESIDES if what in found for kind in _KINDS)
     return _SAME if same else _DIFFERENT
 
 
@@ -72,11 +87,33 @@ def _show(found: dict[str, Any], file: Path) -> None:
         for site in found[kind]:
             typer.echo(f"{sign} {clean(site)}{' (deleted by hand; only --sync brings it back)' if sign == '!' else ''}")
     for site in found["changed"]:
-        typer.echo(f"~ {clean(site['url'])}")
-        for field in site["fields"]:
-            typer.echo(f"    {field['field']}: {_value(field['before'])} -> {_after(field)}")
-    counts = ", ".join(f"{found[f'{kind}_count']} {kind}" for kind in ("added", "changed", "removed", "rejected"))
-    typer.echo(counts)
+        _show_changed(site["url"], site["fields"])
+    for what, word in _BESIDES.items():
+        _show_besides(found.get(what, {}), word)
+    counts = ", ".join(f"{found[f'{kind}_count']} {kind}" for kind in (*_KINDS, "rejected"))
+    besides = [_counted(found[what], what) for what in _BESIDES if what in found]
+    typer.echo("; ".join([counts, *filter(None, besides)]))
+
+
+def _show_changed(name: str, fields: list[dict[str, Any]]) -> None:
+    typer.echo(f"~ {clean(name)}")
+    for field in fields:
+        typer.echo(f"    {field['field']}: {_value(field['before'])} -> {_after(field)}")
+
+
+def _show_besides(found: dict[str, Any], word: str) -> None:
+    for name in found.get("added", ()):
+        typer.echo(f"+ {word} {clean(name)}")
+    for name in found.get("removed", ()):
+        with_sites = ", with the sites that it added and that are not in the list" if word == "source" else ""
+        typer.echo(f"- {word} {clean(name)}{with_sites}")
+    for one in found.get("changed", ()):
+        _show_changed(f"{word} {one['name']}", one["fields"])
+
+
+def _counted(found: dict[str, Any], what: str) -> str:
+    counts = [f"{len(found[kind])} {kind}" for kind in _KINDS if found[kind]]
+    return f"{what}: {', '.join(counts)}" if counts else ""
 
 
 def _place(file: Path) -> str:
@@ -90,6 +127,8 @@ def _after(field: dict[str, Any]) -> str:
 def _value(value: Any) -> str:
     if value is None:
         return "unset"
+    if isinstance(value, dict):
+        return clean(json.dumps(value, ensure_ascii=False))
     if isinstance(value, list):
         return clean(";".join(map(str, value))) or "none"
     return clean(f"{value:g}" if isinstance(value, float) else str(value).lower() if value in (True, False) else value)

@@ -15,6 +15,7 @@ from pollerd.cli.common.call_errors import CallError
 from pollerd.cli.common.progress import showing_progress
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.list_document import DOCUMENTS, NOT_SHOWN, read_document
+from pollerd.urls import normalise_url
 from pollerd.wording import counted
 
 REJECTED_ENOUGH = 1_000
@@ -42,6 +43,8 @@ class SentList:
     """Of a document: sites that cannot be sent, in the form of the daemon's rejections."""
     tags: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """Of a document: the settings of tags."""
+    sources: Sequence[dict[str, Any]] = ()
+    """Of a document: its sources."""
 
     @property
     def place(self) -> str:
@@ -74,7 +77,7 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
         else:
             lines.append(line)
             numbers.append(number)
-    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused, document.tags)
+    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused, document.tags, document.sources)
 
 
 def _line(entry: dict[str, Any] | InvalidValueError) -> str:
@@ -110,7 +113,22 @@ def send_list(daemon: ApiClient, sent: SentList, max_rejected: int = REJECTED_EN
                 break
             report_progress(min(before + len(block), len(lines)), len(lines))
     total["rejected"].sort(key=lambda one: int(one["line"]))
+    if total["stopped"] is None:
+        send_sources(daemon, sent.sources)
     return total
+
+
+def send_sources(daemon: ApiClient, sources: Sequence[dict[str, Any]]) -> None:
+    """Adds those of the sources that are not there."""
+    new = daemon.call("POST", "/sources/diff", {"sources": sendable(sources)})["added"] if sources else []
+    for source in sources:
+        if normalise_url(source["url"]) in new:
+            daemon.call("POST", "/sources", source)
+
+
+def sendable(value: Any) -> Any:
+    """Returns tags or sources as JSON holds them: texts in place of dates."""
+    return json.loads(json.dumps(value, default=str))
 
 
 def send_tags(daemon: ApiClient, tags: Mapping[str, dict[str, Any]]) -> None:

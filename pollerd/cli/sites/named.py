@@ -28,6 +28,17 @@ def id_of(daemon: ApiClient, site: str) -> int:
     raise CallError(f"no such site: {url}")
 
 
+def source_id_of(daemon: ApiClient, source: str) -> int:
+    """Returns the id of a source named by id or URL. Raises `CallError` if it does not exist."""
+    if source.isdecimal():
+        return int(source)
+    url = normalise_url(source)
+    for found in daemon.pages("/sources", {}):
+        if found["url"] == url:
+            return int(found["id"])
+    raise CallError(f"no such source: {url}")
+
+
 def for_each(daemon: ApiClient, sites: Sequence[str], act: Callable[[int], Any]) -> Iterator[tuple[int, Any]]:
     """Applies `act` to each site: yields (id, result). Reports a refused one and continues.
 

@@ -12,7 +12,7 @@ from pollerd.cli.client.connection import daemon_at
 from pollerd.cli.common.options import DURATION, WINDOWS, Json, Timeout, Token, Url, duration
 from pollerd.cli.common.options import windows as parse_windows
 from pollerd.cli.common.output import show_fields, show_items, show_json
-from pollerd.cli.sites.named import Name, Names, for_each, id_of
+from pollerd.cli.sites.named import Name, Names, for_each, id_of, source_id_of
 from pollerd.cli.sites.selecting import NONE, Select
 from pollerd.model import SiteState
 
@@ -64,6 +64,7 @@ def list_(
     tag: Annotated[str | None, typer.Option(help="Only sites with this tag.")] = None,
     state: Annotated[SiteState | None, typer.Option(help="Only sites in this state.")] = None,
     host: Annotated[str | None, typer.Option(help="Only sites of this host, as name:port.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only sites of this source, by its id or URL.")] = None,
     url: Url = None,
     token: Token = None,
     timeout: Timeout = TIMEOUT_SECONDS,
@@ -71,7 +72,9 @@ def list_(
 ) -> None:
     """Lists sites: id, state, URL, changes per day, polls, changes. Also last outcome, last poll, tags."""
     with daemon_at(url, token, timeout) as daemon:
-        _show_list(daemon.pages("/sites", {"q": q, "tag": tag, "state": state, "host": host}), as_json)
+        source_id = None if source is None else str(source_id_of(daemon, source))
+        wanted = {"q": q, "tag": tag, "state": state, "host": host, "source": source_id}
+        _show_list(daemon.pages("/sites", wanted), as_json)
 
 
 def show(

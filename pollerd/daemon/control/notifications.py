@@ -56,18 +56,29 @@ class NotificationControl:
         self, name: str, kind: str, given: Mapping[str, Any], *, enabled: bool = True
     ) -> StoredChannel:
         """Adds a channel from its settings and secrets. Raises InvalidValueError, DuplicateError."""
-        spec = channel_spec(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
+        from pollerd.notifications.delivery.stored import with_settings
+
+        spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
         stored = await self._store.add_channel(spec, self._clock())
         await self._notifier.reload()
         return stored
 
     async def change_channel(
-        self, channel_id: int, given: Mapping[str, Any], *, name: str | None = None, enabled: bool | None = None
+        self,
+        channel_id: int,
+        given: Mapping[str, Any] | None,
+        *,
+        name: str | None = None,
+        enabled: bool | None = None,
     ) -> StoredChannel:
-        """Sets all settings of a channel; secrets that are not given stay, unless its address changes.
+        """Sets all settings of a channel, and ends its pause; None: they stay.
+
+        Secrets that are not given stay, unless its address changes.
 
         Raises NotFoundError, InvalidValueError, DuplicateError.
         """
+        from pollerd.notifications.delivery.stored import with_settings
+
         before = await self._store.channel(channel_id)
         _check_origin("channel", before.spec)
         spec = dataclasses.replace(
@@ -75,7 +86,9 @@ class NotificationControl:
             name=before.spec.name if name is None else checked_name(name),
             enabled=before.spec.enabled if enabled is None else enabled,
         )
-        stored = await self._store.update_channel(channel_id, channel_spec(spec, given, before), self._clock())
+        stored = await self._store.update_channel(
+            channel_id, spec if given is None else with_settings(spec, given, before.spec), self._clock()
+        )
         await self._store.resume_channel(channel_id, self._clock())
         await self._notifier.reload()
         return stored
@@ -103,28 +116,25 @@ class NotificationControl:
 
         Raises NotFoundError, and InvalidValueError for a channel of another kind.
         """
-        from pollerd.notifications.channels.rotation import rotated
-        from pollerd.notifications.channels.stored import stored_channel, stored_secrets, stored_settings
+        from pollerd.notifications.delivery.stored import with_new_secret
 
         before = await self._store.channel(channel_id)
         _check_origin("channel", before.spec)
         now = self._clock()
-        parsed = rotated(stored_channel(before), until=now + overlap)
-        spec = dataclasses.replace(before.spec, settings=stored_settings(parsed), secrets=stored_secrets(parsed))
-        stored = await self._store.update_channel(channel_id, spec, now)
+        stored = await self._store.update_channel(channel_id, with_new_secret(before.spec, until=now + overlap), now)
         await self._notifier.reload()
         return stored
 
     async def try_channel(self, channel_id: int) -> Answer:
         """Sends a test message on the channel, at once; returns the answer. Raises NotFoundError."""
         from pollerd.daemon.results.announcing.rules_in_force import new_event_id
-        from pollerd.notifications.channels.stored import look_of, stored_channel
+        from pollerd.notifications.delivery.stored import look_of, opened
         from pollerd.notifications.message import Event
         from pollerd.notifications.messages.build import message_of_one
 
         row = await self._store.channel(channel_id)
         event = Event(new_event_id(), EventKind.TEST, self._clock(), data={"channel": row.spec.name})
-        return await self._notifier.try_out(row, message_of_one(event, look_of(stored_channel(row), "")))
+        return await self._notifier.try_out(row, message_of_one(event, look_of(opened(row.spec), "")))
 
     async def resend(self, *, ids: Sequence[int] | None = None, channel_id: int | None = None) -> int:
         """Makes dead notices wait anew: those of these ids, or all of a channel. Returns how many."""
@@ -132,6 +142,20 @@ class NotificationControl:
         if count:
             await self._notifier.reload()
         return count
+
+    def shown(self, row: StoredChannel) -> dict[str, Any]:
+        """Returns the settings of a channel without secrets; of one that cannot be used, why."""
+        from pollerd.notifications.delivery.stored import shown
+
+        try:
+            return shown(row.spec)
+        except InvalidValueError as error:
+            return {"fault": str(error)}
+
+    def signing_secret(self, row: StoredChannel) -> str | None:
+        """Returns the secret by which a webhook signs, for its one showing; None: it is none."""
+        secrets: dict[str, str] = orjson.loads(row.spec.secrets) if row.spec.secrets else {}
+        return secrets.get("secret") if row.spec.kind == "webhook" else None
 
 
 def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleSpec:
@@ -144,15 +168,6 @@ def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleS
         raise InvalidValueError("rule.muted_until", "left out: a rule is muted by a call of its own", rule.muted_until)
     settings = orjson.dumps(document_of(rule)).decode()
     return RuleSpec(rule.name, settings, enabled=rule.enabled, origin=origin)
-
-
-def channel_spec(spec: ChannelSpec, given: Mapping[str, Any], before: StoredChannel | None = None) -> ChannelSpec:
-    """Returns the channel with settings and secrets from a plain object, checked. Raises InvalidValueError."""
-    from pollerd.notifications.channels.settings import parse_channel
-    from pollerd.notifications.channels.stored import stored_channel, stored_secrets, stored_settings
-
-    parsed = parse_channel(spec.kind, given, before=None if before is None else stored_channel(before))
-    return dataclasses.replace(spec, settings=stored_settings(parsed), secrets=stored_secrets(parsed))
 
 
 def checked_name(name: str) -> str:

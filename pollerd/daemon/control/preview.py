@@ -86,7 +86,7 @@ class PreviewControl:
         from pollerd.detection.selection.preview import preview
 
         try:
-            return await self._workers.do(preview, selections, *page_and_known)
+            return await self._workers.do(preview, selections, *page_and_known, context.access.pdf_password)
         except Exception as error:
             # The page and the selections are the caller's: what they do to a parser is said to the caller, and logged.
             self._log.warning("preview_failed", url=context.url, exc_info=error)

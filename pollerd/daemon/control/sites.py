@@ -70,7 +70,9 @@ class SiteControl:
         NotFoundError if it is gone.
         """
         async with self._scheduler.changing_sites:
-            refused = self._scheduler.refusals(inherit_all(specs, self._store.tags))
+            tags = self._store.tags
+            refused = self._scheduler.refusals(inherit_all(specs, tags))
+            refused |= {i: error for i, spec in enumerate(specs) if (error := unseen(spec, tags)) is not None}
             if self._scheduler.allocator.most_sites is not None:
                 there = {site.spec.url for site in (await self._store.page(limit=1000)).items}
                 refused |= self._scheduler.beyond(specs, there)
@@ -137,7 +139,10 @@ class SiteControl:
             before = await self._store.get(site_id)
             changes = _without_leak(before.spec, changes, self._store.tags)
             given = {name: value for name, value in changes.items() if name in SiteSpec.__struct_fields__}
-            after = self._inherit(structs.replace(before.spec, **given))
+            own = structs.replace(before.spec, **given)
+            if changes.keys() & {"keep_screenshots", "render", "tags"} and (refusal := unseen(own, self._store.tags)):
+                raise refusal
+            after = self._inherit(own)
             if weight_and_cost(after) != weight_and_cost(self._inherit(before.spec)):
                 try:
                     self._scheduler.admit(site_id, *weight_and_cost(after))
@@ -193,6 +198,9 @@ class SiteControl:
                 site = there.get(spec.url)
                 if site is None or not differing(site.spec, spec):
                     continue
+                if (refusal := unseen(spec, self._store.tags)) is not None:
+                    result.refused.append((i, refusal))
+                    continue
                 try:
                     self._scheduler.admit(site.id, *weight_and_cost(self._inherit(spec)))
                 except InvalidValueError as error:
@@ -242,6 +250,8 @@ class SiteControl:
             kinds = inherit_all([*first, *fresh], self._store.tags)
             refused = self._scheduler.refusals(kinds) | self._scheduler.beyond(fresh, there)
             for error in refused.values():
+                raise error
+            for error in filter(None, (unseen(one.spec, self._store.tags) for one in piece)):
                 raise error
             for one in piece:
                 if one.spec.url in there:
@@ -316,6 +326,13 @@ class SiteControl:
         if slot is None:
             raise NotFoundError("site", site_id)
         return slot
+
+
+def unseen(spec: SiteSpec, tags: Tags) -> InvalidValueError | None:
+    """Returns the refusal of a site that itself says that screenshots are kept, but whose page no browser renders."""
+    if not spec.keep_screenshots or inherit(spec, tags).render:
+        return None
+    return InvalidValueError("keep_screenshots", "false, or left out, of a site that is not rendered (render)", True)
 
 
 def _renumbered(result: AddResult, places: Sequence[int], refused: Mapping[int, InvalidValueError]) -> AddResult:

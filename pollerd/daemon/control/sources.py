@@ -23,6 +23,10 @@ class SourceControl:
     ) -> None:
         self._store, self._sites, self._reader, self._clock = store, sites, reader, clock
 
+    async def all(self) -> list[Source]:
+        """Returns all sources, by id."""
+        return await self._store.all()
+
     async def add(self, spec: SourceSpec, *, after: float = 0.0) -> Source:
         """Adds a source, which is read after so many seconds. Raises DuplicateError with the existing id."""
         now = self._clock()

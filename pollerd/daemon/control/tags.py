@@ -19,6 +19,8 @@ from pollerd.storage import SettingsColumns, SiteStore
 _AT_ONCE = 1_000
 """Sites that get their new settings before the loop runs on: some milliseconds."""
 
+_READ_BY_POLLS = ("selections", "render", "keep_screenshots")
+
 
 class TagControl:
     """Settings of tags. A tag may have settings before it has sites, and sites without settings."""
@@ -106,4 +108,4 @@ def _sent(tag: TagSettings | None) -> tuple[object, object, object]:
     """Returns what decides what its sites send, and what of the answers counts: their next polls must be full ones."""
     if tag is None:
         return NO_ACCESS, "", None
-    return tag.access, tag.fault, (tag.settings.get("selections"), tag.settings.get("render"))
+    return tag.access, tag.fault, tuple(tag.settings.get(name) for name in _READ_BY_POLLS)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import orjson
 import structlog
 
+from pollerd.daemon.process.blindness import BlindCause, BlindPeriod
 from pollerd.daemon.results.announcing.announcer import Announcer
-from pollerd.daemon.state.blindness import BlindCause, BlindPeriod
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.events import EventKind, Notice
@@ -78,7 +78,7 @@ class DaemonEvents:
         from pollerd.daemon.results.announcing.rules_in_force import notice_of_daemon
 
         notice = notice_of_daemon(kind, event_id, at, orjson.dumps(data).decode())
-        return rules.told_of_daemon(notice, self._clock())
+        return rules.notices_of_daemon(notice, self._clock())
 
     async def _watch_blindness(self) -> None:
         while True:

@@ -28,14 +28,14 @@ class HostReservations:
 
     async def wait(self, host: int, deadline: float) -> bool:
         """Queues for another host slot until it may be requested; False if that is after the deadline (epoch s)."""
-        self._hosts.line_up(host, self)
+        self._hosts.lines.join(host, self)
         try:
             while not self._hosts.may_start(host, now := self._clock(), self):
                 if max(self._hosts.ready_at_of(host), now) > deadline:
                     return False
                 await asyncio.sleep(_RETRY_SECONDS)
         finally:
-            self._hosts.leave_line(host, self)
+            self._hosts.lines.leave(host, self)
         return True
 
     def take(self, host: int, now: float) -> None:

@@ -8,8 +8,8 @@ import time
 
 import structlog
 
+from pollerd.daemon.process.blindness import BlindCause
 from pollerd.daemon.results.journal import Journal
-from pollerd.daemon.state.blindness import BlindCause
 from pollerd.daemon.state.poll_result import PollResult
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.daemon.state.scheduler_state import SchedulerState

@@ -72,6 +72,7 @@ class PollTasks:
         """Starts the poll of a chosen site; the caller has passed the budget gate and taken a permit."""
         del self.in_flight.chosen[slot]
         self._scheduler.hosts.start(host, self._clock())
+        self._scheduler.hosts.lines.end_polls_turn(host)
         self.hook.started()
         self.in_flight.spawn(slot, self._poll(slot, host, context), f"poll-{context.site_id}")
 

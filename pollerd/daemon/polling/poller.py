@@ -56,6 +56,9 @@ class Poller:
 
     async def _poll(self, slot: int, context: SiteContext) -> PollResult:
         outcome = await self._fetch(slot, context)
+        screenshot = outcome.screenshot
+        if screenshot is not None:  # detection needs none of it, and may run in another process
+            outcome = replace(outcome, screenshot=None)
         began = time.perf_counter()
         try:
             detection = await self._detect(slot, context, outcome)
@@ -64,6 +67,8 @@ class Poller:
             self._hook.processed(time.perf_counter() - began)
         if detection is not None:
             self._scheduler.polled_under(context)
+        if screenshot is not None and _finds_content(detection):
+            outcome = replace(outcome, screenshot=screenshot)
         return PollResult(slot, context, outcome, detection, reading=reading)
 
     async def _fetch(self, slot: int, context: SiteContext) -> Outcome:
@@ -132,6 +137,12 @@ class Poller:
             self._faults.report(context, error)
             detail = f"detection failed: {reason(context, error)}"
             return Detection(OutcomeKind.UNDECODABLE, context.baseline, detail=detail)
+
+
+def _finds_content(detection: Detection | None) -> bool:
+    if detection is None:
+        return False
+    return detection.content is not None or any(part.content is not None for part in detection.selections)
 
 
 def _dated(outcome: Outcome, now: float) -> Outcome:

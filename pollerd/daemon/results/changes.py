@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pollerd.daemon.results.proofs.candidates import Candidates
 from pollerd.daemon.results.proofs.findings import WHOLE_PAGE, Ruling
-from pollerd.daemon.results.proofs.proof_status import failed, held, kind_of, status_of
+from pollerd.daemon.results.proofs.proof_status import failed, held, kind_of, posts, status_of
 from pollerd.daemon.results.proofs.prover import Prover
 from pollerd.daemon.results.selections import SelectionStep
 from pollerd.daemon.state.poll_result import Candidate, PollResult
@@ -70,7 +70,8 @@ class NoiseStep:
             judged = await self._of_page(result, before, candidate)
         if judged is None:
             prompt = candidate is not None and self._prover.is_prompt(result, candidate)
-            return held(result, candidate, counts=prompt or self._proofs.had_its_turn(result.slot))
+            counts = prompt or posts(result) or self._proofs.had_its_turn(result.slot)
+            return held(result, candidate, counts=counts)
         return judged
 
     async def _of_page(

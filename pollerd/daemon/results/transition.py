@@ -63,6 +63,7 @@ def poll_effect(
         mask_changed=_marks(context.baseline) != _marks(result.context.baseline),
         misled=before.keeps_changing and _masks(context) != _masks(result.context),
         selections=selected,
+        screenshot=outcome.screenshot,
     )
     earlier = None if result.proof is None else result.proof.recorded
     return effect if earlier is None else _with_earlier(effect, earlier, before, summary, result.proof)
@@ -88,6 +89,7 @@ def _with_earlier(
         content=earlier.detection.content,
         change=_change(replace(earlier, proof=status), earlier.detection.kind, before, summary),
         selections=selected,
+        screenshot=None,
     )
 
 

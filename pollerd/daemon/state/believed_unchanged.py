@@ -30,9 +30,22 @@ def note_quiet(scheduler: SchedulerState, slots: NDArray[np.int64]) -> None:
     if some.size:
         wait = np.maximum(_believed(scheduler, some), announced_waits(scheduler, some))
         until[known] = np.where(wait > 0, seen[known] + wait, -np.inf)
+    if sites.proofs.left:
+        left = [sites.proofs.left.get(slot, -np.inf) for slot in slots.tolist()]
+        until[known] = np.maximum(until, left)[known]
     others = slots[sites.quiet_until[slots] != until]  # empty for the millions never polled
     sites.put("quiet_until", slots, until)
     sites.touch(others)
+
+
+def leave_until_regular(scheduler: SchedulerState, slot: int, at: float) -> None:
+    """Leaves a site alone for as long after its poll at `at` (epoch s) as it was left before it: its change is proven
+    by its next regular poll. A poll requested by hand comes sooner.
+    """
+    longest = min(float(_longest(scheduler, np.array([slot]))[0]), LONGEST_TTL_SECONDS)
+    gap = at - float(scheduler.sites.last_seen[slot])
+    scheduler.sites.proofs.left[slot] = at + min(max(gap, 0.0), longest)
+    note_quiet(scheduler, np.array([slot]))
 
 
 def _believed(scheduler: SchedulerState, slots: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -26,6 +26,7 @@ class PollEffect(Struct, frozen=True, gc=False):
     mask_changed: bool = False
     misled: bool = False
     selections: tuple[SelectionRecord, ...] = ()
+    screenshot: bytes | None = None
 
     def record(self, learned: bytes | None = None, page: PageRecord | None = None) -> PollRecord:
         """Returns the record for storage, with the allocator's state of the site and the crawler's page.
@@ -45,5 +46,6 @@ class PollEffect(Struct, frozen=True, gc=False):
             mask_changed=self.mask_changed,
             misled=self.misled,
             page=page,
+            screenshot=self.screenshot,
             selections=self.selections if page is None or not page.ended else (),
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pollerd.daemon.process.blindness import Blindness
 from pollerd.daemon.process.workers import WorkerPool
-from pollerd.daemon.state.blindness import Blindness
 from pollerd.daemon.state.faults import Faults
 from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.daemon.state.storage_health import StorageHealth

@@ -45,6 +45,7 @@ def detect_selections(
     baseline: Baseline,
     states: Sequence[SelectionState],
     elapsed: float | None,
+    pdf_password: str | None = None,
 ) -> Detection:
     """Classifies a response of a site with selections; the counterpart of `detect`.
 
@@ -61,7 +62,7 @@ def detect_selections(
     if whole and raw == baseline.raw_fingerprint and all(state.missing == "" for state in known.values()):
         after, _ = last_modified.update_trust(baseline, outcome, changed=False, elapsed=elapsed)
         return Detection(OutcomeKind.UNCHANGED, after, None if elapsed is None else _UNCHANGED)
-    found = [(one, one.read(outcome.body, outcome.content_type, url)) for one in selections]
+    found = [(one, one.read(outcome.body, outcome.content_type, url, pdf_password)) for one in selections]
     parts = tuple(_compared(one, selected, known.get(one.name), outcome, elapsed) for one, selected in found)
     seen = replace(
         baseline,

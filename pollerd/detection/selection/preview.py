@@ -63,6 +63,7 @@ def preview(
     url: str,
     stored: Mapping[str, bytes],
     earlier: Mapping[str, Sequence[EarlierVersion]],
+    pdf_password: str | None = None,
 ) -> tuple[SelectionPreview, ...]:
     """Returns what each selection of the settings (as returned by `canonical`) keeps of a body.
 
@@ -73,7 +74,7 @@ def preview(
     lines = whole.content.decode("utf-8", "replace").split("\n") if whole.media is not Media.BINARY else []
     found = []
     for selection in compiled(settings).all:
-        selected = selection.read(body, content_type, url)
+        selected = selection.read(body, content_type, url, pdf_password)
         readings = readings_of(selected, {})
         shown = selected.content[:SHOWN_BYTES].decode("utf-8", "replace")
         kept = shown if selected.media is not Media.BINARY else f"{len(selected.content):,} bytes"

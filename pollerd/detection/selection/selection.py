@@ -60,12 +60,12 @@ class Selection:
     cheap: bool
     """Whether a body of a few KiB is read in about a millisecond: only simple CSS selectors."""
 
-    def read(self, body: bytes, content_type: str | None, url: str) -> Selected:
+    def read(self, body: bytes, content_type: str | None, url: str, pdf_password: str | None = None) -> Selected:
         """Returns what it keeps of a body. `url`: of the page, for absolute links.
 
         Raises SelectionLimitError where that would take too long.
         """
-        found = _Reader(self.plan, self.values, body, content_type, url).selected()
+        found = _Reader(self.plan, self.values, body, content_type, url, pdf_password).selected()
         content = found.content
         if self.plan.text_steps and found.media is not Media.BINARY:
             text = content.decode("utf-8", "replace")
@@ -129,10 +129,16 @@ class _Reader:
     """Reads one body by a plan."""
 
     def __init__(
-        self, plan: SelectionPlan, values: Sequence[ValueSource], body: bytes, content_type: str | None, url: str
+        self,
+        plan: SelectionPlan,
+        values: Sequence[ValueSource],
+        body: bytes,
+        content_type: str | None,
+        url: str,
+        pdf_password: str | None,
     ) -> None:
         self._plan, self._values = plan, [value for value in values if value.expression is not None]
-        self._body, self._type, self._url = body, content_type, url
+        self._body, self._type, self._url, self._pdf_password = body, content_type, url, pdf_password
 
     def selected(self) -> Selected:
         plan, body = self._plan, self._body
@@ -193,6 +199,8 @@ class _Reader:
         page.remove(plan.removals)
         if plan.links != "no":
             page.show_links(self._url if plan.links == "absolute" else None)
+        if plan.cells == "tab":
+            page.mark_cells()
         content, missing = page.kept(plan.keeps) if plan.keeps else (page.whole(), "")
         return Selected(Media.HTML, content, readings=readings, missing=_unmatched(missing))
 
@@ -251,7 +259,8 @@ class _Reader:
         if self._plan.keeps or self._plan.removals:
             return _nothing("the page is a PDF document, which has no elements")
         try:
-            return Selected(Media.TEXT, pdf_text(self._body), readings=self._unread("a PDF has no elements", {}))
+            text = pdf_text(self._body, self._pdf_password)
+            return Selected(Media.TEXT, text, readings=self._unread("a PDF has no elements", {}))
         except ValueError as error:
             return _nothing(str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
 from collections.abc import Iterable
@@ -9,10 +10,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pollerd.fetching import Guard, Poster
-from pollerd.notifications.message import Answer, Message
+from pollerd.notifications.message import Answer, AnswerKind, Message
 
 DEADLINE_SECONDS = 20.0
 """Longest time of one attempt, from its beginning to its answer."""
+_REFUSED = frozenset({401, 403, 410})
+_LATER = frozenset({408, 425, 429})
+_MOVED_FOR_GOOD = frozenset({301, 308})
 _LONGEST_DETAIL = 500
 _HIDDEN = "…"
 _SHORTEST_HIDDEN = 3
@@ -49,8 +53,8 @@ class ChannelEnvironment:
     """Where all events are shown; empty: the daemon has no public address."""
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
     """How servers are verified that are not reached by HTTP."""
-    apprise_processes: int = 4
-    """Most processes for Apprise at once, some 60 MB each."""
+    apprise_slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
+    """How many processes of Apprise send at once, some 60 MB each."""
 
 
 def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
@@ -60,3 +64,14 @@ def detail_of(text: str, secrets: Iterable[str] = ()) -> str:
     line = re.sub(r"\s+", " ", text).strip().encode("utf-8", "backslashreplace").decode()
     line = "".join(character if character.isprintable() else "\ufffd" for character in line)
     return line if len(line) <= _LONGEST_DETAIL else line[: _LONGEST_DETAIL - 1] + "…"
+
+
+def kind_of_answer(status: int) -> AnswerKind:
+    """Returns what a receiver's HTTP status means for the message."""
+    if 200 <= status < 300:
+        return AnswerKind.SENT
+    if status in _REFUSED:
+        return AnswerKind.REFUSED
+    if status in _MOVED_FOR_GOOD or (400 <= status < 500 and status not in _LATER):
+        return AnswerKind.DEAD
+    return AnswerKind.RETRY

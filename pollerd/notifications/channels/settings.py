@@ -6,7 +6,7 @@ nothing secret in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,7 +19,7 @@ from pollerd.notifications.channels.mail.settings import MAIL, MailSettings, mai
 from pollerd.notifications.channels.webhook.settings import WEBHOOK, WebhookSettings, webhook_settings
 
 ChannelSettings: TypeAlias = WebhookSettings | MailSettings | JetStreamSettings | AppriseSettings
-KINDS = {
+KINDS: dict[str, Callable[[Mapping[str, Any]], tuple[ChannelSettings, dict[str, str]]]] = {
     WEBHOOK: webhook_settings,
     MAIL: mail_settings,
     JETSTREAM: jetstream_settings,

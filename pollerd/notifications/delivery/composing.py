@@ -21,7 +21,7 @@ from pollerd.notifications.templates.context import context_of
 from pollerd.notifications.templates.error import TemplateError
 from pollerd.notifications.templates.fallback import body_of
 from pollerd.notifications.templates.rendering import render
-from pollerd.storage import Claim, NoticeFacts, NotificationStore
+from pollerd.storage import ClaimedMessage, NoticeFacts, NotificationStore
 
 Work = Callable[..., Awaitable[Any]]
 """Runs a function with its arguments in a worker process."""
@@ -44,7 +44,7 @@ class Composer:
     """As `work`, for templates: with less patience."""
     public_url: str = ""
 
-    async def compose(self, claim: Claim, look: Look, template: tuple[str, Medium] | None = None) -> Message:
+    async def compose(self, claim: ClaimedMessage, look: Look, template: tuple[str, Medium] | None = None) -> Message:
         """Returns the message of these notices, under their id. Raises DatabaseUnavailableError.
 
         template: of the channel, and what it writes; where it fails, the built-in body stays.
@@ -120,7 +120,7 @@ def lines_shown(before: bytes, after: bytes, media: Media) -> CutLines:
     return cut_lines(changed_lines(before, after, media))
 
 
-def _message(events: Sequence[Event], claim: Claim, look: Look) -> Message:
+def _message(events: Sequence[Event], claim: ClaimedMessage, look: Look) -> Message:
     if claim.digest:
         return message_of_digest(events, look)
     return message_of_one(events[0], look) if len(events) == 1 else message_of_group(events, look)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
@@ -28,7 +28,7 @@ class DeliveryLoop:
         make_sender: Callable[[StoredChannel], ChannelSender],
         filled: asyncio.Event,
         holds: Callable[[int], bool],
-        close: Callable[[], None],
+        close: Callable[[], Awaitable[None]],
         clock: Callable[[], float],
     ) -> None:
         """`filled`: set when there is something new to send.
@@ -80,7 +80,7 @@ class DeliveryLoop:
         finally:
             for sender in self._senders.values():
                 await sender.close()
-            self._close()
+            await self._close()
 
     async def _patiently(self) -> None:
         """Takes back what an earlier process was sending, as soon as the database answers."""

@@ -9,18 +9,18 @@ import structlog
 
 from pollerd.errors import DatabaseUnavailableError
 from pollerd.events import Notice, NoticeState
-from pollerd.notifications.channels.channel import Channel
+from pollerd.notifications.channels.channel import MessageChannel
 from pollerd.notifications.delivery.pace import Pace
 from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.schedule.retries import WAITS, next_attempt
-from pollerd.storage import AttemptEnd, Claim, NotificationStore, Pause, StoredChannel
+from pollerd.storage import AttemptEnd, ClaimedMessage, NotificationStore, Pause, StoredChannel
 
 MOST_AT_ONCE = 1_000
 """Maximum number of events of one message."""
 _PROBE_MOST_SECONDS = 2 * 3600.0
 """Longest wait between two trials of a channel that refuses us."""
 
-Compose = Callable[[Claim], Awaitable[Message]]
+Compose = Callable[[ClaimedMessage], Awaitable[Message]]
 
 
 class WatchesChannels(Protocol):
@@ -39,7 +39,7 @@ class ChannelSender:
     def __init__(
         self,
         row: StoredChannel,
-        channel: Channel,
+        channel: MessageChannel,
         *,
         pace: Pace,
         store: NotificationStore,
@@ -77,7 +77,7 @@ class ChannelSender:
         """Closes its connections."""
         await self._channel.close()
 
-    async def _send(self, claim: Claim) -> None:
+    async def _send(self, claim: ClaimedMessage) -> None:
         began = self._clock()
         answer = await self._answer(claim, began)
         now = self._clock()
@@ -104,7 +104,7 @@ class ChannelSender:
         self._watch.ended(answer, len(claim.notices), dead=dead)
         self._say(claim, answer, end, was_paused=was_paused)
 
-    async def _answer(self, claim: Claim, now: float) -> Answer:
+    async def _answer(self, claim: ClaimedMessage, now: float) -> Answer:
         try:
             return await self._channel.send(await self._compose(claim), now)
         except DatabaseUnavailableError:
@@ -114,7 +114,7 @@ class ChannelSender:
             self._log.error("message_fault", message=claim.message_id, exc_info=error)
             return Answer(AnswerKind.RETRY, detail=f"a fault of ours: {type(error).__name__}")
 
-    def _next_attempt(self, claim: Claim, answer: Answer, now: float) -> float | None:
+    def _next_attempt(self, claim: ClaimedMessage, answer: Answer, now: float) -> float | None:
         """Returns when to try the message again; None: never, or not again."""
         failed, since = claim.attempts + 1, min(one.waits_since for one in claim.notices)
         if answer.kind is AnswerKind.RETRY:
@@ -124,7 +124,7 @@ class ChannelSender:
             return now + max(wait, min(answer.retry_after or 0.0, _PROBE_MOST_SECONDS))
         return None
 
-    def _say(self, claim: Claim, answer: Answer, end: AttemptEnd, *, was_paused: bool) -> None:
+    def _say(self, claim: ClaimedMessage, answer: Answer, end: AttemptEnd, *, was_paused: bool) -> None:
         if end.state is NoticeState.DEAD:
             self._log.warning("message_dead", message=claim.message_id, events=len(claim.notices), reason=answer.detail)
         elif end.pause is not None and not was_paused:

@@ -1,7 +1,7 @@
 """Compiles a render plan from the settings document of a site or tag.
 
     {"wait": {"selector": CSS, "idle": true, "seconds": 2}, "block": ["image", "media", "font"], "steps": [...],
-     "screenshot": false, "timeout": 30, "viewport": {"width": 1280, "height": 720}}
+     "timeout": 30, "viewport": {"width": 1280, "height": 720}}
 
 Every key may be absent. With a `wait` of its own, only what it names is waited for.
 """
@@ -18,7 +18,7 @@ from pollerd.rendering.plan.values import checked_flag, checked_number, checked_
 
 RESOURCE_TYPES: Final = ("image", "media", "font", "stylesheet", "script", "xhr", "fetch", "websocket", "eventsource")
 """What may be blocked; the names are Playwright's."""
-_KEYS = frozenset({"wait", "block", "steps", "screenshot", "timeout", "viewport"})
+_KEYS = frozenset({"wait", "block", "steps", "timeout", "viewport"})
 
 DEFAULT_PLAN: Final = RenderPlan()
 
@@ -42,7 +42,6 @@ def compile_plan(field: str, document: object) -> RenderPlan:
         wait=_wait(f"{field}.wait", given["wait"]) if "wait" in given else DEFAULT_PLAN.wait,
         block=_block(f"{field}.block", given["block"]) if "block" in given else DEFAULT_PLAN.block,
         steps=compile_steps(f"{field}.steps", given.get("steps", ())),
-        screenshot=checked_flag(f"{field}.screenshot", given.get("screenshot", False)),
         timeout=None if timeout is None else checked_number(f"{field}.timeout", timeout, "timeout"),
         width=sizes["width"],
         height=sizes["height"],

@@ -61,6 +61,7 @@ class RenderPlan:
     """Types of resources that are not loaded."""
     steps: tuple[RenderStep, ...] = ()
     screenshot: bool = False
+    """Whether a PNG is taken of it; no part of the document, but what the site's `keep_screenshots` says."""
     timeout: float | None = None
     """Seconds for the whole poll, at most the daemon's deadline; None: that."""
     width: int = 1280

@@ -49,6 +49,10 @@ class ForwardProxy:
         self._strangers: set[asyncio.Task[None]] = set()
         self.hosts = HostConnections()
 
+    def adopt(self, dialler: Dialler) -> None:
+        """Has connections from now on dialled by another one."""
+        self._dialler = dialler
+
     async def __aenter__(self) -> Self:
         """Starts to listen. Raises `InvalidValueError` where that is not possible."""
         try:

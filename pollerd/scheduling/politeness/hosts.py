@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pollerd.columns import Columns, stretches
 from pollerd.model import HostOverride
+from pollerd.scheduling.politeness.host_lines import HostLines
 from pollerd.scheduling.politeness.robots_txt import FRESH_SECONDS, RobotsCache, RobotsText
 from pollerd.scheduling.settings import SchedulingSettings
 
@@ -72,7 +73,8 @@ class HostTable(Columns):
         """Slot -> an operator's last action on the host; most hosts have none."""
         self._robots_cache = RobotsCache()
         self._passing: dict[int, int] = {}
-        self._lines: dict[int, list[object]] = {}
+        self.lines = HostLines()
+        """Who waits for a host; `ready`, `may_start` and `start` keep to it."""
         self._slot_by_name: dict[str, int] = {}
         self._slot_by_id: NDArray[np.int32] = np.full(0, -1, np.int32)
         self.begun_at = -math.inf
@@ -175,7 +177,8 @@ class HostTable(Columns):
         out = np.empty(self.size, np.bool_)
         for part in stretches(self.size):
             np.logical_and(~self.busy[part], self.ready_at(part) <= now, out=out[part])
-        out[list(self._lines)] = False
+        for slot in self.lines.slots():
+            out[slot] &= self.lines.is_polls_turn(slot)
         return out
 
     def ready_at_of(self, slot: int) -> float:
@@ -193,26 +196,11 @@ class HostTable(Columns):
     def may_start(self, slot: int, now: float, waiter: object = None) -> bool:
         """Returns whether a request to this host may start now.
 
-        Waiters in the queue of the host go first, in order; `waiter`: one of them, None: not queued.
+        The queue of the host (`lines`) is served in order; `waiter`: one in it, None: a poll of a site of the host.
         """
-        line = self._lines.get(slot)
-        if line is not None and line[0] is not waiter:
+        if self.busy[slot] or self.ready_at_of(slot) > now:
             return False
-        return not self.busy[slot] and self.ready_at_of(slot) <= now
-
-    def line_up(self, slot: int, waiter: object) -> None:
-        """Adds `waiter` to the queue of the host; polls, which can go to another host instead, wait behind it.
-
-        Without a queue, a host that is polled as soon as it is ready would never serve the waiter.
-        """
-        self._lines.setdefault(slot, []).append(waiter)
-
-    def leave_line(self, slot: int, waiter: object) -> None:
-        """Removes `waiter` from the queue of the host: it starts its request, or gave up."""
-        line = self._lines[slot]
-        line.remove(waiter)
-        if not line:
-            del self._lines[slot]
+        return self.lines.is_polls_turn(slot) if waiter is None else self.lines.is_turn_of(slot, waiter, now)
 
     def spacing_left(self, slot: int, now: float) -> float:
         """Returns the seconds left of the host's interval since its last request, negative if it is over."""

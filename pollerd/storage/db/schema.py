@@ -104,6 +104,7 @@ site = Table(
     Column("selections", Text),
     # How a browser renders the page, as JSON (see `rendering.plan`); NULL: it is fetched.
     Column("render", Text),
+    Column("keep_screenshots", Boolean),
     Column("title", Text),
     # When it may be polled, as JSON (see `model.Windows`).
     Column("windows", Text),
@@ -249,9 +250,9 @@ poll = Table(
     sqlite_autoincrement=True,
 )
 
-# `size` is the compressed size. `body` comes nearly last, so that reading the rest of a row skips its pages; only
-# `base_id` follows, the base of a delta-encoded content, which takes no space in the row of a long one (see
-# `compression`).
+# `size` is the compressed size, with that of its screenshot. `body` comes nearly last, so that reading the rest of a
+# row skips its pages; only `base_id` follows, the base of a delta-encoded content, which takes no space in the row of a
+# long one (see `compression`).
 content = Table(
     "content",
     metadata,
@@ -268,6 +269,14 @@ content = Table(
     # A site's contents in order of their last finding, and their bases, without reading rows.
     Index(None, "site_id", "last_seen_at", "base_id"),
     sqlite_autoincrement=True,
+)
+
+# A PNG of the page at the poll that found a content first: a table of its own, so that contents are read without it.
+screenshot = Table(
+    "screenshot",
+    metadata,
+    Column("content_id", Id, ForeignKey("content.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
 )
 
 # What a site keeps, for pruning (see `content_retention`), counted later: commits do not touch it. `rank` equals

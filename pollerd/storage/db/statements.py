@@ -49,6 +49,7 @@ from pollerd.storage.db.schema import (
     outbox,
     poll,
     reading,
+    screenshot,
     selection_state,
     site,
     site_state,
@@ -147,7 +148,8 @@ NOTICE = [
     "due_at",
 ]
 READING = ["site_id", "selection", "name", "at", "text", "number", "moment", "currency", "problem"]
-SITE = ["created_at", "paused", *NUMERIC_SETTINGS, "selections", "render", "title", "url", "host_id"]
+_PLAIN_SETTINGS = ["selections", "render", "keep_screenshots", "title"]
+SITE = ["created_at", "paused", *NUMERIC_SETTINGS, *_PLAIN_SETTINGS, "url", "host_id"]
 """Columns of a new site, in the order of `site_insertions`: those that sites of a list share, then URL and host."""
 MEMORY = [
     "etag",
@@ -191,6 +193,8 @@ class Statements:
         self.last_site_id = self._last_site_id()
         self.insert_tag = self.insert_each(site_tag, ["site_id", "tag", "position"])
         self.upsert_content = self.insert_each(content, CONTENT, ["site_id", "fingerprint"], ["last_seen_at"])
+        self.insert_screenshot = self.insert_each(screenshot, ["content_id", "body"])
+        self.last_content_id = self.compiled(select(func.coalesce(func.max(content.c.id), literal_column("0"))), [])
         learned_columns = ["site_id", "allocator", "state"]
         self.upsert_learned = self.insert_each(learned, learned_columns, ["site_id"], ["allocator", "state"])
         self.upsert_mask = self.insert_each(mask, ["site_id", "mask", "since"], ["site_id"], ["mask", "since"])
@@ -238,6 +242,7 @@ class Statements:
                 site.c.access,
                 site.c.selections,
                 site.c.render,
+                site.c.keep_screenshots,
                 *(site_state.c[name] for name in MEMORY),
                 mask.c.mask,
             )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 _HAS_SECRETS = channel.c.secrets.is_not(None)
+_NAMES = ("headers", "credentials", "body", "typed", "pdf_password", "proxy")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -36,8 +37,8 @@ class Encryption:
 
     def close(self, access: Access) -> bytes:
         """Returns the encrypted access. Raises `InvalidValueError` if there is no key."""
-        named = (name for name in ("headers", "credentials", "body", "typed", "proxy") if getattr(access, name))
-        return self.close_text(json.dumps(asdict(access)), next(named, "headers"))
+        named = (name for name in _NAMES if getattr(access, name))
+        return self.close_text(json.dumps(asdict(access)), next(named, "body"))  # a body may be empty
 
     def close_text(self, text: str, field: str) -> bytes:
         """Returns the encrypted text. Raises `InvalidValueError` of this field if there is no key."""
@@ -53,7 +54,8 @@ class Encryption:
         found = json.loads(self.open_text(sealed))
         credentials = None if found["credentials"] is None else Credentials(**found["credentials"])
         headers = tuple((name, value) for name, value in found["headers"])
-        return Access(headers, credentials, found["proxy"], found.get("body"), tuple(found.get("typed", ())))
+        more = (found.get("body"), tuple(found.get("typed", ())), found.get("pdf_password"))
+        return Access(headers, credentials, found["proxy"], *more)
 
     def open_text(self, sealed: bytes) -> str:
         """Returns the decrypted text. Raises `ConfigError` if the key is missing or wrong."""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, update
 from pollerd.events import NoticeState
 from pollerd.storage.db.schema import outbox
 from pollerd.storage.db.statements import run
-from pollerd.storage.notifications.notification_values import Claim
+from pollerd.storage.notifications.notification_values import ClaimedMessage
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
 from pollerd.storage.notifications.outbox_statements import next_due as select_next_due
 from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
@@ -21,7 +21,7 @@ DIGEST_MOST = 10_000
 
 def claim(
     connection: Connection, sql: OutboxStatements, channel_id: int, now: float, limit: int, group_from: int | None
-) -> Claim | None:
+) -> ClaimedMessage | None:
     """Returns what the channel sends now, noted as being sent; None: nothing is due."""
     again, key = run(connection, sql.first, channel_id, now, channel_id, now)[0]
     if again is not None:
@@ -50,14 +50,21 @@ def message_id_of(event_ids: Sequence[str]) -> str:
     return f"group-{hashlib.sha256(chr(10).join(event_ids).encode()).hexdigest()[:32]}"
 
 
-def release(connection: Connection) -> int:
-    """Makes messages that an earlier run was sending wait for their next attempt; returns how many notices."""
-    return connection.execute(update(outbox).where(OF_CHANNELS, IS_SENDING).values(state=WAITING)).rowcount
+def release(connection: Connection, channel_id: int | None) -> int:
+    """Makes messages marked as being sent wait for their next attempt, of one channel or of all.
+
+    Returns how many notices.
+    """
+    marked = update(outbox).where(OF_CHANNELS, IS_SENDING)
+    mine = marked if channel_id is None else marked.where(outbox.c.channel_id == channel_id)
+    return connection.execute(mine.values(state=WAITING)).rowcount
 
 
-def _noted(connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None) -> Claim:
+def _noted(
+    connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None
+) -> ClaimedMessage:
     """Notes these as being sent in one message."""
     message_id = message_id or message_id_of([row[EVENT_ID] for row in rows])
     run(connection, sql.note, message_id, sql.many(row[0] for row in rows))
     sent = tuple(notice_of(row, NoticeState.SENDING, message_id) for row in rows)
-    return Claim(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)
+    return ClaimedMessage(sent[0].channel_id, message_id, sent, sent[0].attempts, sent[0].digest)

@@ -23,7 +23,7 @@ from pollerd.storage.notifications.notification_values import (
     Attempt,
     AttemptEnd,
     ChannelSpec,
-    Claim,
+    ClaimedMessage,
     FileResult,
     NoticeFacts,
     NoticeFilter,
@@ -151,7 +151,7 @@ class NotificationStore:
 
     async def claim(
         self, channel_id: int, now: float, *, limit: int = 1000, group_from: int | None = None
-    ) -> Claim | None:
+    ) -> ClaimedMessage | None:
         """Returns what the channel sends now as one message; None: nothing is due.
 
         Its id and members are stored before this returns, so that each later attempt sends the same. In this order: a

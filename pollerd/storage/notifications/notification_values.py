@@ -110,7 +110,7 @@ class StoredNotice(Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ClaimedMessage:
     """One message to send now: it is noted as being sent."""
 
     channel_id: int

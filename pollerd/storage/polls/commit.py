@@ -126,17 +126,31 @@ class Commit:
             if record.content is not None:
                 is_current = record.context.content_id == current[record.poll.site_id]
                 packed = _stored_content(record.content, self._bodies[i, 0], is_current)
-                rows.append(_content_row(record.poll, record.context.baseline, packed))
+                rows.append(_content_row(record, record.context.baseline, packed))
             for n, one in enumerate(record.selections, 1):
                 if one.content is not None:
-                    rows.append(_content_row(record.poll, one.state.baseline, self._bodies[i, n]))
+                    rows.append(_content_row(record, one.state.baseline, self._bodies[i, n]))
         if not rows:
             return {}
+        shown = [record for _, record in living if record.screenshot is not None and _renews(record)]
+        last = run(connection, self._sql.last_content_id)[0][0] if shown else 0
         for piece in _in_messages(rows):
             run_each(connection, self._sql.upsert_content, piece)
         sites = self._sql.many({row[0] for row in rows})
         kept = run(connection, self._sql.contents_since, sites, min(row[4] for row in rows))
-        return {(site, bytes(print_)): id_ for id_, site, print_ in kept}
+        ids = {(site, bytes(print_)): id_ for id_, site, print_ in kept}
+        for record in shown:
+            self._write_screenshots(connection, record, ids, last)
+        return ids
+
+    def _write_screenshots(
+        self, connection: Connection, record: PollRecord, ids: dict[ContentKey, int], last: int
+    ) -> None:
+        """Keeps the record's screenshot with those of its contents that were not stored before (ids above `last`)."""
+        prints = {record.context.baseline.fingerprint} if record.content is not None else set()
+        prints |= {one.state.baseline.fingerprint for one in record.selections if one.content is not None}
+        found = {ids[record.poll.site_id, print_ or b""] for print_ in prints}
+        run_each(connection, self._sql.insert_screenshot, [(i, record.screenshot) for i in sorted(found) if i > last])
 
     def _write_selections(
         self, connection: Connection, living: list[tuple[int, PollRecord]], contents: dict[ContentKey, int]
@@ -325,10 +339,11 @@ def _renews(record: PollRecord) -> bool:
     return bool(record.content) or any(one.content for one in record.selections)
 
 
-def _content_row(poll: Poll, baseline: Baseline, packed: Packed) -> tuple[Any, ...]:
+def _content_row(record: PollRecord, baseline: Baseline, packed: Packed) -> tuple[Any, ...]:
     media = baseline.media.value if baseline.media is not None else ""
-    body, base_id = packed.body, packed.base_id
-    return (poll.site_id, baseline.fingerprint, media, len(body), poll.at, poll.at, body, base_id)
+    poll, body, base_id = record.poll, packed.body, packed.base_id
+    size = len(body) + len(record.screenshot or b"")
+    return (poll.site_id, baseline.fingerprint, media, size, poll.at, poll.at, body, base_id)
 
 
 def _change_row(

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from pollerd.errors import NotFoundError
 from pollerd.model import Media
-from pollerd.storage.db.schema import content
+from pollerd.storage.db.schema import content, screenshot, site_state
 from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow, unpack_all
 
@@ -33,6 +33,24 @@ def get_content(connection: Connection, content_id: int) -> Content:
         raise NotFoundError("content", content_id)
     media, body, base_id, base_body = row
     return Content(content_id, Media(media), unpack_all([(content_id, body, base_id, base_body)])[content_id].content)
+
+
+def get_screenshot(connection: Connection, content_id: int) -> bytes:
+    """Returns the PNG kept with a content. Raises `NotFoundError` if none was, or it was pruned with its content."""
+    body = connection.execute(select(screenshot.c.body).where(screenshot.c.content_id == content_id)).scalar()
+    if body is None:
+        raise NotFoundError("screenshot of content", content_id)
+    return bytes(body)
+
+
+def current_screenshot(connection: Connection, site_id: int) -> bytes:
+    """Returns the PNG kept with a site's current content. Raises `NotFoundError` if none was."""
+    s, one = site_state.c, screenshot.c
+    wanted = select(one.body).join_from(site_state, screenshot, one.content_id == s.content_id)
+    body = connection.execute(wanted.where(s.site_id == site_id)).scalar()
+    if body is None:
+        raise NotFoundError("screenshot of the current content of site", site_id)
+    return bytes(body)
 
 
 def packed_contents(connection: Connection, sql: Statements, content_ids: Sequence[int]) -> list[PackedRow]:

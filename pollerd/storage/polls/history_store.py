@@ -137,6 +137,14 @@ class HistoryStore:
         """Returns the content, decompressed. Raises `NotFoundError` if it was pruned."""
         return await self._database.read(lambda c: contents.get_content(c, content_id))
 
+    async def get_screenshot(self, content_id: int) -> bytes:
+        """Returns the PNG of the page kept with the content. Raises `NotFoundError` if there is none."""
+        return await self._database.read(lambda c: contents.get_screenshot(c, content_id))
+
+    async def current_screenshot(self, site_id: int) -> bytes:
+        """Returns the PNG of the page kept with the site's current content. Raises `NotFoundError`."""
+        return await self._database.read(lambda c: contents.current_screenshot(c, site_id))
+
     async def load_contents(self, content_ids: Sequence[int]) -> dict[int, bytes]:
         """Returns contents by id, decompressed; pruned ones are missing."""
         packed = await self._database.read(lambda c: contents.packed_contents(c, self._sql, content_ids))

@@ -46,9 +46,9 @@ class Pruning:
         if settings.change_retention_seconds is not None:
             changes = await self._rows(retention.prune_changes, now - settings.change_retention_seconds)
         contents, freed = await self._contents(settings, now)
-        told_before = now - settings.delivery_retention_seconds
-        notices = await self._rows(retention.prune_notices, told_before)
-        notices += await self._rows(retention.prune_attempts, told_before)
+        noticed_before = now - settings.delivery_retention_seconds
+        notices = await self._rows(retention.prune_notices, noticed_before)
+        notices += await self._rows(retention.prune_attempts, noticed_before)
         return PruneResult(polls, contents, freed, changes, notices)
 
     async def _rows(self, prune: Callable[[Connection, float], int], before: float) -> int:

@@ -155,5 +155,5 @@ class SiteImport:
 
 
 def _site_row(spec: SiteSpec, host_id: int, now: float) -> tuple[Any, ...]:
-    texts = (spec.selections or None, spec.render or None, spec.title or None)
-    return (now, spec.paused, *_numbers(spec), *texts, spec.url, host_id)
+    others = (spec.selections or None, spec.render or None, spec.keep_screenshots, spec.title or None)
+    return (now, spec.paused, *_numbers(spec), *others, spec.url, host_id)

@@ -19,7 +19,10 @@ from pollerd.storage.sites.selection_states import load_selection_states
 from pollerd.storage.sites.tags import names_among
 from pollerd.storage.values import SiteContext
 
-_READ_BY_POLLS = frozenset({"selections", "render"})
+_READ_BY_POLLS = frozenset({"selections", "render", "keep_screenshots"})
+
+_KEEP_SCREENSHOTS = 6
+"""Its place in a row of `Statements.contexts`."""
 
 
 def load_contexts(
@@ -37,13 +40,12 @@ def load_contexts(
     """
     rows = run(connection, sql.contexts, sql.many(site_ids))
     contexts = {row[0]: _readable(encryption, row) for row in rows}
-    sending = [
-        name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & {"selections", "render"}
-    ]
+    said = {row[0]: row[_KEEP_SCREENSHOTS] for row in rows}
+    sending = [name for name, one in tags.items() if one.access or one.fault or one.settings.keys() & _READ_BY_POLLS]
     if sending or named:
         for site_id, names in names_among(connection, sql, site_ids, [*{*sending, *named}]).items():
             if site_id in contexts:
-                contexts[site_id] = _inherited(contexts[site_id], names, tags)
+                contexts[site_id] = _inherited(contexts[site_id], names, tags, said[site_id])
     selecting = [site_id for site_id, context in contexts.items() if context.selections]
     for site_id, context in contexts.items():
         if not context.selections and context.baseline.fingerprint == OF_SELECTIONS:
@@ -54,13 +56,18 @@ def load_contexts(
     return contexts
 
 
-def _inherited(context: SiteContext, names: Sequence[str], tags: Tags) -> SiteContext:
+def _inherited(context: SiteContext, names: Sequence[str], tags: Tags, keep_screenshots: bool | None) -> SiteContext:
+    """keep_screenshots: as the site itself says."""
+    said = of_tags(names, tags)
+    if keep_screenshots is None:
+        keep_screenshots = bool(said.get("keep_screenshots"))
     return replace(
         context,
         tags=tuple(names),
         access=access_of_tags(context.access, names, tags),
         selections=selections_of_tags(context.own_selections, names, tags),
-        render=context.render or str(of_tags(names, tags).get("render", "")),
+        render=context.render or str(said.get("render", "")),
+        keep_screenshots=keep_screenshots,
         fault=context.fault or fault_of_tags(names, tags),
     )
 
@@ -80,6 +87,7 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
     sealed: bytes | None,
     selections: str | None,
     render: str | None,
+    keep_screenshots: bool | None,
     etag: bytes | None,
     last_modified: bytes | None,
     fingerprint: bytes | None,
@@ -126,4 +134,5 @@ def _memory(  # noqa: PLR0913 (the columns of a row)
         selections=selections or "",
         own_selections=selections or "",
         render=render or "",
+        keep_screenshots=bool(keep_screenshots),
     )

@@ -32,6 +32,7 @@ from pollerd.storage.values import (
     SettingsColumns,
     SiteChanges,
     SiteContext,
+    SiteFilter,
     SiteRestore,
 )
 
@@ -180,14 +181,16 @@ class SiteStore:
         tag: str | None = None,
         state: SiteState | None = None,
         host: str | None = None,
+        source: int | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> ListPage[Site]:
-        """Returns sites by id. `q`: part of the URL, any case; `host`: "host:port".
+        """Returns sites by id, those that fit every filter (`SiteFilter`).
 
         Raises `InvalidValueError` for a bad cursor or limit (1 to 1000).
         """
-        return await self._database.read(lambda c: self._sites.page(c, q, tag, state, host, limit, cursor))
+        wanted = SiteFilter(q, tag, state, host, source)
+        return await self._database.read(lambda c: self._sites.page(c, wanted, limit, cursor))
 
     async def iterate(self) -> AsyncIterator[Site]:
         """Yields all sites by id, read in pieces."""

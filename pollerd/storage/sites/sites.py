@@ -24,6 +24,7 @@ from pollerd.storage.db.schema import (
     site,
     site_state,
     site_tag,
+    source_site,
 )
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding import cursors
@@ -35,7 +36,7 @@ from pollerd.storage.sites.schedule import ids_piece
 from pollerd.storage.sites.selection_states import renew_selections
 from pollerd.storage.sites.windows import decode_windows, encode_windows
 from pollerd.storage.sources.membership import forget_pauses
-from pollerd.storage.values import ListPage, NewSettings, SiteChanges
+from pollerd.storage.values import ListPage, NewSettings, SiteChanges, SiteFilter
 
 PIECE = 5_000
 _STATES = {state.value: state for state in SiteState}
@@ -68,6 +69,8 @@ _FORGOTTEN: dict[str, Any] = {
 
 ROBOTS = exists().where(page.c.site_id == site.c.id, page.c.own)
 """Whether a site belongs to the focused crawler, not to the user."""
+_BROUGHT = exists().where(source_site.c.site_id == site.c.id, source_site.c.added)
+"""Whether a source added the site; it goes with its source."""
 
 
 class Sites:
@@ -123,29 +126,16 @@ class Sites:
     def page(
         self,
         connection: Connection,
-        q: str | None,
-        tag: str | None,
-        state: SiteState | None,
-        host_name: str | None,
+        wanted: SiteFilter,
         limit: int,
         cursor: str | None,
     ) -> ListPage[Site]:
-        """Returns sites by id. `q`: part of the URL, any case."""
+        """Returns sites by id."""
         statement = _sites().order_by(site.c.id).limit(cursors.check_limit(limit) + 1)
         last = cursors.decode("s", cursor)
         if last is not None:
             statement = statement.where(site.c.id > last)
-        if q:
-            statement = statement.where(site.c.url.icontains(q, autoescape=True))
-        if tag is not None:
-            tagged = exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == tag)
-            statement = statement.where(tagged)
-        if host_name is not None:
-            statement = statement.where(host.c.name == host_name)
-        if state is SiteState.PAUSED:
-            statement = statement.where(site.c.paused)
-        elif state is not None:
-            statement = statement.where(~site.c.paused, site_state.c.state == state.value)
+        statement = _matching(statement, wanted)
         found = self._read(connection, statement)
         more = len(found) > limit
         return ListPage(found[:limit], cursors.encode("s", found[limit - 1].id) if more else None)
@@ -175,6 +165,7 @@ class Sites:
         check_spec(spec)
         values: dict[str, Any] = {name: getattr(spec, name) for name in NUMERIC_SETTINGS}
         values |= {"settings_changed_at": now, "windows": encode_windows(spec.windows)}
+        values["keep_screenshots"] = spec.keep_screenshots
         if "access" in changes:
             values["access"] = self._encryption.close(spec.access) if spec.access else None
         values |= {name: getattr(spec, name) or None for name in ("render", "title") if name in changes}
@@ -252,6 +243,7 @@ class Sites:
             "access": sealed,
             "selections": spec.selections or None,
             "render": spec.render or None,
+            "keep_screenshots": spec.keep_screenshots,
             "title": spec.title or None,
             "windows": encode_windows(spec.windows),
             "settings_changed_at": now,
@@ -281,20 +273,40 @@ class Sites:
 
     @staticmethod
     def missing(connection: Connection, urls: Iterable[str]) -> list[tuple[int, str]]:
-        """Returns id and URL of every site whose URL is not among these, by id, without the focused crawler's."""
+        """Returns id and URL of every site whose URL is not among these, by id.
+
+        Those of the focused crawler, and those that sources added, are left out.
+        """
         wanted = urls if isinstance(urls, Set) else set(urls)
-        rows = connection.execute(select(site.c.id, site.c.url).where(~ROBOTS).order_by(site.c.id))
+        rows = connection.execute(select(site.c.id, site.c.url).where(~ROBOTS, ~_BROUGHT).order_by(site.c.id))
         return [(site_id, url) for site_id, url in rows if url not in wanted]
 
     def delete_missing(self, connection: Connection, urls: Iterable[str]) -> list[int]:
         """Deletes sites whose URL is not among these; the list may add them again. Returns their ids.
 
-        Sites of the focused crawler stay.
+        Sites of the focused crawler stay, and those that sources added.
         """
         gone = [site_id for site_id, _ in self.missing(connection, urls)]
         for start in range(0, len(gone), PIECE):
             connection.execute(self._delete_many, {"sites": self._sql.many(gone[start : start + PIECE])})
         return gone
+
+
+def _matching(statement: Select[Any], wanted: SiteFilter) -> Select[Any]:
+    if wanted.q:
+        statement = statement.where(site.c.url.icontains(wanted.q, autoescape=True))
+    if wanted.tag is not None:
+        statement = statement.where(exists().where(site_tag.c.site_id == site.c.id, site_tag.c.tag == wanted.tag))
+    if wanted.host is not None:
+        statement = statement.where(host.c.name == wanted.host)
+    if wanted.source is not None:
+        c = source_site.c
+        statement = statement.where(exists().where(c.site_id == site.c.id, c.source_id == wanted.source))
+    if wanted.state is SiteState.PAUSED:
+        statement = statement.where(site.c.paused)
+    elif wanted.state is not None:
+        statement = statement.where(~site.c.paused, site_state.c.state == wanted.state.value)
+    return statement
 
 
 def _tag_rows(site_id: int, tags: Iterable[str]) -> list[dict[str, Any]]:
@@ -340,6 +352,7 @@ def _sites() -> Select[Any]:
             s.access,
             s.selections,
             s.render,
+            s.keep_screenshots,
             s.title,
             s.windows,
             t.state,
@@ -372,6 +385,7 @@ def _site(row: Any, tags: tuple[str, ...], encryption: Encryption) -> Site:
             windows=_windows(row.windows),
             selections=row.selections or "",
             render=row.render or "",
+            keep_screenshots=row.keep_screenshots,
             title=row.title or "",
             **numbers,
         ),

@@ -18,6 +18,10 @@ _RENDER = (
     "browser, or a plan of what a browser does (docs/rendering.md): the page is rendered, at a cost of 20 unless cost "
     "says another; secrets of its steps are sealed; null: the page is fetched"
 )
+_KEEP_SCREENSHOTS = (
+    "keep a PNG of the rendered page with each new content, GET /contents/{id}/screenshot; a site that is not rendered "
+    "cannot say it; null: the default, no"
+)
 _SELECTIONS = (
     "what of the page counts, by name: steps, values, least and conditions (docs/selections.md); a site has at least "
     "`default`; null or {}: the whole page"
@@ -46,6 +50,7 @@ class SettingsFields(AccessFields):
     windows: WindowsSchema | None = Field(None, description=WINDOWS)
     selections: Selections | None = Field(None, description=_SELECTIONS)
     render: Render | None = Field(None, description=_RENDER)
+    keep_screenshots: bool | None = Field(None, description=_KEEP_SCREENSHOTS)
 
     def inheritable(self) -> dict[str, Any]:
         """Returns the values that are given, but for headers, credentials and proxy. Raises `InvalidValueError`."""

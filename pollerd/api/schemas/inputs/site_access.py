@@ -17,10 +17,15 @@ _BODY = (
     "asks for the page by POST with this body, as a form unless headers give another Content-Type; sent once a poll, "
     "never across a redirect; null: GET"
 )
+_METHOD = (
+    "POST without a body sends an empty one, GET takes the body away; null or left out: POST where there is a body. "
+    "No other: a request that changes something must not be sent again and again"
+)
 _SECRET = {"maxLength": access.MAX_SECRET_LENGTH, "writeOnly": True}
 Secret = Annotated[str, Field(json_schema_extra=_SECRET)]
 BearerToken = Annotated[str, Field(json_schema_extra={**_SECRET, "pattern": access.BEARER})]
 RequestBody = Annotated[str, Field(json_schema_extra={"maxLength": access.MAX_BODY_LENGTH, "writeOnly": True})]
+Method = Annotated[str, Field(json_schema_extra={"pattern": f"^({'|'.join(access.METHODS)})$"})]
 Headers = Annotated[
     dict[str, str],
     Field(
@@ -70,6 +75,8 @@ class AccessFields(Given):
     )
     proxy: str | None = Field(None, description=_PROXY, examples=["http://proxy.example.org:3128"])
     body: RequestBody | None = Field(None, description=_BODY)
+    method: Method | None = Field(None, description=_METHOD)
+    pdf_password: Secret | None = Field(None, description="opens the PDF document that the site is; never sent")
 
     def access(self, base: model.Access) -> model.Access:
         """Returns the given access, unchecked; omitted fields are those of `base`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,7 +40,7 @@ class PageClient:
         if self.renderer is None:
             detail = "render: no browser is named; start pollerd with --browser"
             return Outcome(OutcomeKind.UNDECODABLE, self.clock(), 0.0, detail=detail)
-        plan = _plan(context.render, context.access.typed)
+        plan = _plan(context.render, context.access.typed, screenshot=context.keep_screenshots)
         outcome = await self.renderer.render(request, plan, may_follow=may_follow, send=send)
         # A browser's own fault is none of the site's, nor of our link.
         return replace(outcome, kind=OutcomeKind.UNDECODABLE) if outcome.browser_fault else outcome
@@ -58,8 +59,9 @@ def paused_hosts(hosts: HostTable, clock: Callable[[], float]) -> Callable[[str]
 
 
 @lru_cache(maxsize=_COMPILED)
-def _plan(render: str, typed: tuple[str, ...]) -> RenderPlan:
+def _plan(render: str, typed: tuple[str, ...], *, screenshot: bool) -> RenderPlan:
     from pollerd.rendering.plan.compile import compile_plan
     from pollerd.rendering.plan.secrets import join_secrets
 
-    return compile_plan("render", join_secrets(orjson.loads(render), typed))
+    plan = compile_plan("render", join_secrets(orjson.loads(render), typed))
+    return dataclasses.replace(plan, screenshot=screenshot)

@@ -21,7 +21,8 @@ async def detect_selected(
     # Loaded with the first site that has selections.
     from pollerd.detection.selection.comparing import detect_selections, heavy_for_selections
 
-    given = (outcome, context.url, context.selections, context.baseline, context.states, elapsed)
+    known = (context.selections, context.baseline, context.states)
+    given = (outcome, context.url, *known, elapsed, context.access.pdf_password)
     if heavy_for_selections(outcome, context.selections, context.baseline, context.states):
         return await workers.do(detect_selections, *given)
     return detect_selections(*given)

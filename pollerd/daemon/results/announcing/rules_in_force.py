@@ -78,7 +78,7 @@ class RulesInForce:
                 )
         return tuple(found.values())
 
-    def told_of_daemon(self, notice: Notice, now: float) -> tuple[Notice, ...]:
+    def notices_of_daemon(self, notice: Notice, now: float) -> tuple[Notice, ...]:
         """Returns notices of an event that concerns no site."""
         return self.notices(self._rules.matching(Facts(notice.kind), now), notice, now=now)
 

@@ -22,12 +22,19 @@ def kind_of(result: PollResult) -> OutcomeKind:
     return result.outcome.kind if result.detection is None else result.detection.kind
 
 
+def posts(result: PollResult) -> bool:
+    """Returns whether the site is asked by POST: its changes are proven by its regular polls, never by one more."""
+    return result.context.access.body is not None
+
+
 def held(result: PollResult, before: Candidate | None, *, counts: bool) -> PollResult:
     """Returns the result of a poll whose differences have to be proven: it says nothing yet.
 
     before: the poll whose proof this one should have been; counts: whether it was chosen for that, or prompt.
     """
-    outcome = replace(result.outcome, body=b"") if result.outcome.body else result.outcome
+    outcome = result.outcome
+    if outcome.body or outcome.screenshot:
+        outcome = replace(outcome, body=outcome.body and b"", screenshot=None)
     waiting = Candidate(
         replace(result, outcome=outcome, reading=None),
         undecided=0 if before is None else before.undecided + counts,

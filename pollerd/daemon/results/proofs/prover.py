@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from pollerd.daemon.results.proofs.findings import ContentFinding, Ruling, findings
+from pollerd.daemon.results.proofs.proof_status import posts
 from pollerd.daemon.results.proofs.shared_masks import SharedMasks
 from pollerd.daemon.state.poll_result import Candidate, PollResult, ProofResult
 from pollerd.daemon.state.runtime import Runtime
@@ -23,6 +24,7 @@ _PROMPT_TURNS = 2.0
 _UNDECIDED_MOST = 1
 """Number of second polls that may decide nothing."""
 _LATE = "unproven: its second poll came too late"
+_REGULAR = "unproven: it differed again at its next regular poll, and a POST is not sent for a proof"
 _DIFFERED = "unproven: it differed again at the second poll"
 _ALWAYS = "unproven: it differs at every poll"
 
@@ -72,6 +74,9 @@ class Prover:
         out = {}
         for name, one in found.items():
             if one.changed and name not in settled:
+                if name in first and posts(result):  # another poll would come as late
+                    out[name] = Ruling(one.after, unproven=_REGULAR, result=ProofResult.UNPROVEN)
+                    continue
                 ruling = await self._alone(result, one, before.get(name), candidate)
                 if ruling is None:
                     return None
@@ -95,7 +100,8 @@ class Prover:
             return Ruling(one.after, unproven="" if one.before.proven else _ALWAYS)
         if candidate is None:
             return await self._recognised(result, one, before)
-        if candidate.undecided >= _UNDECIDED_MOST and self._scheduler.sites.proofs.had_its_turn(slot):
+        had_its_turn = posts(result) or self._scheduler.sites.proofs.had_its_turn(slot)
+        if candidate.undecided >= _UNDECIDED_MOST and had_its_turn:
             return Ruling(one.after, unproven=_LATE, result=ProofResult.UNPROVEN)
         return None
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from pollerd.daemon.results.proofs.candidates import Candidates
+from pollerd.daemon.results.proofs.proof_status import posts
 from pollerd.daemon.results.proofs.prover import Prover
+from pollerd.daemon.state.believed_unchanged import leave_until_regular, note_quiet
 from pollerd.daemon.state.poll_result import PollResult, ProofStatus
 from pollerd.daemon.state.scheduler_state import SchedulerState
 from pollerd.telemetry import Instruments
@@ -38,9 +42,15 @@ class ProofUpdates:
             sites.note_proof(slot, result.outcome.started_at, same=status.same)
         if status.waiting is None:
             self._candidates.drop(result.site_id)
+            was_left = slot in sites.proofs.left
             sites.proofs.drop(slot)
+            if was_left:
+                note_quiet(self._scheduler, np.array([slot]))
             return
         self._candidates.put(status.waiting)
+        if posts(result):  # what it does there must not be done once more than it would be anyway
+            leave_until_regular(self._scheduler, slot, result.outcome.started_at)
+            return
         sites.proofs.ask(slot, self._prover.prompt_until(slot, status.waiting.at))
         if not sites.proofs.affordable_in(float(sites.cost[slot])):
             self._scheduler.due.set()

@@ -19,6 +19,10 @@ from pollerd.errors import SelectionLimitError
 
 _BREAK = "\f"
 """Ends a line, as block elements do; HTML takes it for white space."""
+_CELL_END, _ROW_END = "\ufdd0", "\ufdd1"
+"""End a cell that another follows, and the last of a row; noncharacters, which no page has in its text."""
+_CELL_ENDS = re.compile(rf"\s*{_CELL_END}\s*")
+_CELL_BYTES = _CELL_END.encode()
 _MARKED = re.compile(rb"\f<")
 
 
@@ -76,6 +80,14 @@ class HtmlPage:
             if target:
                 node.insert_child(f" ({target})")
 
+    def mark_cells(self) -> None:
+        """Has the cells of a table's row parted by tabs, and on one line each, also where one holds a block."""
+        for node in self.tree.css("td, th"):
+            after = node.next
+            while after is not None and not after.is_element_node:
+                after = after.next
+            node.insert_child(_CELL_END if after is not None and after.tag in ("td", "th") else _ROW_END)
+
     def whole(self) -> bytes:
         """Returns the visible text of what is left of the page."""
         tree = self.tree
@@ -131,7 +143,12 @@ def _within(found: Sequence[Any], expressions: Sequence[Expression]) -> list[Any
 
 
 def _lines(texts: Iterable[str]) -> bytes:
-    return fold_white_space(_BREAK.join(texts).encode("utf-8", "replace"))
+    text = _BREAK.join(texts)
+    if _CELL_END not in text and _ROW_END not in text:
+        return fold_white_space(text.encode("utf-8", "replace"))
+    text = _CELL_ENDS.sub(_CELL_END, text).replace(_ROW_END, _BREAK)
+    rows = fold_white_space(text.encode("utf-8", "replace")).replace(_CELL_BYTES, b"\t").split(b"\n")
+    return b"\n".join(row.rstrip(b"\t") for row in rows if row.strip())
 
 
 def _text_of(match: Any) -> str:

@@ -16,16 +16,19 @@ def is_pdf(body: bytes, content_type: str | None) -> bool:
     return (content_type or "").partition(";")[0].strip().lower() == "application/pdf" or body[:5] == b"%PDF-"
 
 
-def pdf_text(body: bytes) -> bytes:
-    """Returns the text of all pages as UTF-8, without empty lines.
+def pdf_text(body: bytes, password: str | None = None) -> bytes:
+    """Returns the text of all pages as UTF-8, without empty lines; `password` opens an encrypted document.
 
     Raises ValueError if the document cannot be read, SelectionLimitError if it has too many pages or characters.
     """
     import pypdfium2
 
     try:
-        document = pypdfium2.PdfDocument(body)
+        document = pypdfium2.PdfDocument(body, password=password)
     except pypdfium2.PdfiumError as error:
+        if getattr(error, "err_code", None) == pypdfium2.raw.FPDF_ERR_PASSWORD:
+            which = "a pdf_password" if password is None else "another pdf_password"
+            raise ValueError(f"the PDF document is encrypted, and needs {which}") from None
         raise ValueError(f"not a PDF document that can be read: {error}") from error
     try:
         if len(document) > PAGES_MAX:

@@ -21,6 +21,7 @@ from pollerd.errors import InvalidValueError
 STEPS_MAX = 100
 READ_AS = ("auto", "html", "text", "json", "xml", "feed", "pdf", "source", "bytes")
 LINKS = ("no", "yes", "absolute")
+CELLS = ("space", "tab")
 _PHASES = ("as", "remove", "keep", "text", "lines", "order")
 PHASE_OF = {
     "as": 0,
@@ -59,6 +60,7 @@ class SelectionPlan:
     keeps: list[Keep] = field(default_factory=list)
     feed_items: FeedItems | None = None
     links: str = "no"
+    cells: str = "space"
     text_steps: list[lines.TextStep] = field(default_factory=list)
     searching: bool = False
     """Whether a step looks for all places that fit a pattern, which may take long even on a small page."""
@@ -118,13 +120,21 @@ def _add(plan: SelectionPlan, at: str, name: str, step: Mapping[str, Any]) -> No
                 raise InvalidValueError(f"{at}.items", "given once", "a second items step")
             plan.feed_items = compile_items(f"{at}.items", step["items"])
         case "text":
-            plan.links = one_of(
-                f"{at}.text.links", known_table(f"{at}.text", step["text"], ("links",)).get("links"), LINKS
-            )
+            _add_text(plan, f"{at}.text", step["text"])
         case _:
             plan.searching |= name in ("replace", "find")
             plan.narrowing |= name == "find" or (name == "lines" and "keep" in step["lines"])
             plan.text_steps.append(_TEXT_STEPS[name](f"{at}.{name}", step[name]))
+
+
+def _add_text(plan: SelectionPlan, at: str, given: object) -> None:
+    found = known_table(at, given, ("links", "cells"))
+    if not found:
+        raise InvalidValueError(at, "a table with links or cells", "an empty table")
+    if "links" in found:
+        plan.links = one_of(f"{at}.links", found["links"], LINKS)
+    if "cells" in found:
+        plan.cells = one_of(f"{at}.cells", found["cells"], CELLS)
 
 
 def _check(plan: SelectionPlan, at: str) -> None:

@@ -21,7 +21,7 @@ _SECRET = ("query", "secret", "previous_secret", "headers")
 _MOST_HEADERS, _MOST_VALUE = 20, 4_096
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _OURS = frozenset(
-    [
+    (
         "accept-encoding",
         "connection",
         "content-encoding",
@@ -40,11 +40,11 @@ _OURS = frozenset(
         "webhook-id",
         "webhook-signature",
         "webhook-timestamp",
-    ]
+    )
 )
 _HEADERS_ALLOWED = (
-    f"an object of at most {_MOST_HEADERS} header names and values of printable ASCII, without those that belong to the "
-    "connection or to the signature"
+    f"an object of at most {_MOST_HEADERS} header names and values of printable ASCII, without those that belong to "
+    "the connection or to the signature"
 )
 
 

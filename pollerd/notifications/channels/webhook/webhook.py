@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pollerd.fetching import Posted
-from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of
+from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of, kind_of_answer
 from pollerd.notifications.channels.webhook.settings import HEADER, WebhookSettings
 from pollerd.notifications.channels.webhook.signing import new_secret, signatures
 from pollerd.notifications.message import Answer, AnswerKind, Message
 from pollerd.notifications.messages.payload import payload_of
 
 _MOST_ANSWER_BYTES = 2_048
-_REFUSED = frozenset({401, 403, 410})
-_LATER = frozenset({408, 425, 429})
-_MOVED_FOR_GOOD = frozenset({301, 308})
 
 
 def complete_webhook(secrets: Mapping[str, str]) -> dict[str, str]:
@@ -78,14 +75,4 @@ def answer_of(posted: Posted, hidden: list[str]) -> Answer:
         return Answer(AnswerKind.RETRY, None, detail_of(posted.detail, hidden))
     said = detail_of(posted.beginning.decode("utf-8", "replace"), hidden)
     detail = detail_of(f"HTTP status {status}: {said}" if said else f"HTTP status {status}")
-    return Answer(_kind_of(status), status, detail, posted.retry_after)
-
-
-def _kind_of(status: int) -> AnswerKind:
-    if 200 <= status < 300:
-        return AnswerKind.SENT
-    if status in _REFUSED:
-        return AnswerKind.REFUSED
-    if status in _MOVED_FOR_GOOD or (400 <= status < 500 and status not in _LATER):
-        return AnswerKind.DEAD
-    return AnswerKind.RETRY
+    return Answer(kind_of_answer(status), status, detail, posted.retry_after)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import zlib
 
 import pytest
@@ -62,6 +64,56 @@ def test_a_compressed_page_of_any_size_ends_in_text_or_an_error() -> None:
     plain = pdf("MARK").split(b"BT /F1 12 Tf 72 720 Td (MARK) Tj ET")
     bomb = plain[0].replace(b"<< /Length 36 >>", b"<< /Filter /FlateDecode /Length %d >>" % len(stream))
     assert pdf_text(bomb + stream + plain[1]).count(b"x") in range(200_001)
+
+
+PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
+
+
+def rc4(key: bytes, data: bytes) -> bytes:
+    box, j, out = list(range(256)), 0, bytearray()
+    for i in range(256):
+        j = (j + box[i] + key[i % len(key)]) % 256
+        box[i], box[j] = box[j], box[i]
+    i = j = 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + box[i]) % 256
+        box[i], box[j] = box[j], box[i]
+        out.append(byte ^ box[(box[i] + box[j]) % 256])
+    return bytes(out)
+
+
+def encrypted(text: str, password: str) -> bytes:
+    """A page under a password, by the standard handler's first revision (ISO 32000-1, section 7.6.3)."""
+    padded = (password.encode() + PADDING)[:32]
+    owner = rc4(hashlib.md5(padded, usedforsecurity=False).digest()[:5], padded)
+    file_id, rights = b"0123456789abcdef", -4
+    seed = padded + owner + rights.to_bytes(4, "little", signed=True) + file_id
+    key = hashlib.md5(seed, usedforsecurity=False).digest()[:5]
+    plain = pdf(text)
+    found = re.search(rb"4 0 obj.*?stream\n(.*?)\nendstream", plain, re.DOTALL)
+    assert found is not None
+    of_object = hashlib.md5(key + bytes([4, 0, 0, 0, 0]), usedforsecurity=False).digest()[:10]
+    body = plain[: found.start(1)] + rc4(of_object, found[1]) + plain[found.end(1) :]
+    handler = b"<< /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P %d >>" % (
+        owner.hex().encode(),
+        rc4(key, PADDING).hex().encode(),
+        rights,
+    )
+    trailer = b"/Encrypt %s /ID [<%s> <%s>]" % (handler, file_id.hex().encode(), file_id.hex().encode())
+    return body.replace(b"/Root 1 0 R >>\nstartxref", b"/Root 1 0 R %s >>\nstartxref" % trailer)
+
+
+def test_a_password_opens_an_encrypted_document() -> None:
+    body = encrypted("The mill is for sale", "hush")
+    assert pdf_text(body, "hush") == b"The mill is for sale"
+    for password, told in ((None, "needs a pdf_password"), ("wrong", "needs another pdf_password")):
+        with pytest.raises(ValueError, match=told):
+            pdf_text(body, password)
+    selection = compile_selection("default", "f", {"steps": [{"as": "pdf"}]})
+    assert selection.read(body, None, "http://a/", "hush").content == b"The mill is for sale"
+    assert "needs another pdf_password" in selection.read(body, None, "http://a/", "wrong").missing
+    assert pdf_text(pdf("open to all"), "hush") == b"open to all"
 
 
 def test_what_is_taken_for_a_document() -> None:

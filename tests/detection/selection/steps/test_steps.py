@@ -55,6 +55,9 @@ def read(steps: list[Any], body: bytes = PAGE, content_type: str = "text/html", 
         ([{"remove": [{"css": "nav, main"}, {"xpath": "//footer"}]}], "Shop"),
         ([{"keep": {"css": "main p a"}}, {"text": {"links": "yes"}}], "the terms (/terms#top)"),
         ([{"keep": {"css": "main p a"}}, {"text": {"links": "absolute"}}], "the terms (https://example.org/terms#top)"),
+        ([{"keep": {"css": "tr"}}, {"text": {"cells": "tab"}}, {"sort": "text"}], "Apples\t10\npears\t2"),
+        ([{"keep": {"xpath": "//tr"}}, {"text": {"cells": "tab"}}], "pears\t2\nApples\t10"),
+        ([{"keep": {"css": "tr"}}, {"text": {"cells": "space", "links": "no"}}], "pears 2\nApples 10"),
         ([{"keep": {"css": "li"}}, {"unique": "all"}], "cook\nbaker\nnight"),
         ([{"keep": {"css": "footer"}}, {"replace": {"re": r"\d+", "with": "n"}}], "Page n of n"),
         ([{"keep": {"css": "footer"}}, {"find": {"re": r"(\d+) of (\d+)", "with": r"\2/\1"}}], "7/3"),
@@ -69,6 +72,14 @@ def read(steps: list[Any], body: bytes = PAGE, content_type: str = "text/html", 
 def test_steps_on_a_page(steps: list[Any], kept: str) -> None:
     found = read(steps)
     assert (found.content.decode(), found.media, found.missing) == (kept, Media.HTML, "")
+
+
+def test_cells_stand_on_the_line_of_their_row() -> None:
+    page = b"""<table><thead><tr><th>Name<th>Price<th></tr></thead>
+    <tr><td><p>pears</p></td><td>
+      <div>2 <b>EUR</b></div></td><td></td></tr><tr><td></td><td>x</td></tr></table><p>no cell</p>"""
+    found = read([{"text": {"cells": "tab"}}], page)
+    assert found.content.decode() == "Name\tPrice\npears\t2 EUR\n\tx\nno cell"
 
 
 def test_without_steps_a_page_is_read_as_without_a_selection() -> None:
@@ -191,6 +202,9 @@ def test_values_of_json_feeds_and_pdf_without_elements() -> None:
         ({"steps": [{"keep": {"css": "a"}, "optional": "yes"}]}, "selections.default.steps[0].optional"),
         ({"steps": [{"keep": {"css": "a", "xpath": "b"}}]}, "selections.default.steps[0].keep"),
         ({"steps": [{"keep": {"css": "a["}}]}, None),
+        ({"steps": [{"text": {"cells": "comma"}}]}, "selections.default.steps[0].text.cells"),
+        ({"steps": [{"text": {}}]}, "selections.default.steps[0].text"),
+        ({"steps": [{"text": {"rows": "tab"}}]}, "selections.default.steps[0].text.rows"),
         ({"steps": [{"text": {"links": "no"}}, {"keep": {"css": "a"}}]}, "selections.default.steps[1].keep"),
         ({"steps": [{"as": "docx"}]}, "selections.default.steps[0].as"),
         ({"steps": [{"as": "json"}, {"keep": {"css": "a"}}]}, "selections.default.steps: selections.default.steps[1]"),

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from pollerd.fetching.body import discard_body, read_beginning
 from pollerd.fetching.client import HttpMessage
-from pollerd.fetching.egress import Router
 from pollerd.fetching.failures import SITE_FAULTS, RefusedError, refusal
 from pollerd.fetching.headers import http_date, retry_after_seconds
+from pollerd.fetching.network.egress import Router
 from pollerd.fetching.response import Response
 from pollerd.fetching.settings import FetchSettings
 from pollerd.model import OutcomeKind
@@ -87,7 +87,7 @@ class Poster:
         try:
             if way.proxy is not None:
                 await self._egress.check(url)
-            return await way.client.send(url, message, _nobody_is_told, way.proxy)
+            return await way.client.send(url, message, _not_counted, way.proxy)
         except SITE_FAULTS as error:
             if way.client.closed:
                 raise
@@ -113,5 +113,5 @@ async def _beginning(response: Response, most: int) -> bytes:
     return beginning[:most]
 
 
-def _nobody_is_told(_: str) -> None:
+def _not_counted(_: str) -> None:
     """What polls tell their budget of is not told here."""

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from pollerd import allocation
-from pollerd.api.http.openapi_examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
+from pollerd.api.http.openapi.examples import BODIES, PARAMETERS, PROBLEMS, TEXTS
 
 Json = dict[str, Any]
 MEDIA_TYPE = "application/problem+json"
@@ -28,6 +28,7 @@ _TAGS = {
     "tags": "What sites have in common.",
     "hosts": "Who is asked, and how politely.",
     "changes": "What was found.",
+    "notifications": "Who is told of what, and what became of it.",
     "allocation": "How the budget is spent.",
     "transfer": "All that was set, from one daemon to another.",
     "collection": "What the focused crawler found.",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pollerd.api.http.openapi import notification_examples
+
 _AT = "2026-01-31T12:00:00.000Z"
 _EARLIER = "2026-01-31T11:30:00.000Z"
 _LATER = "2026-01-31T12:20:00.000Z"
@@ -12,6 +14,8 @@ PARAMETERS: dict[str, Any] = {
     "max_rejected": 1_000,
     "site_id": 7,
     "change_id": 42,
+    "content_id": 311,
+    "source": 3,
     "q": "news",
     "tag": "daily",
     "state": "active",
@@ -31,6 +35,7 @@ PARAMETERS: dict[str, Any] = {
     "selection": "default",
     "matters": "true",
     "list_values.name": "price",
+    "plot_values.name": "price",
     "list_values.cursor": "dm4xMDA",
     "source_id": 3,
     "list_sources.cursor": "cTEwMA",
@@ -53,6 +58,7 @@ PARAMETERS: dict[str, Any] = {
     "context": 3,
     "last_event_id": 42,
     "Last-Event-ID": 42,
+    **notification_examples.PARAMETERS,
 }
 """Name, or call and name -> a value, for parameters without an example of their own."""
 
@@ -75,6 +81,7 @@ _SITE: dict[str, Any] = {
     "method": "GET",
     "proxy": None,
     "render": None,
+    "keep_screenshots": False,
     "selections": {"default": {"steps": [{"keep": {"css": "main"}}]}},
     "created_at": "2026-01-01T08:00:00.000Z",
     "last_poll_at": _AT,
@@ -102,6 +109,8 @@ _CHANGE: dict[str, Any] = {
     "selection": "default",
     "matters": True,
     "why": "",
+    "before_content_id": 310,
+    "after_content_id": 311,
 }
 _POLL: dict[str, Any] = {
     "id": 410,
@@ -191,6 +200,7 @@ _TAG: dict[str, Any] = {
     "min_interval": 900.0,
     "selections": None,
     "render": None,
+    "keep_screenshots": None,
     "windows": {"zone": "Europe/Berlin", "open": [{"days": ["mon", "tue"], "from": "08:00", "to": "18:00"}]},
     "header_names": ["Accept-Language"],
     "has_credentials": False,
@@ -245,6 +255,11 @@ BODIES: dict[str, dict[str, Any]] = {
         "left_out_as_deleted_count": 0,
         "rejected": [],
         "rejected_count": 0,
+    },
+    "SettingsDifference": {
+        "added": ["daily"],
+        "changed": [{"name": "news", "fields": [{"field": "weight", "before": 1.0, "after": 2.0, "note": None}]}],
+        "removed": [],
     },
     "RestoreReport": {
         "dry_run": False,
@@ -377,6 +392,7 @@ BODIES: dict[str, dict[str, Any]] = {
     },
     "Health": {"status": "ok"},
     "Readiness": {"status": "ready", "reason": None},
+    **notification_examples.SCHEMAS,
 }
 """Name of a schema -> an example."""
 

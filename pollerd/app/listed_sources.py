@@ -1,0 +1,59 @@
+"""The sources of a list: sitemaps and feeds that a TOML or YAML document names beside its sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import structlog
+
+from pollerd.app.patience import patiently
+from pollerd.daemon import SourceControl
+from pollerd.errors import DuplicateError
+from pollerd.storage import Source, SourceSpec
+
+
+class ListedSources:
+    """Brings sources in step with a list. `listed`: its sources; None: its format cannot name any."""
+
+    def __init__(
+        self, control: SourceControl, listed: Sequence[SourceSpec] | None, log: structlog.stdlib.BoundLogger
+    ) -> None:
+        self._control, self._listed, self._log = control, listed, log
+
+    async def take(self, *, sync: bool) -> None:
+        """Adds the sources that are not there; with `sync` gives the others the settings of the list."""
+        if not self._listed:
+            return
+        there = await self._there()
+        for spec in self._listed:
+            source = there.get(spec.url)
+            if source is not None and sync and source.spec.kind != spec.kind:  # which cannot be changed
+                await patiently(partial(self._control.delete, source.id), self._log)
+                source = None
+            if source is None:
+                await self._add(spec)
+            elif sync and source.spec != spec:
+                await patiently(partial(self._control.update, source.id, spec), self._log)
+                self._log.warning("source_set", source=spec.url)
+
+    async def _add(self, spec: SourceSpec) -> None:
+        try:
+            await patiently(partial(self._control.add, spec), self._log)
+        except DuplicateError:  # added before; the answer was lost
+            return
+        self._log.info("source_added", source=spec.url)
+
+    async def remove(self) -> None:
+        """Removes the sources that are not in the list. Sites that they added stay; they are nobody's then."""
+        if self._listed is None:
+            return
+        kept = {spec.url for spec in self._listed}
+        for url, source in (await self._there()).items():
+            if url not in kept:
+                await patiently(partial(self._control.delete, source.id), self._log)
+                self._log.warning("source_removed", source=url)
+
+    async def _there(self) -> dict[str, Source]:
+        found = await patiently(self._control.all, self._log)
+        return {source.spec.url: source for source in found}

@@ -1,0 +1,1 @@
+"""Commands of simulations and of the papers' tables."""

@@ -1,0 +1,1 @@
+"""Posts whose receiver knows repeats."""

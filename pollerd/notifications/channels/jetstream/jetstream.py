@@ -1,0 +1,100 @@
+"""Publishes messages to NATS JetStream: done once a stream has acknowledged.
+
+Every attempt has the message's id as `Nats-Msg-Id`: a stream drops what it has had within its window (two minutes,
+unless it says another), so a repeat after that is stored again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from nats.errors import AuthorizationError, ConnectionClosedError, Error, MaxPayloadError, NoRespondersError
+from nats.errors import TimeoutError as NoAnswerError
+from nats.js.api import PubAck
+from nats.js.errors import APIError, NoStreamResponseError
+
+from pollerd.fetching import DIALLING_FAULTS, dial, why_not_dialled
+from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of
+from pollerd.notifications.channels.jetstream.connection import DialledClient, log_in
+from pollerd.notifications.channels.jetstream.settings import JetStreamSettings
+from pollerd.notifications.message import Answer, AnswerKind, Message
+from pollerd.notifications.messages.payload import payload_of
+
+_ANSWER_SECONDS = 10.0
+_TOO_LARGE = 10054
+_REFUSALS = ("authorization violation", "authentication", "permissions violation", "authorization failed")
+
+
+class JetStreamChannel:
+    """One subject of one server; its connection is kept between messages. Secrets: one way to log in, or none."""
+
+    def __init__(
+        self, settings: JetStreamSettings, secrets: Mapping[str, str], environment: ChannelEnvironment
+    ) -> None:
+        self._settings, self._secrets, self._environment = settings, dict(secrets), environment
+        self._client: DialledClient | None = None
+
+    async def send(self, message: Message, now: float) -> Answer:
+        """Publishes the message's payload; see `MessageChannel`. `now` is not told."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                acknowledged = await self._publish(message)
+        except (Error, *DIALLING_FAULTS) as error:
+            complaint = "" if self._client is None else self._client.complaint
+            await self.close()
+            return self._answer_to(error, complaint)
+        done = "stored before" if acknowledged.duplicate else "stored"
+        return Answer(AnswerKind.SENT, None, detail_of(f"{done} in {acknowledged.stream}, {acknowledged.seq}"))
+
+    async def close(self) -> None:
+        """Ends the connection."""
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            await client.close()
+
+    async def _publish(self, message: Message) -> PubAck:
+        client = await self._connected()
+        client.complaint = ""
+        return await client.jetstream().publish(
+            self._settings.subject,
+            payload_of(message, link=self._environment.link),
+            timeout=_ANSWER_SECONDS,
+            stream=self._settings.stream,
+            headers={"Nats-Msg-Id": message.id},
+        )
+
+    async def _connected(self) -> DialledClient:
+        if self._client is not None and self._client.is_connected:
+            return self._client
+        await self.close()
+        settings = self._settings
+        sock = await dial(self._environment.guard, settings.host, settings.port)
+        client = DialledClient(sock, encrypted=settings.tls)
+        try:
+            await log_in(client, settings.host, settings.username, self._secrets, self._environment.tls)
+        except BaseException:
+            client.abandon()
+            raise
+        self._client = client
+        return client
+
+    def _answer_to(self, error: Exception, complaint: str) -> Answer:
+        """Returns what an error means. A missing stream may be made yet, and messages wait for it."""
+        said = f"{error} {complaint}".lower()
+        if isinstance(error, AuthorizationError) or any(word in said for word in _REFUSALS):
+            return self._said(AnswerKind.REFUSED, complaint or str(error))
+        if isinstance(error, MaxPayloadError) or (isinstance(error, APIError) and error.err_code == _TOO_LARGE):
+            return self._said(AnswerKind.DEAD, "the message is larger than the server takes")
+        if isinstance(error, NoStreamResponseError | NoRespondersError):
+            return self._said(AnswerKind.RETRY, f"no stream takes the subject {self._settings.subject}")
+        if isinstance(error, APIError):
+            return self._said(AnswerKind.RETRY, f"the stream refuses: {error.description}")
+        if isinstance(error, NoAnswerError | TimeoutError):
+            return self._said(AnswerKind.RETRY, "no acknowledgement within the deadline")
+        if isinstance(error, ConnectionClosedError):
+            return self._said(AnswerKind.RETRY, "the server closed the connection")
+        return self._said(AnswerKind.RETRY, str(error) if isinstance(error, Error) else why_not_dialled(error)[1])
+
+    def _said(self, kind: AnswerKind, text: str) -> Answer:
+        return Answer(kind, None, detail_of(text, self._secrets.values()))

@@ -1,0 +1,138 @@
+"""Sends messages by SMTP, over a socket that was dialled through the guard.
+
+One attempt is one connection and one e-mail to all recipients. Where the server takes it for some and refuses others
+for now, the next attempt is for those only that are left; this is forgotten by a restart, and then all get it again,
+under the same Message-ID. Recipients that are refused for good are named in the answer and not tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import aiosmtplib
+
+from pollerd.fetching import DIALLING_FAULTS, dial, why_not_dialled
+from pollerd.notifications.channels.channel import DEADLINE_SECONDS, ChannelEnvironment, detail_of
+from pollerd.notifications.channels.mail.composing import compose
+from pollerd.notifications.channels.mail.settings import STARTTLS, TLS, MailSettings
+from pollerd.notifications.message import Answer, AnswerKind, Message
+
+_QUIT_SECONDS = 2.0
+_MOST_PARTLY_SENT = 1_000
+_REFUSED_CODES = frozenset({530, 534, 535})
+Refusals = dict[str, tuple[int, str]]
+"""Recipient -> (code, text)."""
+
+
+class MailChannel:
+    """One mailbox or several, reached through one server. Secret: `password`."""
+
+    def __init__(self, settings: MailSettings, secrets: Mapping[str, str], environment: ChannelEnvironment) -> None:
+        self._settings, self._secrets, self._environment = settings, dict(secrets), environment
+        self._settled: OrderedDict[str, Refusals] = OrderedDict()
+        """Message partly sent -> recipients done with: (250, "") or refused for good."""
+
+    async def send(self, message: Message, now: float) -> Answer:
+        """Sends the message to those recipients that have not got it; see `MessageChannel`."""
+        settled = self._settled.get(message.id, {})
+        left = [one for one in self._settings.recipients if one not in settled]
+        mail = compose(message, self._settings, self._environment.host, now)
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                refused = await self._deliver(mail, left)
+        except TimeoutError:
+            return Answer(AnswerKind.RETRY, None, f"no answer within {DEADLINE_SECONDS:g} s")
+        except (aiosmtplib.SMTPException, *DIALLING_FAULTS) as error:
+            return self._answer_to(error)
+        return self._answer(message.id, settled | {one: refused.get(one, (250, "")) for one in left})
+
+    async def close(self) -> None:
+        """Does nothing: no connection is kept."""
+
+    async def _deliver(self, mail: bytes, recipients: list[str]) -> Refusals:
+        """Sends one e-mail; returns who was refused, perhaps all. Raises `SMTPException` and `DIALLING_FAULTS`."""
+        settings = self._settings
+        sock = await dial(self._environment.guard, settings.host, settings.port)
+        client = aiosmtplib.SMTP(
+            hostname=settings.host,
+            local_hostname=self._environment.host,
+            timeout=DEADLINE_SECONDS,
+            use_tls=settings.security == TLS,
+            start_tls=settings.security == STARTTLS,
+            tls_context=self._environment.tls,
+            sock=sock,
+        )
+        try:
+            await client.connect()
+            if settings.username is not None:
+                await _log_in(client, settings.username, self._secrets.get("password", ""))
+            return await _transact(client, settings.sender, recipients, mail)
+        finally:
+            client.close()
+
+    def _answer(self, message_id: str, settled: Refusals) -> Answer:
+        """Returns what the recipients' answers mean together."""
+        for_now = {one: said for one, said in settled.items() if 400 <= said[0] < 500}
+        for_good = {one: said for one, said in settled.items() if said[0] >= 500}
+        if any(code in _REFUSED_CODES for code, _ in for_good.values()):
+            return self._said(AnswerKind.REFUSED, for_good)
+        self._settled.pop(message_id, None)
+        if for_now:
+            self._settled[message_id] = {one: said for one, said in settled.items() if one not in for_now}
+            while len(self._settled) > _MOST_PARTLY_SENT:
+                self._settled.popitem(last=False)
+            return self._said(AnswerKind.RETRY, for_now)
+        if len(for_good) == len(settled):
+            return self._said(AnswerKind.DEAD, for_good)
+        return self._said(AnswerKind.SENT, for_good) if for_good else Answer(AnswerKind.SENT, 250)
+
+    def _said(self, kind: AnswerKind, refused: Refusals) -> Answer:
+        codes = [code for code, _ in refused.values()]
+        text = "; ".join(f"{one}: {code} {said}" for one, (code, said) in refused.items())
+        status = 250 if kind is AnswerKind.SENT else codes[0]
+        return Answer(kind, status, self._hidden(f"refused for {text}"))
+
+    def _answer_to(self, error: Exception) -> Answer:
+        """Returns what an error means. Before the e-mail itself is offered, a refusal says nothing about it."""
+        if not isinstance(error, aiosmtplib.SMTPException):
+            return Answer(AnswerKind.RETRY, None, self._hidden(why_not_dialled(error)[1]))
+        if not isinstance(error, aiosmtplib.SMTPResponseException):
+            return Answer(AnswerKind.RETRY, None, self._hidden(str(error.message)))
+        code = error.code
+        kind = AnswerKind.RETRY
+        if code in _REFUSED_CODES or (isinstance(error, aiosmtplib.SMTPAuthenticationError) and code >= 500):
+            kind = AnswerKind.REFUSED
+        elif isinstance(error, aiosmtplib.SMTPSenderRefused | aiosmtplib.SMTPDataError) and code >= 500:
+            kind = AnswerKind.DEAD
+        return Answer(kind, code, self._hidden(f"{code} {error.message}"))
+
+    def _hidden(self, text: str) -> str:
+        return detail_of(text, self._secrets.values())
+
+
+async def _log_in(client: aiosmtplib.SMTP, username: str, password: str) -> None:
+    """Logs in by one method: a wrong password that is tried by each could lock the account. Raises `SMTPException`."""
+    await client.ehlo()
+    offered = client.supported_auth_methods
+    if "plain" in offered:
+        await client.auth_plain(username, password)
+    elif "login" in offered:
+        await client.auth_login(username, password)
+    elif "cram-md5" in offered:
+        await client.auth_crammd5(username, password)
+    else:
+        raise aiosmtplib.SMTPException("the server takes no login by password here")
+
+
+async def _transact(client: aiosmtplib.SMTP, sender: str, recipients: list[str], mail: bytes) -> Refusals:
+    """Offers the e-mail; returns who was refused. Raises `SMTPException`."""
+    try:
+        refused, _ = await client.sendmail(sender, recipients, mail)
+    except aiosmtplib.SMTPRecipientsRefused as error:
+        return {one.recipient: (one.code, str(one.message)) for one in error.recipients}
+    with contextlib.suppress(aiosmtplib.SMTPException, OSError):  # it is sent already
+        await client.quit(timeout=_QUIT_SECONDS)
+    return {one: (response.code, str(response.message)) for one, response in refused.items()}

@@ -1,0 +1,107 @@
+"""Channels as stored: one JSON object of settings, with how messages are sent, and one of secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import msgspec
+import orjson
+
+from pollerd.errors import InvalidValueError
+from pollerd.notifications.channels.apprise.settings import AppriseSettings
+from pollerd.notifications.channels.mail.settings import MailSettings
+from pollerd.notifications.channels.making import complete_channel
+from pollerd.notifications.channels.settings import ParsedChannel, change_channel, parse_channel, shown_settings
+from pollerd.notifications.delivery.options import DeliveryOptions, delivery_options
+from pollerd.notifications.messages.build import Look
+from pollerd.notifications.messages.escaping import Medium
+from pollerd.scheduling.times.local_time import zone_of
+from pollerd.storage import ChannelSpec
+
+_DELIVERY = "delivery"
+
+
+class OpenedChannel(NamedTuple):
+    """A channel, parsed: where messages go, and how they are sent."""
+
+    channel: ParsedChannel
+    options: DeliveryOptions
+
+
+def opened(spec: ChannelSpec) -> OpenedChannel:
+    """Returns a stored channel. Raises InvalidValueError where it cannot be used."""
+    settings: dict[str, Any] = orjson.loads(spec.settings)
+    options = delivery_options(settings.pop(_DELIVERY, None))
+    secrets: dict[str, str] = orjson.loads(spec.secrets) if spec.secrets else {}
+    return OpenedChannel(ParsedChannel(parse_channel(spec.kind, settings).settings, secrets), options)
+
+
+def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSpec | None = None) -> ChannelSpec:
+    """Returns the channel with settings and secrets from a plain object, checked.
+
+    before: the channel as it is; secrets that are not given stay, unless its address changes, and without `delivery`
+    how messages are sent. Raises InvalidValueError.
+    """
+    rest = dict(given)
+    own = rest.pop(_DELIVERY, None)
+    options = delivery_options(own)
+    parsed = parse_channel(spec.kind, rest)
+    if before is not None and before.kind == spec.kind:
+        known = opened(before)
+        parsed = change_channel(known.channel, parsed)
+        options = known.options if own is None else options
+    return _closed(spec, OpenedChannel(complete_channel(parsed), options))
+
+
+def with_new_secret(spec: ChannelSpec, *, until: float) -> ChannelSpec:
+    """Returns a webhook with a new secret; until `until` (epoch s) messages are signed with the previous one, too.
+
+    Raises InvalidValueError for a channel of another kind.
+    """
+    from pollerd.notifications.channels.webhook.settings import WebhookSettings
+    from pollerd.notifications.channels.webhook.signing import new_secret
+
+    known = opened(spec)
+    settings, secrets = known.channel
+    if not isinstance(settings, WebhookSettings):
+        raise InvalidValueError("kind", "webhook: secrets of other channels are given by their receivers", spec.kind)
+    fresh = {**secrets, "secret": new_secret(), "previous_secret": secrets["secret"]}
+    rotated = ParsedChannel(msgspec.structs.replace(settings, previous_until=until), fresh)
+    return _closed(spec, OpenedChannel(rotated, known.options))
+
+
+def shown(spec: ChannelSpec) -> dict[str, Any]:
+    """Returns the settings of a stored channel as JSON values; of secrets only the names."""
+    known = opened(spec)
+    settings = shown_settings(known.channel.settings)
+    return {**settings, _DELIVERY: msgspec.to_builtins(known.options), "secrets": sorted(known.channel.secrets)}
+
+
+def look_of(known: OpenedChannel, overview_url: str) -> Look:
+    """Returns how messages of the channel look, and which bodies it needs."""
+    return Look(zone=zone_of(known.options.zone, "zone"), overview_url=overview_url, media=_media(known))
+
+
+def template_of(known: OpenedChannel) -> tuple[str, Medium] | None:
+    """Returns the channel's template, and what it writes; None: it has none."""
+    if not known.options.template or not _media(known):
+        return None
+    medium = Medium.TEXT if isinstance(known.channel.settings, MailSettings) else Medium.MARKDOWN
+    return known.options.template, medium
+
+
+def _closed(spec: ChannelSpec, known: OpenedChannel) -> ChannelSpec:
+    parsed = known.channel
+    settings = {**shown_settings(parsed.settings), _DELIVERY: msgspec.to_builtins(known.options)}
+    secrets = orjson.dumps(parsed.secrets).decode() if parsed.secrets else None
+    return replace(spec, settings=orjson.dumps(settings).decode(), secrets=secrets)
+
+
+def _media(known: OpenedChannel) -> frozenset[Medium]:
+    """Returns the bodies that the channel needs: a payload is made of the events themselves."""
+    settings = known.channel.settings
+    if isinstance(settings, MailSettings):
+        return frozenset({Medium.TEXT, Medium.HTML})
+    return frozenset(Medium) if isinstance(settings, AppriseSettings) else frozenset()

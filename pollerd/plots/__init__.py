@@ -1,0 +1,1 @@
+"""Draws plots of values over time as SVG and as text. Pure."""

@@ -1,0 +1,134 @@
+"""Settings of channels: what is refused, what is secret, and that secrets go nowhere else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from pollerd.errors import InvalidValueError
+from pollerd.notifications.channels.making import complete_channel
+from pollerd.notifications.channels.settings import change_channel, parse_channel, shown_settings
+from pollerd.notifications.channels.webhook.signing import new_secret
+from tests.support.process import environment
+
+SECRET = new_secret()
+GOOD: dict[str, dict[str, Any]] = {
+    "webhook": {"url": "https://a.example/x?t=sesame", "secret": SECRET, "headers": {"X-Key": "sesame"}},
+    "email": {
+        "host": "mail.example",
+        "sender": "a@a.example",
+        "recipients": ["b@b.example"],
+        "username": "ann",
+        "password": "sesame",
+    },
+    "nats": {"host": "nats.example", "subject": "pages", "token": "sesame"},
+    "apprise": {"url": "ntfys://user:sesame@ntfy.example/topic"},
+}
+ELSEWHERE: dict[str, dict[str, Any]] = {
+    "webhook": {"url": "https://b.example/x", "headers": ["x-key"]},
+    "email": {"host": "mail.example", "security": "none", "sender": "a@a.example", "recipients": ["b@b.example"]},
+    "nats": {"host": "other.example", "subject": "pages"},
+    "apprise": {"service": "json"},
+}
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_secrets_are_parted_and_kept(kind: str) -> None:
+    parsed = parse_channel(kind, GOOD[kind])
+    shown = json.loads(json.dumps(shown_settings(parsed.settings)))
+    for text in (repr(parsed), repr(parsed.settings), json.dumps(shown)):
+        assert "sesame" not in text
+        assert SECRET not in text
+    again = parse_channel(kind, shown)
+    assert again.settings == parsed.settings
+    assert not again.secrets
+    kept = change_channel(parsed, again)
+    assert kept.secrets == parsed.secrets
+    assert complete_channel(kept) == kept
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_another_address_needs_the_secret_again(kind: str) -> None:
+    old = parse_channel(kind, GOOD[kind])
+    fields = {**ELSEWHERE[kind], **({"username": "ann"} if kind == "email" else {})}
+    with pytest.raises(InvalidValueError, match="given again") as caught:
+        change_channel(old, parse_channel(kind, fields))
+    assert "sesame" not in str(caught.value)
+    whole = parse_channel(
+        kind,
+        {
+            **GOOD[kind],
+            **(
+                {}
+                if kind == "apprise"
+                else {
+                    "url" if kind == "webhook" else "host": "https://c.example/?t=x"
+                    if kind == "webhook"
+                    else "c.example"
+                }
+            ),
+        },
+    )
+    assert change_channel(old, whole) == whole
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("webhook", "url", "ftp://a.example"),
+        ("webhook", "url", None),
+        ("webhook", "url", "https://ann:sesame@a.example/"),
+        ("webhook", "secret", "sesame"),
+        ("webhook", "secret", "whsec_c2VzYW1l"),
+        ("webhook", "previous_secret", SECRET),
+        ("webhook", "headers", {"Host": "sesame"}),
+        ("webhook", "headers", {"Webhook-Id": "sesame"}),
+        ("webhook", "headers", {"Transfer-Encoding": "sesame"}),
+        ("webhook", "headers", {"X": "sesame\r\nY: z"}),
+        ("webhook", "headers", {"X": 1}),
+        ("email", "recipients", []),
+        ("email", "recipients", ["a@b\r\nRCPT TO:<c@d>"]),
+        ("email", "sender", "Ann <a@b.example>"),
+        ("email", "port", 0),
+        ("email", "port", True),
+        ("email", "security", "startls"),
+        ("email", "host", "a b"),
+        ("email", "username", None),
+        ("nats", "subject", "pages.>"),
+        ("nats", "subject", "a b"),
+        ("nats", "stream", "a.b"),
+        ("nats", "seed", "SUsesame"),
+        ("nats", "tls", "yes"),
+        ("apprise", "url", "json://a b"),
+        ("apprise", "url", "sesame"),
+        ("apprise", "format", "htm"),
+    ],
+)
+def test_what_is_refused_names_its_field(kind: str, field: str, value: object) -> None:
+    given = {name: one for name, one in {**GOOD[kind], field: value}.items() if name != "token" or field != "seed"}
+    with pytest.raises(InvalidValueError) as caught:
+        parse_channel(kind, given)
+    assert caught.value.field in (field, "previous_until")
+    assert "sesame" not in str(caught.value)
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(InvalidValueError, match="nearest: secret"):
+        parse_channel("webhook", {"url": "https://a.example", "secrt": "x"})
+    with pytest.raises(InvalidValueError, match="kind"):
+        parse_channel("pager", {})
+
+
+def test_what_no_channel_needs_is_not_loaded() -> None:
+    code = (
+        "import sys, pollerd.notifications.channels.making; "
+        "print(sorted({'apprise', 'nats', 'aiosmtplib', 'requests'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"
