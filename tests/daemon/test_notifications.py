@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from pollerd.events import NoticeState
+from pollerd.daemon.notifying.failing_watch import FailingWatch
+from pollerd.daemon.process.blindness import BlindCause, BlindPeriod
+from pollerd.daemon.results.announcing.announcer import Announcer
+from pollerd.daemon.state.site_cache import SiteCache
+from pollerd.events import EventKind, NoticeState
+from pollerd.notifications.rules.parsing import parse_rule
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import NoticeFilter, StorageSettings, new_key
 from tests.daemon.conftest import Running, Start
@@ -179,3 +187,116 @@ async def test_a_private_channel_needs_the_flag(start: Start, receiver: Receiver
         assert answer.kind == "retry"
         assert "loopback" in answer.detail
         assert receiver.got == []
+
+
+async def test_a_storm_is_one_message_and_nothing_is_dropped(start: Start, origin: Origin, receiver: Receiver) -> None:
+    paths = [f"/{n}" for n in range(40)]
+    origin.pages |= {path: Page("<p>one</p>") for path in paths}
+    async with start(scheduling=SLOWLY, private_channels=True, budget=500.0) as running:
+        await hook(running, receiver)
+        sites = await running.add(*(origin.url(path, host=n) for n, path in enumerate(paths)))
+        await until(lambda: running.metric("pollerd_polls_total", outcome="first") == len(paths))
+        origin.pages |= {path: Page("<p>two</p>") for path in paths}
+
+        async def told() -> set[int]:
+            found = (await running.store.notifications.list_notices(limit=1000)).items
+            return {one.site_id or 0 for one in found if one.state in (NoticeState.SENT, NoticeState.WAITING)}
+
+        for _ in range(500):
+            if await told() == set(sites):
+                break
+            await asyncio.sleep(0.05)
+        assert await told() == set(sites)
+        await until(lambda: running.metric("pollerd_notices_sent_total") >= 10)
+        singles = [one for one in receiver.got if one["type"] == "site.changed"]
+        assert len(receiver.got) <= 11, "then a minute passes before the rest comes as a group"
+        assert len(singles) <= 10
+
+
+async def test_a_channel_that_stalls_holds_up_no_other(start: Start, origin: Origin, receiver: Receiver) -> None:
+    async def stall(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    origin.pages["/stall"] = Page(handler=stall)
+    async with start(scheduling=SLOWLY, private_channels=True) as running:
+        control = running.control.notifications
+        await control.add_channel("slow", "webhook", {"url": origin.url("/stall")})
+        await control.add_rule({"name": "slow", "channels": ["slow"]})
+        await hook(running, receiver)
+        site = await changed(running, origin)
+        await until(lambda: bool(receiver.got))
+        before = len(await running.polls(site))
+        await running.polled(site, before + 2)
+
+
+async def test_a_site_that_fails_for_long_is_found_between_its_polls(start: Start, origin: Origin) -> None:
+    rarely = SchedulingSettings(min_interval_seconds=0.1, host_interval_seconds=0, backoff_base_seconds=3600.0)
+    async with start(scheduling=rarely) as running:
+        channel = await running.control.notifications.add_channel("hook", "webhook", {"url": "https://a.example/"})
+        patience = {"after_polls": None, "after": 1.0}
+        document = {"name": "down", "channels": ["hook"], "events": ["site.failing"], "failing": patience}
+        row = await running.control.notifications.add_rule(document)
+        origin.pages["/p"] = Page()
+        (site,) = await running.add(origin.url("/p"))
+        await running.polled(site, 1)
+        origin.pages["/p"] = Page(status=500)
+        for _ in range(500):
+            if (await running.site(site)).failures:
+                break
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(1.1)
+        parts = running.daemon.parts
+        filled = asyncio.Event()
+        announcer = Announcer(
+            sites=parts.store.sites, history=parts.store.history, filled=filled, runtime=parts.runtime
+        )
+        announcer.put_in_force([parse_rule(document, id=row.id)], {"hook": channel.id})
+        watch = FailingWatch(
+            store=parts.store,
+            scheduler=parts.scheduler,
+            announcer=announcer,
+            journal=parts.journal,
+            site_cache=SiteCache(parts.store.sites, 10),
+            filled=filled,
+            runtime=parts.runtime,
+        )
+        assert announcer.rules is not None
+        for _ in range(2):  # the second look finds the incident open
+            await watch.look(announcer.rules, 1.0)
+        (told,) = (await running.store.notifications.list_notices()).items
+        assert (told.kind, told.site_id, filled.is_set()) == (EventKind.FAILING, site, True)
+        assert [one.site_id for one in await running.store.notifications.incidents()] == [site]
+
+
+async def test_what_concerns_the_daemon_is_told(start: Start, receiver: Receiver) -> None:
+    async with start(private_channels=True) as running:
+        await hook(running, receiver, events=["daemon.blind"])
+        blindness = running.daemon.parts.runtime.blindness
+        blindness.note(BlindPeriod(BlindCause.LINK, 1_000.0, 1_030.0))  # too short to be told
+        blindness.note(BlindPeriod(BlindCause.LINK, 2_000.0, 2_120.0))
+        await until(lambda: bool(receiver.got))
+        (told,) = receiver.got
+        assert told["type"] == "daemon.blind"
+        assert told["data"]["details"]["from"] == "1970-01-01T00:33:20.000Z"
+
+
+async def test_a_daemon_without_rules_and_channels_loads_nothing_of_them(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys, numpy as np\n"
+        "from prometheus_client import CollectorRegistry\n"
+        "from pollerd.app.build import LiveSettings, live_daemon\n"
+        "from pollerd.storage import Store\n"
+        "from pollerd.telemetry import Instruments\n"
+        "async def main():\n"
+        f"    store = await Store.open('sqlite:///{tmp_path}/poll.db')\n"
+        "    instruments = Instruments(CollectorRegistry(), '1')\n"
+        "    async with live_daemon(store, LiveSettings(), instruments, np.random.default_rng(1)): pass\n"
+        "    await store.close()\n"
+        "asyncio.run(main())\n"
+        "unwanted = ('jinja2', 'apprise', 'nats', 'aiosmtplib', 're2', 'pollerd.notifications.rules',\n"
+        "    'pollerd.notifications.channels', 'pollerd.notifications.messages', 'pollerd.notifications.delivery')\n"
+        "print([name for name in sys.modules if name.startswith(unwanted)])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
