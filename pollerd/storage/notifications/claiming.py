@@ -12,7 +12,6 @@ from pollerd.storage.db.schema import outbox
 from pollerd.storage.db.statements import run
 from pollerd.storage.notifications.notification_values import ClaimedMessage
 from pollerd.storage.notifications.outbox_statements import OutboxStatements
-from pollerd.storage.notifications.outbox_statements import next_due as select_next_due
 from pollerd.storage.notifications.rows import EVENT_ID, IS_SENDING, OF_CHANNELS, WAITING, Row, notice_of
 
 DIGEST_MOST = 10_000
@@ -34,13 +33,14 @@ def claim(
     return _noted(connection, sql, rows[: limit if grouped else 1]) if rows else None
 
 
-def next_due(connection: Connection, channel_id: int | None) -> dict[int, float]:
+def next_due(connection: Connection, sql: OutboxStatements, channel_id: int | None) -> dict[int, float]:
     """Returns when each channel has something to send; those that have nothing, or are sending all, are missing.
 
     It may be past. What waits for an earlier one of its site does not count.
     """
-    wanted = [] if channel_id is None else [outbox.c.channel_id == channel_id]
-    return dict(map(tuple, connection.execute(select_next_due(*wanted))))
+    if channel_id is None:
+        return dict(map(tuple, run(connection, sql.next_due)))
+    return dict(map(tuple, run(connection, sql.next_due_of, *[channel_id] * sql.channels_named)))
 
 
 def message_id_of(event_ids: Sequence[str]) -> str:

@@ -12,10 +12,11 @@ from sqlalchemy import BigInteger, Connection, Double, Text, and_, bindparam, fu
 
 from pollerd.model import Change, StoredReading
 from pollerd.storage.db.rows import columns_of
-from pollerd.storage.db.schema import reading, site, site_tag
-from pollerd.storage.db.statements import Statements
+from pollerd.storage.db.schema import reading
+from pollerd.storage.db.statements import Statements, run
 from pollerd.storage.encoding.compression import PackedRow, unpack_all
 from pollerd.storage.notifications.notification_values import NoticeFacts, NoticeSite, StoredNotice
+from pollerd.storage.notifications.outbox_statements import OutboxStatements
 from pollerd.storage.polls.changes import changes_by_id
 from pollerd.storage.polls.contents import packed_contents
 
@@ -34,9 +35,15 @@ class FactRows:
     """By change id."""
 
 
-def read_facts(connection: Connection, sql: Statements, notices: Sequence[StoredNotice], contents_of: int) -> FactRows:
+def read_facts(
+    connection: Connection,
+    sql: Statements,
+    outbox: OutboxStatements,
+    notices: Sequence[StoredNotice],
+    contents_of: int,
+) -> FactRows:
     """Reads what messages show of these; contents of the changes of the first `contents_of` only."""
-    sites = _sites(connection, sql, {one.site_id for one in notices if one.site_id is not None})
+    sites = _sites(connection, outbox, {one.site_id for one in notices if one.site_id is not None})
     ids = dict.fromkeys(one.change_id for one in notices if one.change_id is not None)
     changes = {one.id or 0: one for one in changes_by_id(connection, sql, list(ids))} if ids else {}
     shown = [changes[one.change_id] for one in notices[:contents_of] if one.change_id in changes]
@@ -64,19 +71,15 @@ def facts_of(notices: Iterable[StoredNotice], rows: FactRows) -> list[NoticeFact
     return found
 
 
-def _sites(connection: Connection, sql: Statements, ids: set[int]) -> dict[int, NoticeSite]:
+def _sites(connection: Connection, sql: OutboxStatements, ids: set[int]) -> dict[int, NoticeSite]:
     if not ids:
         return {}
-    given, t = {"ids": sql.many(ids)}, site_tag.c
+    given = sql.many(ids)
     tags: defaultdict[int, list[str]] = defaultdict(list)
-    tagged = select(t.site_id, t.tag).where(sql.among(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
-    for site_id, name in connection.execute(tagged, given):
+    for site_id, name in run(connection, sql.tags, given):
         tags[site_id].append(name)
-    wanted = select(site.c.id, site.c.url, site.c.title).where(sql.among(site.c.id, "ids"))
-    return {
-        key: NoticeSite(key, url, title or "", tuple(tags[key]))
-        for key, url, title in connection.execute(wanted, given)
-    }
+    rows = run(connection, sql.sites, given)
+    return {key: NoticeSite(key, url, title or "", tuple(tags[key])) for key, url, title in rows}
 
 
 def _values(connection: Connection, sql: Statements, changes: dict[int, Change]) -> dict[int, dict[str, StoredReading]]:

@@ -204,7 +204,7 @@ class NotificationStore:
 
         Channels that have nothing, or whose messages are all being sent, are missing.
         """
-        return await self._database.read(lambda c: claiming.next_due(c, channel_id))
+        return await self._database.read(lambda c: claiming.next_due(c, self._outbox, channel_id))
 
     async def resend(
         self, now: float, *, notice_ids: Sequence[int] | None = None, channel_id: int | None = None
@@ -269,7 +269,7 @@ class NotificationStore:
 
         contents_of: of how many, from the first on, the contents before and after the change are read.
         """
-        rows = await self._database.read(lambda c: facts.read_facts(c, self._sql, notices, contents_of))
+        rows = await self._database.read(lambda c: facts.read_facts(c, self._sql, self._outbox, notices, contents_of))
         if not rows.contents:
             return facts.facts_of(notices, rows)
         # Decompression releases the GIL: in a thread it does not block the loop.

@@ -20,7 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from pollerd.storage.db.schema import attempt, channel, outbox
+from pollerd.storage.db.schema import attempt, channel, outbox, site, site_tag
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.notifications.rows import (
     FREE,
@@ -88,6 +88,15 @@ class OutboxStatements:
         mine = (IN_MESSAGE, IS_SENDING, _mine(), _C.message_id == bindparam("message"))
         self.end = sql.compiled(ending.where(*mine), ["to", "detail", "due", "ended", "channel", "message"])
         self.log = sql.insert_each(attempt, ATTEMPT)
+        t = site_tag.c
+        tags = select(t.site_id, t.tag).where(sql.among(t.site_id, "ids")).order_by(t.site_id, t.position, t.tag)
+        self.tags = sql.compiled(tags, ["ids"])
+        named = select(site.c.id, site.c.url, site.c.title).where(sql.among(site.c.id, "ids"))
+        self.sites = sql.compiled(named, ["ids"])
+        self.next_due = sql.compiled(next_due(), [])
+        self.channels_named = 3 if sql.is_sqlite else 1
+        """How often `next_due_of` asks for its channel: PostgreSQL numbers its parameters."""
+        self.next_due_of = sql.compiled(next_due(_mine()), ["channel"] * self.channels_named)
         of_channel = update(channel).ordered_values(
             (channel.c.last_sent_at, func.coalesce(bindparam("sent", type_=Double), channel.c.last_sent_at)),
             (channel.c.last_error, bindparam("error", type_=Text)),
