@@ -319,7 +319,7 @@ def _parts(  # noqa: PLR0913 (what the parts are made of)
         journal=journal,
         site_cache=site_cache,
         make_delivery=delivery,
-        watches=(daemon_events, failing_watch),
+        watchers=(daemon_events, failing_watch),
         runtime=runtime,
     )
     sources = SourceReader(store=store.sources, make_reading=readings, runtime=runtime)

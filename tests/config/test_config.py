@@ -67,6 +67,7 @@ def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
     samples |= {"min_yield": "2%", "respect_ttl": "yes"}
     samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
     samples |= {"metrics_version": "yes", "browser": "/usr/bin/chromium", "browser_proxy": "pollerd:3129"}
+    samples |= {"allow_private_channels": "yes", "public_url": "https://example.org"}
     samples |= {"browser_pages": "7", "browser_deadline": "7", "browser_no_sandbox": "yes"}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
     assert config.sources[name] == "environment"

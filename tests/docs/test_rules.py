@@ -85,7 +85,7 @@ def test_types(code: str, source: str, tmp_path: Path) -> None:
     ("module", "line"),
     [
         ("pollerd/model.py", "import sqlalchemy"),
-        ("pollerd/fetching/egress.py", "import pollerd.daemon"),
+        ("pollerd/fetching/network/egress.py", "import pollerd.daemon"),
         ("pollerd/allocation/core/index.py", "import pollerd.allocation.whittle.whittle"),
         ("pollerd/storage/db/engine.py", "import pollerd.storage.polls.commit"),
         ("pollerd/storage/sites/sites.py", "import pollerd.crawling.pages.links"),

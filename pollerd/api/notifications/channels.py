@@ -50,7 +50,10 @@ async def change_channel(daemon: Daemon, channel_id: ChannelId, patch: ChannelPa
     """Ends its pause: what waits is tried at once. With a new address its secrets must be given again."""
     async with daemon.turn:
         changed = await daemon.control.notifications.change_channel(
-            channel_id, patch.settings, name=patch.name, enabled=patch.enabled
+            channel_id,
+            patch.settings if "settings" in patch.model_fields_set else None,
+            name=patch.name,
+            enabled=patch.enabled,
         )
     return await _shown(daemon, changed)
 

@@ -109,7 +109,7 @@ class ChannelPatch(Given):
 
     name: Name | None = None
     enabled: bool | None = None
-    settings: Document | None = None
+    settings: Document = Field({}, description="by kind, as when it was made")
 
 
 class QueueSchema(BaseModel):

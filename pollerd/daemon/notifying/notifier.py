@@ -39,7 +39,7 @@ class Delivers(Protocol):
         """Sends one message on a channel with these settings."""
 
 
-class Watch(Protocol):
+class Watcher(Protocol):
     """Looks for what no poll tells."""
 
     async def run(self) -> None:
@@ -57,12 +57,12 @@ class Notifier:
         journal: Journal,
         site_cache: SiteCache,
         make_delivery: Callable[[], Delivers],
-        watches: Sequence[Watch],
+        watchers: Sequence[Watcher],
         runtime: Runtime,
     ) -> None:
-        """`make_delivery`: called when there is a first channel; `watches`: run beside the delivery."""
+        """`make_delivery`: called when there is a first channel; `watchers`: run beside the delivery."""
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
-        self._make_delivery, self._watches, self._clock = make_delivery, watches, runtime.clock
+        self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
         self._delivery: Delivers | None = None
         self._has_delivery = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -86,8 +86,8 @@ class Notifier:
     async def run(self) -> None:
         """Delivers until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for watch in self._watches:
-                group.create_task(watch.run(), name=type(watch).__name__)
+            for watcher in self._watchers:
+                group.create_task(watcher.run(), name=type(watcher).__name__)
             await self._has_delivery.wait()
             assert self._delivery is not None
             group.create_task(self._tidy(), name="outbox-tidy")

@@ -71,9 +71,11 @@ async def mailbox(
     if behave is not None:
         behave(box)
 
+    made: list[SMTP] = []
+
     def serve() -> SMTP:
         box.connections += 1
-        return SMTP(
+        protocol = SMTP(
             box,
             hostname="mail.example",
             ident="ready",
@@ -81,6 +83,8 @@ async def mailbox(
             auth_require_tls=tls is not None and not implicit,
             authenticator=box.authenticate if box.users else None,
         )
+        made.append(protocol)
+        return protocol
 
     server = await asyncio.get_running_loop().create_server(serve, "127.0.0.1", 0, ssl=tls if implicit else None)
     box.port = server.sockets[0].getsockname()[1]
@@ -88,4 +92,7 @@ async def mailbox(
         yield box
     finally:
         server.close()
+        for protocol in made:
+            if protocol.transport is not None:
+                cast(asyncio.Transport, protocol.transport).abort()
         await server.wait_closed()

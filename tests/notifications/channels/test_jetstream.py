@@ -189,9 +189,12 @@ async def test_private_servers_need_the_option(host: str) -> None:
 
 async def test_a_server_that_never_speaks_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "DEADLINE_SECONDS", 0.3)
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    left: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: left.append(writer), "127.0.0.1", 0)
     async with server, Environment() as environment:
         answer = await channel(NatsServer([], server.sockets[0].getsockname()[1]), environment).send(MESSAGE, AT)
+    for writer in left:
+        writer.close()
     assert (answer.kind, answer.detail) == (AnswerKind.RETRY, "no acknowledgement within the deadline")
 
 
