@@ -22,7 +22,7 @@ from pollerd.api.http.answer_headers import AnswerHeaders
 from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
-from pollerd.api.notifications import channels, deliveries, rules
+from pollerd.api.notifications import channels, deliveries, listed, rules
 from pollerd.api.sites import (
     exports,
     hosts,
@@ -72,7 +72,7 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    lists = (imports, site_diff, settings_diff, exports, transfer)
+    lists = (imports, site_diff, settings_diff, listed, exports, transfer)
     of_sites = (sites, selections, value_plots, preview, tags, sources, hosts)
     told = (rules, channels, deliveries)
     rest = (changes, diffs, screenshots, feed, events, allocation, collection, collection_export)

@@ -26,6 +26,7 @@ _TAGS = {
     "sites": "What is polled, and how.",
     "sources": "Sitemaps and feeds whose pages become sites.",
     "tags": "What sites have in common.",
+    "notifications": "Who is told of what, on which channels; what was told.",
     "hosts": "Who is asked, and how politely.",
     "changes": "What was found.",
     "allocation": "How the budget is spent.",
