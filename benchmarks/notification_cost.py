@@ -54,7 +54,7 @@ SETTINGS = {"secret": "whsec_" + "A" * 43 + "="}
 
 
 class _Watch:
-    def ended(self, answer: Any, events: int, *, dead: bool) -> None:
+    def ended(self, _: Any, answer: Any, *, dead: bool) -> None:
         assert answer.kind == "sent", answer
 
     def notices_of(self, *_: Any, **__: Any) -> tuple[Notice, ...]:

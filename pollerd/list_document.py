@@ -46,7 +46,8 @@ FORMATS = {
 }
 """Format of a list by the suffix of its file. `DOCUMENTS` are parsed here, other formats by the API."""
 _MAX_SECRET_BYTES = 64 * 1024
-_KNOWN = ("defaults", "tags", "sites", "sources")
+_KNOWN = ("defaults", "tags", "sites", "sources", "channels", "rules")
+_CHANNEL_SECRETS = ("url", "secret", "previous_secret", "password", "token", "seed", "credentials")
 _SECRETS = frozenset({"headers", "credentials", "body", "typed", "pdf_password"})
 NOT_SHOWN = "(not shown)"
 
@@ -72,6 +73,10 @@ class ListDocument:
     """The fields of each tag, by name."""
     sources: Sequence[dict[str, Any]] = ()
     """The fields of each source: a sitemap or feed whose pages become sites."""
+    channels: Sequence[dict[str, Any]] = ()
+    """The fields of each channel, with the secrets of its files."""
+    rules: Sequence[dict[str, Any]] = ()
+    """The fields of each rule."""
 
 
 def read_entries(data: bytes, form: str, folder: Path) -> Iterator[Entry]:
@@ -108,7 +113,37 @@ def _read(document: object, folder: Path) -> ListDocument:
         _filled(_defaults(document.get("defaults")), sites, folder),
         _tags(document.get("tags"), folder),
         _sources(document.get("sources")),
+        [_channel(place, one, folder) for place, one in enumerate(_tables("channels", document.get("channels")))],
+        _tables("rules", document.get("rules")),
     )
+
+
+def _tables(section: str, given: object) -> list[dict[str, Any]]:
+    """Returns a list of tables, without what is null."""
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        raise ConfigError(f"{section} must be a list of tables; given: a {_kind(given)}")
+    found = []
+    for place, one in enumerate(given):
+        if not isinstance(one, dict):
+            raise ConfigError(f"{section}[{place}] must be a table; given: a {_kind(one)}")
+        found.append({str(name): value for name, value in one.items() if value is not None})
+    return found
+
+
+def _channel(place: int, given: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns the fields of a channel with the contents of files in place of their names."""
+    try:
+        fields = _with_files_read(given, "", _CHANNEL_SECRETS, folder)
+        if isinstance(fields.get("headers"), dict):
+            headers = fields["headers"].items()
+            fields["headers"] = {str(name): _header(str(name), value, folder) for name, value in headers}
+        if isinstance(fields.get("delivery"), dict):
+            fields["delivery"] = _with_files_read(fields["delivery"], "delivery.", ("template",), folder)
+    except InvalidValueError as error:
+        raise ConfigError(f"channels[{place}].{error}") from error
+    return fields
 
 
 def _sources(given: object) -> list[dict[str, Any]]:

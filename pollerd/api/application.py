@@ -23,7 +23,7 @@ from pollerd.api.http.context import ApiPorts, ControlPort
 from pollerd.api.http.openapi import document as openapi
 from pollerd.api.http.parameters import known_query
 from pollerd.api.http.settings import ApiSettings
-from pollerd.api.notifications import channels, deliveries, rules, unsubscribe
+from pollerd.api.notifications import channels, deliveries, listed, rules, unsubscribe
 from pollerd.api.sites import (
     exports,
     hosts,
@@ -73,7 +73,7 @@ def create_api(
     app.state.tokens = Tokens(settings)
     app.state.comparer = Comparer()
     api = APIRouter(prefix=PREFIX, dependencies=[Depends(known_query)])
-    lists = (imports, site_diff, settings_diff, exports, transfer)
+    lists = (imports, site_diff, settings_diff, listed, exports, transfer)
     of_sites = (sites, selections, value_plots, preview, tags, sources, hosts)
     told = (rules, channels, deliveries)
     rest = (changes, diffs, screenshots, feed, events, allocation, collection, collection_export)

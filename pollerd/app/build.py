@@ -311,7 +311,7 @@ def _parts(  # noqa: PLR0913 (what the parts are made of)
     def delivery() -> Delivers:
         from pollerd.app.build_delivery import delivery_loop  # what a daemon without channels does not need
 
-        return delivery_loop(store.notifications, daemon_events, filled, notifying, runtime)
+        return delivery_loop(store.notifications, daemon_events, announcer, filled, notifying, runtime)
 
     notifier = Notifier(
         store=store.notifications,

@@ -9,6 +9,7 @@ from functools import partial
 from pollerd.daemon.notifying.daemon_events import DaemonEvents
 from pollerd.daemon.notifying.delivery_watch import DeliveryWatch
 from pollerd.daemon.process.workers import WorkerPool
+from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import ConfigError
 from pollerd.fetching import FetchSettings, Guard, Poster
@@ -31,6 +32,7 @@ _CONNECTIONS = 64
 def delivery_loop(
     store: NotificationStore,
     events: DaemonEvents,
+    announcer: Announcer,
     filled: asyncio.Event,
     settings: NotificationSettings,
     runtime: Runtime,
@@ -38,7 +40,7 @@ def delivery_loop(
     """Returns the loop that delivers on all channels. `filled`: set when there is something new to send."""
     templates = WorkerPool(1, patience_seconds=TEMPLATE_SECONDS, memory_bytes=TEMPLATE_MEMORY_BYTES, name="templates")
     composer = Composer(store=store, work=runtime.workers.do, render=templates.do, public_url=settings.base_url)
-    watch = DeliveryWatch(events, runtime.instruments)
+    watch = DeliveryWatch(events, announcer, runtime.instruments)
     fetching = FetchSettings(
         allow_private=settings.allow_private_channels,
         max_connections=_CONNECTIONS,

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import structlog
 
 from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, sources_of, tags_of
+from pollerd.app.listed_notifications import ListedNotifications
 from pollerd.app.listed_sources import ListedSources
 from pollerd.app.patience import patiently
 from pollerd.daemon import Control
@@ -78,6 +79,8 @@ class _Contents:
     lines: Iterator[Line]
     tags: Sequence[TagSettings] | None = None
     sources: Sequence[SourceSpec] | None = None
+    notifying: ListedNotifications | None = None
+    """Its channels and rules. None: its format cannot name any."""
 
 
 def _read(path: Path, file: BinaryIO) -> _Contents:
@@ -86,7 +89,12 @@ def _read(path: Path, file: BinaryIO) -> _Contents:
     try:
         if form in DOCUMENTS:
             document = read_document(file.read(), form, path.parent)
-            return _Contents(parse_entries(document.entries), tags_of(document.tags), sources_of(document.sources))
+            return _Contents(
+                parse_entries(document.entries),
+                tags_of(document.tags),
+                sources_of(document.sources),
+                ListedNotifications.of(document),
+            )
         return _Contents(parse_file(file, Format(form)))
     except (ConfigError, InvalidValueError) as error:
         raise ConfigError(f"urls: {path}: {error}") from error
@@ -130,6 +138,7 @@ class _Reading:
     async def read(self) -> None:
         """Reads all lines. The next block is read while the database stores the previous one."""
         lines = self.contents.lines
+        await self._take_notifications()
         await self._take_tags()
         block = await _some(lines)
         while block:
@@ -164,6 +173,14 @@ class _Reading:
             missing = partial(self.control.sites.delete_missing, self.listed)
             self.counts["removed"] = await patiently(missing, self._log)
             await self._remove_tags()
+
+    async def _take_notifications(self) -> None:
+        """Takes channels and rules, before anything else: what is refused changes nothing."""
+        if self.contents.notifying is not None:
+            try:
+                await self.contents.notifying.take(self.control.notifications, self._log)
+            except InvalidValueError as error:
+                raise ConfigError(f"urls: {self.path}: {error}") from error
 
     async def _take_tags(self) -> None:
         """Gives tags their settings: all of the list with `sync`, else those that have none yet."""

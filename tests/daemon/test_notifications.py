@@ -16,8 +16,9 @@ from aiohttp import web
 from pollerd.daemon.notifying.failing_watch import FailingWatch
 from pollerd.daemon.process.blindness import BlindCause, BlindPeriod
 from pollerd.daemon.results.announcing.announcer import Announcer
+from pollerd.daemon.results.announcing.rules_in_force import RulesInForce
 from pollerd.daemon.state.site_cache import SiteCache
-from pollerd.events import EventKind, NoticeState
+from pollerd.events import EventKind, Notice, NoticeState
 from pollerd.notifications.rules.parsing import parse_rule
 from pollerd.scheduling import SchedulingSettings
 from pollerd.storage import NoticeFilter, StorageSettings, new_key
@@ -300,3 +301,14 @@ async def test_a_daemon_without_rules_and_channels_loads_nothing_of_them(tmp_pat
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_digest_that_went_out_takes_nothing_more_in() -> None:
+    rules = RulesInForce()
+    daily = {"name": "all", "channels": ["hook"], "digest": {"every": "day", "at": "00:00"}}
+    rules.replace([parse_rule(daily, id=1)], {"hook": 1})
+    notice = Notice(event_id="e", kind=EventKind.CHANGED, at=0.0, rule_id=1, channel_id=1, due_at=0.0)
+    (first,) = rules.notices(rules.all, notice, now=1_800_000_000.0)
+    rules.close_digests([first.digest])
+    (second,) = rules.notices(rules.all, notice, now=1_800_000_000.0)
+    assert second.due_at == first.due_at + 86_400.0

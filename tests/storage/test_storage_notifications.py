@@ -314,3 +314,20 @@ async def test_the_migration_goes_down_and_up_with_rows(url: str, settings: Stor
     store = await Store.open(url, settings=settings)
     assert (await store.notifications.channels(), await store.notifications.next_due()) == ([], {})
     await store.close()
+
+
+async def test_digests_that_went_out(store: Store) -> None:
+    n = store.notifications
+    await n.add_channel(ChannelSpec("hook", "webhook", "{}"), 1.0)
+    keys = ["1:day:2026-11-23", "1:day:2026-11-24", "1:day:2026-11-25"]
+    await n.put([notice(key, digest=key) for key in keys] + [notice("alone")])
+    for _ in range(2):
+        claim = await n.claim(1, 20.0, limit=10)
+        assert claim is not None
+        await n.ended(1, claim.message_id, 20.0, SENT)
+    claimed = []
+    while claim := await n.claim(1, 20.0, limit=10):
+        claimed.append(claim.digest)
+    assert len(claimed) == 2
+    assert await n.digests_sent(19.0) == keys
+    assert set(await n.digests_sent(20.0)) == {key for key in claimed if key}

@@ -54,14 +54,14 @@ class SiteDifference(BaseModel):
 
 
 class NamedDifference(BaseModel):
-    """A tag or source whose settings a list would change. A source is named by its URL."""
+    """A tag, source, channel or rule whose settings a list would change. A source is named by its URL."""
 
     name: str
     fields: list[FieldDifference]
 
 
 class SettingsDifference(BaseModel):
-    """What a list would do with tags or sources."""
+    """What a list would do with tags, sources, channels or rules."""
 
     added: list[str]
     changed: list[NamedDifference]
@@ -82,6 +82,40 @@ class SourcesOfList(Given):
     model_config = ConfigDict(json_schema_extra={"examples": [{"sources": [{"url": "https://example.org/map.xml"}]}]})
 
     sources: list[ListedSource] = Field(description="as POST /sources takes them", max_length=10_000)
+
+
+class ChannelsOfList(Given):
+    """The channels of a list."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "channels": [
+                        {
+                            "name": "mail",
+                            "kind": "email",
+                            "host": "mail.example.org",
+                            "sender": "us@example.org",
+                            "recipients": ["me@example.org"],
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+
+    channels: list[dict[str, Any]] = Field(
+        description="name, kind, settings and secrets in one object each", max_length=1_000
+    )
+
+
+class RulesOfList(Given):
+    """The rules of a list."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rules": [{"name": "all", "channels": ["mail"]}]}]})
+
+    rules: list[dict[str, Any]] = Field(description="as POST /rules takes them", max_length=1_000)
 
 
 class ListDifference(BaseModel):

@@ -21,8 +21,10 @@ from pollerd.list_document import DOCUMENTS, format_of
 _SAME, _DIFFERENT, _ERROR = 0, 1, 2
 _OCTETS = "application/octet-stream"
 _KINDS = ("added", "changed", "removed")
-_BESIDES = {"tags": "tag", "sources": "source"}
+_BESIDES = {"tags": "tag", "sources": "source", "channels": "channel", "rules": "rule"}
 """What a document has besides sites -> one of them."""
+_OWN = frozenset({"channels", "rules"})
+"""Of these a document is the truth about its own, with --sync or without."""
 
 
 def diff(
@@ -65,10 +67,11 @@ def _asked(daemon: ApiClient, file: Path, sync: bool) -> dict[str, Any]:
 
 
 def _settings(daemon: ApiClient, what: str, listed: Any, sync: bool) -> dict[str, Any]:
-    """Returns what the list would change of tags or sources."""
-    if not (listed or sync):
+    """Returns what the list would change of tags, sources, channels or rules."""
+    if not (listed or sync or what in _OWN):
         return {"added": [], "changed": [], "removed": []}
-    found: dict[str, Any] = daemon.call("POST", f"/{what}/diff?sync={str(sync).lower()}", {what: sendable(listed)})
+    query = "" if what in _OWN else f"?sync={str(sync).lower()}"
+    found: dict[str, Any] = daemon.call("POST", f"/{what}/diff{query}", {what: sendable(listed)})
     return found
 
 

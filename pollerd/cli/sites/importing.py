@@ -45,6 +45,8 @@ class SentList:
     """Of a document: the settings of tags."""
     sources: Sequence[dict[str, Any]] = ()
     """Of a document: its sources."""
+    channels: Sequence[dict[str, Any]] = ()
+    rules: Sequence[dict[str, Any]] = ()
 
     @property
     def place(self) -> str:
@@ -77,7 +79,16 @@ def list_of(data: bytes, form: str, folder: Path) -> SentList:
         else:
             lines.append(line)
             numbers.append(number)
-    return SentList(Format.JSON_LINES, "\n".join(lines).encode(), numbers, refused, document.tags, document.sources)
+    return SentList(
+        Format.JSON_LINES,
+        "\n".join(lines).encode(),
+        numbers,
+        refused,
+        tags=document.tags,
+        sources=document.sources,
+        channels=document.channels,
+        rules=document.rules,
+    )
 
 
 def _line(entry: dict[str, Any] | InvalidValueError) -> str:

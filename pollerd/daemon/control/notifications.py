@@ -33,12 +33,16 @@ class NotificationControl:
 
     async def add_rule(self, document: Mapping[str, Any]) -> StoredRule:
         """Adds a rule. Raises InvalidValueError, and DuplicateError with the existing id."""
+        from pollerd.notifications.specs import rule_spec
+
         stored = await self._store.add_rule(rule_spec(document), self._clock())
         await self._notifier.reload()
         return stored
 
     async def change_rule(self, rule_id: int, document: Mapping[str, Any]) -> StoredRule:
         """Sets all settings of a rule; it stays muted. Raises NotFoundError, InvalidValueError, DuplicateError."""
+        from pollerd.notifications.specs import rule_spec
+
         _check_origin("rule", (await self._store.rule(rule_id)).spec)
         stored = await self._store.update_rule(rule_id, rule_spec(document), self._clock())
         await self._notifier.reload()
@@ -89,6 +93,7 @@ class NotificationControl:
     ) -> StoredChannel:
         """Adds a channel from its settings and secrets. Raises InvalidValueError, DuplicateError."""
         from pollerd.notifications.delivery.stored import with_settings
+        from pollerd.notifications.specs import checked_name
 
         spec = with_settings(ChannelSpec(checked_name(name), kind, enabled=enabled), given)
         stored = await self._store.add_channel(spec, self._clock())
@@ -110,6 +115,7 @@ class NotificationControl:
         Raises NotFoundError, InvalidValueError, DuplicateError.
         """
         from pollerd.notifications.delivery.stored import with_settings
+        from pollerd.notifications.specs import checked_name
 
         before = await self._store.channel(channel_id)
         _check_origin("channel", before.spec)
@@ -188,25 +194,6 @@ class NotificationControl:
         """Returns the secret by which a webhook signs, for its one showing; None: it is none."""
         secrets: dict[str, str] = orjson.loads(row.spec.secrets) if row.spec.secrets else {}
         return secrets.get("secret") if row.spec.kind == "webhook" else None
-
-
-def rule_spec(document: Mapping[str, Any], origin: Origin = Origin.API) -> RuleSpec:
-    """Returns a rule for the database from its document, checked. Raises InvalidValueError."""
-    from pollerd.notifications.rules.canonical import document_of
-    from pollerd.notifications.rules.parsing import parse_rule
-
-    rule = parse_rule(dict(document))
-    if rule.muted_until is not None:
-        raise InvalidValueError("rule.muted_until", "left out: a rule is muted by a call of its own", rule.muted_until)
-    settings = orjson.dumps(document_of(rule)).decode()
-    return RuleSpec(rule.name, settings, enabled=rule.enabled, origin=origin)
-
-
-def checked_name(name: str) -> str:
-    """Returns the name of a channel. Raises InvalidValueError."""
-    if not 0 < len(name) <= 100 or not name.isprintable() or name != name.strip():
-        raise InvalidValueError("name", "1 to 100 printable characters without white space around them", name[:100])
-    return name
 
 
 def _check_origin(what: str, spec: ChannelSpec | RuleSpec) -> None:

@@ -21,6 +21,8 @@ from pollerd.storage import NotificationStore, StoredChannel, StoredRule
 if TYPE_CHECKING:  # a daemon without rules loads none of it
     from pollerd.notifications.rules.rule import Rule
 
+_DIGESTS_SECONDS = 2 * 86_400.0
+"""How far the clock may be put back, and a zone moved, before a digest that went out takes something in again."""
 _TIDY_SECONDS = 3_600.0
 _WAIT_SECONDS = 4 * 86_400.0
 """How long a notice may wait: longer than the three days of its attempts."""
@@ -72,7 +74,8 @@ class Notifier:
         """Puts in force what is stored, before the first poll. Raises DatabaseUnavailableError."""
         channels, rules = await self._store.channels(), await self._store.rules()
         self._announce_by(channels, rules)
-        self._announcer.restore(await self._store.incidents())
+        late = self._clock() - _DIGESTS_SECONDS
+        self._announcer.restore(await self._store.incidents(), await self._store.digests_sent(late))
         await self._deliver_on(channels)
 
     async def reload(self) -> None:

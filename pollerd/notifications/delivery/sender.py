@@ -26,8 +26,8 @@ Compose = Callable[[ClaimedMessage], Awaitable[Message]]
 class WatchesChannels(Protocol):
     """Learns what becomes of channels and messages."""
 
-    def ended(self, answer: Answer, events: int, *, dead: bool) -> None:
-        """Takes in that one attempt ended, at a message of so many events."""
+    def ended(self, claim: ClaimedMessage, answer: Answer, *, dead: bool) -> None:
+        """Takes in that one attempt at this message ended."""
 
     def notices_of(self, channel: StoredChannel, answer: Answer, now: float, *, was_paused: bool) -> tuple[Notice, ...]:
         """Returns what other channels are told, if this one is paused now, or works again."""
@@ -101,7 +101,7 @@ class ChannelSender:
             self.row = await self._store.channel(self.row.id)
         if answer.kind is AnswerKind.SENT:
             self._pace.told(now, len(claim.notices))
-        self._watch.ended(answer, len(claim.notices), dead=dead)
+        self._watch.ended(claim, answer, dead=dead)
         self._say(claim, answer, end, was_paused=was_paused)
 
     async def _answer(self, claim: ClaimedMessage, now: float) -> Answer:

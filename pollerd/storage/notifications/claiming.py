@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, and_, func, or_, select, update
 
 from pollerd.events import NoticeState
 from pollerd.storage.db.schema import outbox
@@ -41,6 +41,14 @@ def next_due(connection: Connection, sql: OutboxStatements, channel_id: int | No
     if channel_id is None:
         return dict(map(tuple, run(connection, sql.next_due)))
     return dict(map(tuple, run(connection, sql.next_due_of, *[channel_id] * sql.channels_named)))
+
+
+def digests_sent(connection: Connection, since: float) -> list[str]:
+    """Returns the keys of digests that were sent since then, or are being sent, in the order of their notices."""
+    c = outbox.c
+    claimed = and_(c.ended_at.is_(None), c.message_id.is_not(None))
+    wanted = select(c.digest).where(or_(c.ended_at > since, claimed), c.digest != "").group_by(c.digest)
+    return list(connection.execute(wanted.order_by(func.max(c.id))).scalars())
 
 
 def message_id_of(event_ids: Sequence[str]) -> str:

@@ -136,6 +136,10 @@ class NotificationStore:
 
     # The outbox.
 
+    async def digests_sent(self, since: float) -> list[str]:
+        """Returns the keys of digests that were sent since then, or are being sent, in the order of their notices."""
+        return await self._database.read(lambda c: claiming.digests_sent(c, since))
+
     async def put(self, notices: Sequence[Notice], incidents: Sequence[Incident] = ()) -> None:
         """Writes notices of events that no poll is the cause of; those that a channel was given before are left out.
 

@@ -48,8 +48,17 @@ async def test_a_message_is_stored_once(tmp_path: Path) -> None:
         assert (await sender.send(message(id="event-4"), AT)).detail == "stored in PAGES, 4"
         await sender.close()
         body, headers = await server.stored("PAGES", 1)
-    assert (headers["Nats-Msg-Id"], headers["Nats-Expected-Stream"]) == ("event-1", "PAGES")
+    assert (headers["Nats-Msg-Id"], headers["Nats-Expected-Stream"]) == ("event-1.pages.changed", "PAGES")
     assert json.loads(body)["type"] == "site.failing"
+
+
+async def test_two_channels_of_a_stream_both_tell(tmp_path: Path) -> None:
+    async with nats_server(tmp_path) as server, Environment() as environment:
+        await server.add_stream("PAGES", "pages.>")
+        for number, subject in enumerate(("pages.shop", "pages.news"), 1):
+            sender = channel(server, environment, subject=subject)
+            assert (await sender.send(MESSAGE, AT)).detail == f"stored in PAGES, {number}"
+            await sender.close()
 
 
 async def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

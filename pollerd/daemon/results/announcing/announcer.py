@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pollerd.daemon.state.poll_result import PollResult
@@ -46,10 +46,16 @@ class Announcer:
         self._rules.replace(rules, channels)
         self._sites.tags_of_rules = self._rules.tags
 
-    def restore(self, incidents: Sequence[Incident]) -> None:
-        """Takes over the open incidents that are stored."""
+    def restore(self, incidents: Sequence[Incident], digests: Iterable[str]) -> None:
+        """Takes over what is stored: open incidents, and keys of digests that went out of late."""
         if self._rules is not None:
             self._rules.opened(incidents)
+            self._rules.close_digests(digests)
+
+    def close_digests(self, keys: Iterable[str]) -> None:
+        """Lets these digests take nothing more in: they went out."""
+        if self._rules is not None:
+            self._rules.close_digests(keys)
 
     async def announce(self, results: Sequence[PollResult], records: tuple[PollRecord, ...]) -> tuple[PollRecord, ...]:
         """Returns the records with their notices. Raises DatabaseUnavailableError."""

@@ -12,6 +12,8 @@ from pollerd.notifications.rules.rule import Rule
 from pollerd.notifications.schedule.due import due_at
 
 _NONE: Mapping[int, Incident] = {}
+_MOST_DIGESTS = 50_000
+"""Digests that are remembered: two days of a thousand rules with one an hour."""
 
 
 class RulesInForce:
@@ -22,6 +24,7 @@ class RulesInForce:
         self._by_id: dict[int, Rule] = {}
         self._channels: Mapping[str, int] = {}
         self._incidents: dict[int, dict[int, Incident]] = {}
+        self._closed_digests: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         """Whether any rule is enabled."""
@@ -59,7 +62,7 @@ class RulesInForce:
         """Returns a notice for each channel of the rules, like the one given: each channel is told once."""
         found: dict[int, Notice] = {}
         for rule in rules:
-            due = due_at(rule.id, now, rule.digest, rule.quiet)
+            due = due_at(rule.id, now, rule.digest, rule.quiet, self._closed_digests)
             for name in rule.channels:
                 channel_id = self._channels.get(name)
                 if channel_id is None or (channel_id in found and found[channel_id].due_at <= due.at):
@@ -81,6 +84,14 @@ class RulesInForce:
     def notices_of_daemon(self, notice: Notice, now: float) -> tuple[Notice, ...]:
         """Returns notices of an event that concerns no site."""
         return self.notices(self._rules.matching(Facts(notice.kind), now), notice, now=now)
+
+    def close_digests(self, keys: Iterable[str]) -> None:
+        """Lets these digests take nothing more in, also if the clock is put back: the next one does."""
+        for key in keys:
+            self._closed_digests.pop(key, None)
+            self._closed_digests[key] = None
+        while len(self._closed_digests) > _MOST_DIGESTS:
+            del self._closed_digests[next(iter(self._closed_digests))]
 
     # Incidents.
 

@@ -1,7 +1,7 @@
 """Publishes messages to NATS JetStream: done once a stream has acknowledged.
 
-Every attempt has the message's id as `Nats-Msg-Id`: a stream drops what it has had within its window (two minutes,
-unless it says another), so a repeat after that is stored again.
+Every attempt has the message's id and the subject as `Nats-Msg-Id`: a stream drops what it has had within its window
+(two minutes, unless it says another), so a repeat after that is stored again. Two channels may publish to one stream.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class JetStreamChannel:
             payload_of(message, link=self._environment.link),
             timeout=_ANSWER_SECONDS,
             stream=self._settings.stream,
-            headers={"Nats-Msg-Id": message.id},
+            headers={"Nats-Msg-Id": f"{message.id}.{self._settings.subject}"},
         )
 
     async def _connected(self) -> DialledClient:

@@ -1,0 +1,1 @@
+"""Commands of rules, channels and deliveries of a running daemon."""

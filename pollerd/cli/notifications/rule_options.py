@@ -1,0 +1,158 @@
+"""The options of `pollerd rules add` and `edit`: what each says of a rule's document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import typer
+
+from pollerd.cli.common.options import NONE
+
+EXPRESSION = "re:"
+"""Prefix of a pattern that is a regular expression."""
+_MORE = "may be given more than once."
+
+RuleFile = Annotated[
+    Path | None,
+    typer.Option("--file", help="The rule as JSON, .toml or .yaml, as in docs/notifications.md; - is standard input."),
+]
+Channels = Annotated[list[str] | None, typer.Option("--channel", help=f"Where it is told; {_MORE}")]
+Events = Annotated[list[str] | None, typer.Option("--event", help=f"As site.failing; {_MORE} site.changed alone else.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help=f"Only sites with one of these; {_MORE}")]
+Hosts = Annotated[list[str] | None, typer.Option("--host", help=f"Only sites of one of these; {_MORE}")]
+Sites = Annotated[list[str] | None, typer.Option("--site", help=f"Only these, by id or URL; {_MORE}")]
+Media = Annotated[list[str] | None, typer.Option("--media", help=f"Only changes of html, json, feed, text; {_MORE}")]
+Selections = Annotated[list[str] | None, typer.Option("--selection", help=f"Only changes found by it; {_MORE}")]
+Summary = Annotated[list[str] | None, typer.Option(help="Only with this in the summary, or re: and an RE2 expression.")]
+Added = Annotated[list[str] | None, typer.Option(help="Only with this in a line that came, or re: and an expression.")]
+Removed = Annotated[
+    list[str] | None, typer.Option(help="Only with this in a line that went, or re: and an expression.")
+]
+Matters = Annotated[
+    bool | None, typer.Option("--matters/--all-changes", help="Only changes that matter by their conditions, or all.")
+]
+AfterPolls = Annotated[int | None, typer.Option(help="A site fails after so many polls in a row.", min=1)]
+After = Annotated[str | None, typer.Option("--failing-after", help="A site fails so long after it last worked, as 6h.")]
+Digest = Annotated[str | None, typer.Option(help="none: at once; hourly; or daily@08:00.")]
+Days = Annotated[list[str] | None, typer.Option("--day", help=f"Of a daily digest: mon … sun; {_MORE}")]
+Quiet = Annotated[
+    list[str] | None, typer.Option(help=f"Hours in which nothing is sent, as 22:00-07:00; none: none. {_MORE}")
+]
+Zone = Annotated[str | None, typer.Option(help="Time zone of digest and quiet hours, as Europe/Berlin.")]
+
+
+class RuleOptions(TypedDict):
+    """The options as given; None: left out."""
+
+    channel: Sequence[str] | None
+    event: Sequence[str] | None
+    matters: bool | None
+    tag: Sequence[str] | None
+    host: Sequence[str] | None
+    site: Sequence[int | str] | None
+    """Ids, or `none`."""
+    media: Sequence[str] | None
+    selection: Sequence[str] | None
+    summary: Sequence[str] | None
+    added: Sequence[str] | None
+    removed: Sequence[str] | None
+    after_polls: int | None
+    failing_after: str | None
+    digest: str | None
+    day: Sequence[str] | None
+    quiet: Sequence[str] | None
+    zone: str | None
+
+
+def with_options(document: Mapping[str, Any], given: RuleOptions) -> dict[str, Any]:
+    """Returns the rule's document with what the options say; what they leave out stays.
+
+    `none` takes a part away. Raises typer.BadParameter.
+    """
+    found = dict(document)
+    _put(found, "channels", given["channel"])
+    _put(found, "events", given["event"])
+    if given["matters"] is not None:
+        found["matters"] = given["matters"]
+    _put_within(
+        found,
+        "sites",
+        tags=given["tag"],
+        hosts=given["host"],
+        ids=given["site"],
+        media=given["media"],
+        selections=given["selection"],
+    )
+    patterns = {name: _patterns(given[name]) for name in ("summary", "added", "removed")}
+    _put_within(found, "words", **patterns)
+    _put_within(found, "failing", after_polls=given["after_polls"], after=given["failing_after"])
+    _put_times(found, given)
+    return found
+
+
+def _put(found: dict[str, Any], name: str, given: Sequence[Any] | None) -> None:
+    if given is not None:
+        found[name] = list(given)
+
+
+def _put_within(found: dict[str, Any], table: str, **given: Any) -> None:
+    """Sets fields of a table of the document; `none` takes one away."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        return
+    before = found.get(table)
+    after = dict(before) if isinstance(before, Mapping) else {}
+    for name, value in named.items():
+        if value in (NONE, [NONE], (NONE,)):
+            after.pop(name, None)
+        else:
+            after[name] = list(value) if isinstance(value, tuple) else value
+    found[table] = after
+    if not after:
+        del found[table]
+
+
+def _patterns(given: Sequence[str] | None) -> list[Any] | None:
+    if given is None or list(given) == [NONE]:
+        return None if given is None else [NONE]
+    return [{"re": one.removeprefix(EXPRESSION)} if one.startswith(EXPRESSION) else {"text": one} for one in given]
+
+
+def _put_times(found: dict[str, Any], given: RuleOptions) -> None:
+    if given["digest"] is not None:
+        found["digest"] = _digest(given["digest"])
+    if given["quiet"] is not None:
+        found["quiet"] = None if list(given["quiet"]) == [NONE] else {"hours": [_hours(one) for one in given["quiet"]]}
+    for name in ("digest", "quiet"):
+        table = found.get(name)
+        if table is None or table == NONE:
+            found.pop(name, None)
+        elif isinstance(table, Mapping) and given["zone"] is not None:
+            found[name] = {**table, "zone": given["zone"]}
+    if given["day"] is not None:
+        digest = found.get("digest")
+        if not isinstance(digest, Mapping):
+            raise typer.BadParameter("--day is of a daily digest: give --digest daily@08:00")
+        found["digest"] = {**digest, "days": list(given["day"])}
+    if given["zone"] is not None and not {"digest", "quiet"} & found.keys():
+        raise typer.BadParameter("--zone is of a digest or of quiet hours: give --digest or --quiet")
+
+
+def _digest(text: str) -> dict[str, Any] | None:
+    every, at, clock = text.partition("@")
+    if text == NONE:
+        return None
+    if text == "hourly":
+        return {"every": "hour"}
+    if every == "daily" and at and clock:
+        return {"every": "day", "at": clock}
+    raise typer.BadParameter(f"--digest must be none, hourly, or daily@ and a time, as daily@08:00; given: {text!r}")
+
+
+def _hours(text: str) -> dict[str, str]:
+    begin, dash, end = text.partition("-")
+    if not dash:
+        raise typer.BadParameter(f"--quiet must be two times of day, as 22:00-07:00; given: {text!r}")
+    return {"from": begin.strip(), "to": end.strip()}
