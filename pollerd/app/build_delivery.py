@@ -40,7 +40,7 @@ def delivery_loop(
     """Returns the loop that delivers on all channels. `filled`: set when there is something new to send."""
     templates = WorkerPool(1, patience_seconds=TEMPLATE_SECONDS, memory_bytes=TEMPLATE_MEMORY_BYTES, name="templates")
     composer = Composer(store=store, work=runtime.workers.do, render=templates.do, public_url=settings.base_url)
-    watch = DeliveryWatch(events, announcer, runtime.instruments)
+    watch = DeliveryWatch(events=events, announcer=announcer, instruments=runtime.instruments)
     fetching = FetchSettings(
         allow_private=settings.allow_private_channels,
         max_connections=_CONNECTIONS,

@@ -12,7 +12,7 @@ import structlog
 
 from pollerd.api import Tokens
 from pollerd.app.config import Config
-from pollerd.app.url_list import list_at_once, read_list
+from pollerd.app.listed.url_list import list_at_once, read_list
 from pollerd.daemon import Daemon
 from pollerd.errors import PollerdError
 from pollerd.fetching import Fetcher

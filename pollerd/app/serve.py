@@ -22,10 +22,10 @@ from pollerd.app import gc_tuning
 from pollerd.app.build import LiveSettings, live_daemon
 from pollerd.app.config import Config
 from pollerd.app.environment import DEFAULT_URL
+from pollerd.app.listed.url_list import read_list
 from pollerd.app.reload import Reload
 from pollerd.app.startup import begun, served
 from pollerd.app.topic_file import read_mission
-from pollerd.app.url_list import read_list
 from pollerd.daemon import Control, Daemon, DaemonSettings, StorageHealth
 from pollerd.errors import ConfigError, DatabaseUnavailableError, SchemaError
 from pollerd.fetching import FetchSettings

@@ -10,8 +10,8 @@ from typing import Any
 
 from pollerd.app import serve as application
 from pollerd.app.config import load
+from pollerd.app.listed.url_list import check_list
 from pollerd.app.topic_file import read_mission
-from pollerd.app.url_list import check_list
 from pollerd.cli.status import watch_status
 from pollerd.telemetry import set_up_logs
 from pollerd.telemetry.terminal import StatusTerminal, redraws

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.app.url_list import read_list
+from pollerd.app.listed.url_list import read_list
 from pollerd.cli.sites.diff import diff
 from tests.api.conftest import Api
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from pollerd.app.url_list import check_list, read_list
+from pollerd.app.listed.url_list import check_list, read_list
 from pollerd.cli.sites.tags import app as tags_command
 from pollerd.errors import ConfigError
 from tests.api.conftest import Api

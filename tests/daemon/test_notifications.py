@@ -305,7 +305,7 @@ async def test_a_daemon_without_rules_and_channels_loads_nothing_of_them(tmp_pat
 
 def test_a_digest_that_went_out_takes_nothing_more_in() -> None:
     rules = RulesInForce()
-    daily = {"name": "all", "channels": ["hook"], "digest": {"every": "day", "at": "00:00"}}
+    daily = {"name": "all", "channels": ["hook"], "digest": {"every": "day", "at": "00:00", "zone": "UTC"}}
     rules.replace([parse_rule(daily, id=1)], {"hook": 1})
     notice = Notice(event_id="e", kind=EventKind.CHANGED, at=0.0, rule_id=1, channel_id=1, due_at=0.0)
     (first,) = rules.notices(rules.all, notice, now=1_800_000_000.0)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import make_url
 
-from pollerd.app.url_list import read_list
+from pollerd.app.listed.url_list import read_list
 from pollerd.errors import DatabaseInUseError, DatabaseUnavailableError, DuplicateError, NotFoundError
 from pollerd.model import SiteSpec
 from pollerd.storage import SiteContext, StorageSettings, Store

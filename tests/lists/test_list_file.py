@@ -12,7 +12,7 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from pollerd.app.url_list import check_list, list_at_once, read_list
+from pollerd.app.listed.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError
 from pollerd.model import Access, Credentials, Site, SiteSpec
 from pollerd.storage import StorageSettings, Store, new_key

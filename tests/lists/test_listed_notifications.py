@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.app.url_list import check_list, list_at_once, read_list
+from pollerd.app.listed.url_list import check_list, list_at_once, read_list
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.storage import Origin
 from tests.daemon.conftest import Running, Start

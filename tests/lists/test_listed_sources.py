@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pollerd.app.url_list import check_list, read_list
+from pollerd.app.listed.url_list import check_list, read_list
 from pollerd.errors import ConfigError
 from pollerd.model import SiteSpec
 from pollerd.storage import SourceSpec

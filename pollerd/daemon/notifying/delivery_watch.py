@@ -13,7 +13,7 @@ from pollerd.telemetry import Instruments
 class DeliveryWatch:
     """What senders report to."""
 
-    def __init__(self, events: DaemonEvents, announcer: Announcer, instruments: Instruments) -> None:
+    def __init__(self, *, events: DaemonEvents, announcer: Announcer, instruments: Instruments) -> None:
         self._events, self._announcer, self._instruments = events, announcer, instruments
 
     def ended(self, claim: ClaimedMessage, answer: Answer, *, dead: bool) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from pollerd.app.patience import patiently
+from pollerd.app.listed.patience import patiently
 from pollerd.daemon.control.notifications import NotificationControl
 from pollerd.list_document import ListDocument
 from pollerd.storage import ChannelSpec, RuleSpec

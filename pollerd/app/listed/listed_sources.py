@@ -7,7 +7,7 @@ from functools import partial
 
 import structlog
 
-from pollerd.app.patience import patiently
+from pollerd.app.listed.patience import patiently
 from pollerd.daemon import SourceControl
 from pollerd.errors import DuplicateError
 from pollerd.storage import Source, SourceSpec

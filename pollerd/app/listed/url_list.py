@@ -14,9 +14,9 @@ from typing import BinaryIO
 import structlog
 
 from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, sources_of, tags_of
-from pollerd.app.listed_notifications import ListedNotifications
-from pollerd.app.listed_sources import ListedSources
-from pollerd.app.patience import patiently
+from pollerd.app.listed.listed_notifications import ListedNotifications
+from pollerd.app.listed.listed_sources import ListedSources
+from pollerd.app.listed.patience import patiently
 from pollerd.daemon import Control
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.list_document import DOCUMENTS, format_of, read_document
