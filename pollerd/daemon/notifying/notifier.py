@@ -11,6 +11,7 @@ import structlog
 from msgspec.structs import replace
 
 from pollerd.daemon.notifying.daemon_events import DaemonEvents
+from pollerd.daemon.notifying.outbox_gauges import OutboxGauges
 from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.runtime import Runtime
@@ -57,6 +58,7 @@ class Notifier:
         """`make_delivery`: called when there is a first channel."""
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
         self._make_delivery, self._events, self._clock = make_delivery, events, runtime.clock
+        self._gauges = OutboxGauges(store, runtime.instruments, runtime.clock)
         self._delivery: Delivers | None = None
         self._has_delivery = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -83,6 +85,7 @@ class Notifier:
             group.create_task(self._events.run(), name="daemon-events")
             await self._has_delivery.wait()
             assert self._delivery is not None
+            group.create_task(self._gauges.run(), name="outbox-gauges")
             group.create_task(self._tidy(), name="outbox-tidy")
             group.create_task(self._delivery.run(), name="delivery")
 
