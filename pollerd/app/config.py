@@ -22,6 +22,7 @@ from pollerd.daemon.state.settings import DaemonSettings
 from pollerd.errors import ConfigError, InvalidValueError
 from pollerd.fetching.network.proxy import normalise_proxy, without_userinfo
 from pollerd.fetching.settings import FetchSettings
+from pollerd.notifications.settings import NotificationSettings
 from pollerd.rendering.settings import RenderingSettings, browser_shown
 from pollerd.scheduling.settings import SchedulingSettings
 from pollerd.storage.settings import StorageSettings
@@ -69,6 +70,8 @@ class Options(BaseModel):
     respect_ttl: bool = SchedulingSettings.respect_ttl
     contact: str | None = None
     allow_private: bool = False
+    public_url: str | None = None
+    allow_private_channels: bool = False
     sync: bool = False
     no_wait: bool = False
     token: str | None = Field(default=None, repr=False)
@@ -109,6 +112,7 @@ class Config:
     scheduling: SchedulingSettings
     fetching: FetchSettings
     rendering: RenderingSettings
+    notifying: NotificationSettings
     storage: StorageSettings
     api: ApiSettings
 
@@ -242,6 +246,13 @@ def _settings(options: Options, sources: Mapping[str, str]) -> Config:
             proxy=options.proxy,
         ),
         rendering=_rendering(options),
+        notifying=NotificationSettings(
+            public_url=options.public_url,
+            allow_private_channels=options.allow_private_channels,
+            ca_file=options.ca_file,
+            contact=options.contact,
+            proxy=options.proxy,
+        ),
         storage=StorageSettings(
             keep_contents=options.keep_contents,
             content_retention_seconds=options.content_retention,

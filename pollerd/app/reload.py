@@ -20,7 +20,7 @@ from pollerd.telemetry import set_up_logs
 
 NEEDS_RESTART = frozenset(
     {
-        *("database", "listen", "secret_key", "max_inflight", "topic", "seeds"),
+        *("database", "listen", "secret_key", "max_inflight", "topic", "seeds", "public_url", "allow_private_channels"),
         *("browser", "browser_pages", "browser_deadline", "browser_page_bytes", "browser_no_sandbox", "browser_proxy"),
     }
 )

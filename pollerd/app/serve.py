@@ -115,6 +115,7 @@ async def _begin(
         topic=topic,
         seeds=seeds,
         rendering=config.rendering,
+        notifying=config.notifying,
     )
     rng = np.random.default_rng()
     daemon = await resources.enter_async_context(live_daemon(store, live, instruments, rng, health=health))

@@ -84,6 +84,18 @@ def run(
         bool | None,
         typer.Option("--allow-private", help="Also poll loopback and private addresses.", rich_help_panel=_POLLING),
     ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(help="Where users reach this daemon: for links in messages.", rich_help_panel=_POLLING),
+    ] = None,
+    allow_private_channels: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-private-channels",
+            help="Channels may lead to loopback and private addresses.",
+            rich_help_panel=_POLLING,
+        ),
+    ] = None,
     proxy: Annotated[
         str | None,
         typer.Option(
@@ -163,6 +175,8 @@ def run(
         "respect_ttl": respect_ttl,
         "contact": contact,
         "allow_private": allow_private,
+        "public_url": public_url,
+        "allow_private_channels": allow_private_channels,
         "proxy": proxy,
         "browser": browser,
         "browser_pages": browser_pages,
