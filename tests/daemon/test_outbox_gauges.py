@@ -16,7 +16,7 @@ NAMES = ("notices_waiting", "notices_dead", "oldest_notice_age_seconds", "channe
 async def test_what_waits_what_is_dead_and_who_is_paused(start: Start) -> None:
     async with start() as running:
         store, registry = running.store.notifications, CollectorRegistry()
-        gauges = OutboxGauges(store, Instruments(registry, "0"), lambda: 400.0)
+        gauges = OutboxGauges(store=store, instruments=Instruments(registry, "0"), clock=lambda: 400.0)
 
         async def shown() -> list[float | None]:
             await gauges.refresh()

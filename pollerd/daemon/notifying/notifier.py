@@ -58,7 +58,7 @@ class Notifier:
         """`make_delivery`: called when there is a first channel."""
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
         self._make_delivery, self._events, self._clock = make_delivery, events, runtime.clock
-        self._gauges = OutboxGauges(store, runtime.instruments, runtime.clock)
+        self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
         self._delivery: Delivers | None = None
         self._has_delivery = asyncio.Event()
         self._turn = asyncio.Lock()

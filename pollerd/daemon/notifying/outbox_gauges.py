@@ -15,7 +15,7 @@ INTERVAL_SECONDS = 15.0
 class OutboxGauges:
     """Sets the gauges of what waits, of what is dead, and of paused channels."""
 
-    def __init__(self, store: NotificationStore, instruments: Instruments, clock: Callable[[], float]) -> None:
+    def __init__(self, *, store: NotificationStore, instruments: Instruments, clock: Callable[[], float]) -> None:
         self._store, self._instruments, self._clock = store, instruments, clock
 
     async def run(self) -> None:
