@@ -25,7 +25,7 @@ import aiohttp
 from aiohttp import web
 
 KILL_EVERY_SECONDS = 30.0
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 600.0
 
 
 def free_port() -> int:
@@ -155,7 +155,8 @@ async def measure(minutes: float, sites: int, budget: float, folder: Path) -> st
 
 
 def verdict(receiver: Receiver, changes: dict[int, int], kills: int, took: float) -> str:
-    ids, first = defaultdict(set), dict[int, list[int]]()
+    ids = defaultdict[int, set[str]](set)
+    first: dict[int, list[int]] = {}
     for event in receiver.events:
         number = event["change"]["id"]
         if not ids[number]:

@@ -23,6 +23,8 @@ from pollerd.cli.sites.importing import patience_for
 _OCTETS = "application/octet-stream"
 _MISSING_SHOWN = 20
 _SECTION_COLUMNS = ("section", "status", "added", "changed", "unchanged", "reason")
+_OWNERS = {"site": "url", "tag": "tag", "channel": "channel"}
+"""Who has secrets -> the field that names it."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 PassphraseFile = Annotated[
     Path | None, typer.Option("--passphrase-file", help="Holds the passphrase; asked for on a terminal if left out.")
@@ -157,7 +159,7 @@ def _written(pieces: Iterable[bytes], out: IO[bytes]) -> list[dict[str, Any]]:
 
 def _name_missing(records: list[dict[str, Any]]) -> None:
     found = [
-        {"url": one.get("url"), "tag": one.get("tag"), "kinds": one["secrets_left_out"]}
+        {"url": one.get("url"), "tag": one.get("tag"), "channel": one.get("channel"), "kinds": one["secrets_left_out"]}
         for one in records
         if "secrets_left_out" in one
     ]
@@ -174,10 +176,12 @@ def _show_missing(found: list[dict[str, Any]], count: int, advice: str) -> None:
 
 
 def _whose(found: list[dict[str, Any]], count: int) -> str:
-    tags = " or tag" if any(one["tag"] for one in found) else ""
-    return f"site{tags}" if count == 1 else f"sites{tags and ' or tags'}"
+    words = [word for word, field in _OWNERS.items() if any(one.get(field) for one in found)]
+    return " or ".join(word if count == 1 else f"{word}s" for word in words)
 
 
 def _owner(missing: dict[str, Any]) -> str:
     """Returns whose secrets are missing."""
-    return str(missing["url"] or f"tag {missing['tag']}")
+    if missing["url"]:
+        return str(missing["url"])
+    return f"tag {missing['tag']}" if missing["tag"] else f"channel {missing['channel']}"

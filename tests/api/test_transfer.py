@@ -139,6 +139,8 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
             ("deleted_urls", "applied", 2, 0),
             ("sources", "applied", 2, 0),
             ("source_sites", "applied", 2, 0),
+            ("channels", "applied", 0, 0),
+            ("rules", "applied", 0, 0),
         ]
         dry = [{**s, "status": "compared"} for s in report["sections"]]
         assert (planned.json["sections"], planned.json["dry_run"]) == (dry, True)
@@ -162,6 +164,8 @@ async def test_what_went_out_and_in_goes_out_equal(two_databases: tuple[str, str
             (0, 0, 2),
             (0, 0, 2),
             (0, 0, 2),
+            (0, 0, 0),
+            (0, 0, 0),
         ]
         view = (await two("GET", "/allocation")).json
         assert (view["allocator"], view["objective"], view["budget"], view["sites"]) == ("whittle", "freshness", 7.5, 4)
@@ -177,8 +181,8 @@ async def test_without_a_passphrase_the_export_names_what_is_missing(two_databas
         for word in (b"hush", b"Cookie", b"proxy.invalid", b'"me"'):
             assert word not in document
         missing = [
-            {"url": B, "tag": None, "kinds": ["headers", "credentials", "proxy"]},
-            {"url": C, "tag": None, "kinds": ["credentials", "body", "typed", "pdf_password"]},
+            {"url": B, "tag": None, "channel": None, "kinds": ["headers", "credentials", "proxy"]},
+            {"url": C, "tag": None, "channel": None, "kinds": ["credentials", "body", "typed", "pdf_password"]},
         ]
         await two.add(C, weight=9, **{**RENDERED, "credentials": {"token": "theirs"}})
         reply = await put(two, document)
@@ -232,7 +236,7 @@ MARK = {"section": "deleted_urls", "url": B, "deleted_at": 1}
         (b"https://a.org\n", "an export of pollerd"),
         (b'{"sites": []}\n', "an export of pollerd"),
         (made(SITE, pollerd_export=2), "of version 1"),
-        (made(SITE, sections=["sites", "rules"]), "of sections among"),
+        (made(SITE, sections=["sites", "nonsense"]), "of sections among"),
         (made(SITE, sections=7), "of sections among"),
         (made(SITE, secrets=7), "an export of pollerd"),
         (made(SITE)[:-1], "lines of JSON objects"),
@@ -241,7 +245,7 @@ MARK = {"section": "deleted_urls", "url": B, "deleted_at": 1}
         (made(SITE).replace(b"a.invalid", b"b.invalid"), "it counts and digests its lines"),
         (made(SITE, counts={"sites": 2}), "it counts and digests its lines"),
         (made(SITE) + b"{}\n", "at its end after its last line"),
-        (made({"section": "rules"}), "records of allocation"),
+        (made({"section": "nonsense"}), "records of allocation"),
         (
             made(SITE, {"section": "deleted_urls", "url": B, "deleted_at": 1}, {**SITE, "url": C}),
             "section after section",
@@ -324,6 +328,8 @@ async def test_a_section_is_taken_whole_or_not_at_all(api: Api, before: int) -> 
         ("deleted_urls", "not_tried"),
         ("sources", "not_tried"),
         ("source_sites", "not_tried"),
+        ("channels", "not_tried"),
+        ("rules", "not_tried"),
     ]
     assert not report["complete"]
     assert "weight" in report["sections"][2]["reason"]

@@ -61,13 +61,20 @@ def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(Options.model_fields))
 def test_every_option_has_its_variable(loading: Loading, name: str) -> None:
-    samples = {"allow_private": "true", "sync": "1", "no_wait": "1", "objective": "freshness", "listen": "127.0.0.1:99"}
+    samples = {
+        "allow_private": "true",
+        "allow_private_channels": "true",
+        "public_url": "https://a.org",
+        "sync": "1",
+        "no_wait": "1",
+        "objective": "freshness",
+        "listen": "127.0.0.1:99",
+    }
     samples |= {"log_format": "json", "log_level": "debug", "token": "t", "read_token": "r", "urls": "u.txt"}
     samples |= {"database": "sqlite:///x.db", "ca_file": "ca.pem", "allocator": "uniform", "contact": "me@example.org"}
     samples |= {"min_yield": "2%", "respect_ttl": "yes"}
     samples |= {"shadow": "htraa, uniform", "proxy": "http://p:3128", "secret_key": "A" * 43 + "="}
     samples |= {"metrics_version": "yes", "browser": "/usr/bin/chromium", "browser_proxy": "pollerd:3129"}
-    samples |= {"allow_private_channels": "yes", "public_url": "https://example.org"}
     samples |= {"browser_pages": "7", "browser_deadline": "7", "browser_no_sandbox": "yes"}
     config = loading(**{f"POLLERD_{name.upper()}": samples.get(name, "60")})
     assert config.sources[name] == "environment"

@@ -331,3 +331,18 @@ async def test_digests_that_went_out(store: Store) -> None:
     assert len(claimed) == 2
     assert await n.digests_sent(19.0) == keys
     assert set(await n.digests_sent(20.0)) == {key for key in claimed if key}
+
+
+async def test_a_channel_that_is_set_right_tries_again_at_once(store: Store) -> None:
+    n = store.notifications
+    made = await n.add_channel(ChannelSpec("hook", "webhook", "{}"), 1.0)
+    await n.put([notice("e1"), notice("later", due_at=90.0)])
+    claim = await n.claim(made.id, 20.0, limit=10)
+    assert claim is not None
+    await n.ended(made.id, claim.message_id, 20.0, again(7_220.0))
+    assert await n.claim(made.id, 30.0, limit=10) is None
+    await n.resume_channel(made.id, 30.0)
+    repeated = await n.claim(made.id, 30.0, limit=10)
+    assert repeated is not None
+    assert (repeated.message_id, repeated.attempts) == (claim.message_id, 1)
+    assert await n.claim(made.id, 30.0, limit=10) is None

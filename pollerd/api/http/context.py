@@ -189,6 +189,9 @@ class NotificationsPort(Protocol):
     async def put_from_file(self, channels: Sequence[ChannelSpec], rules: Sequence[RuleSpec]) -> FileResult:
         """Makes the channels and rules of the configuration file these."""
 
+    async def restore(self, channels: Sequence[ChannelSpec], rules: Mapping[RuleSpec, float | None]) -> FileResult:
+        """Adds or changes channels and rules of an export, all or none; rules: until when each is muted."""
+
     async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:
         """Gives a webhook a new secret. Raises NotFoundError."""
 

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
 
-class SecretKind(StrEnum):
-    """What of a site is secret."""
-
-    HEADERS = "headers"
-    CREDENTIALS = "credentials"
-    PROXY = "proxy"
-    BODY = "body"
-    TYPED = "typed"
-    PDF_PASSWORD = "pdf_password"
-
-
 class SecretsMissing(BaseModel):
-    """A site, or a tag, whose secrets the document names and does not hold."""
+    """A site, a tag or a channel whose secrets the document names and does not hold."""
 
-    url: str | None = Field(description="of the site; null: a tag's")
-    tag: str | None = Field(description="null: a site's")
-    kinds: list[SecretKind]
+    url: str | None = Field(description="of the site; null: it is none")
+    tag: str | None = Field(description="its name; null: it is none")
+    channel: str | None = Field(None, description="its name; null: it is none")
+    kinds: list[str] = Field(description="headers, credentials … of a site or tag; names of a channel's secrets")
 
 
 class RestoredSection(BaseModel):

@@ -147,7 +147,9 @@ def _note_missing(record: dict[str, Any], report: RestoreReport) -> None:
         report.secrets_missing_count += 1
         if len(report.secrets_missing) < MAX_MISSING_SHOWN:
             report.secrets_missing.append(
-                SecretsMissing(url=record.get("url"), tag=record.get("tag"), kinds=record[LEFT_OUT])
+                SecretsMissing(
+                    url=record.get("url"), tag=record.get("tag"), channel=record.get("channel"), kinds=record[LEFT_OUT]
+                )
             )
 
 

@@ -42,9 +42,9 @@ def sections() -> Sequence[Section]:
     """Returns all sections, in the order of writing and applying: sites after the allocator that they suit.
 
     Tags come before their sites. Sources come last: their pages are noted at sites, and what a user deleted does not
-    come back with them.
+    come back with them. Rules come after their channels.
     """
-    from pollerd.api.transfer import allocation, deleted, sites, sources, tags
+    from pollerd.api.transfer import allocation, deleted, notifications, sites, sources, tags
 
     return (
         allocation.AllocationSection(),
@@ -53,4 +53,6 @@ def sections() -> Sequence[Section]:
         deleted.DeletedSection(),
         sources.SourcesSection(),
         sources.SourceSitesSection(),
+        notifications.ChannelsSection(),
+        notifications.RulesSection(),
     )

@@ -14,8 +14,7 @@ from typing import BinaryIO
 import structlog
 
 from pollerd.api import Format, Line, may_name_a_site, parse_entries, parse_file, sources_of, tags_of
-from pollerd.app.listed.listed_notifications import ListedNotifications
-from pollerd.app.listed.listed_sources import ListedSources
+from pollerd.app.listed.beside_sites import ListedNotifications, ListedSources
 from pollerd.app.listed.patience import patiently
 from pollerd.daemon import Control
 from pollerd.errors import ConfigError, InvalidValueError

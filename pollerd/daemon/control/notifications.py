@@ -149,6 +149,15 @@ class NotificationControl:
         await self._notifier.reload()
         return result
 
+    async def restore(self, channels: Sequence[ChannelSpec], rules: Mapping[RuleSpec, float | None]) -> FileResult:
+        """Adds or changes channels and rules of an export, all or none; rules: until when each is muted.
+
+        Raises InvalidValueError.
+        """
+        result = await self._store.restore(channels, rules, self._clock())
+        await self._notifier.reload()
+        return result
+
     async def rotate_secret(self, channel_id: int, overlap: float) -> StoredChannel:
         """Gives a webhook a new secret; for `overlap` seconds messages are signed with both.
 

@@ -10,6 +10,7 @@ import orjson
 import structlog
 from msgspec.structs import replace
 
+from pollerd.daemon.notifying.outbox_gauges import OutboxGauges
 from pollerd.daemon.results.announcing.announcer import Announcer
 from pollerd.daemon.results.journal import Journal
 from pollerd.daemon.state.runtime import Runtime
@@ -65,6 +66,7 @@ class Notifier:
         """`make_delivery`: called when there is a first channel; `watchers`: run beside the delivery."""
         self._store, self._announcer, self._journal, self._site_cache = store, announcer, journal, site_cache
         self._make_delivery, self._watchers, self._clock = make_delivery, watchers, runtime.clock
+        self._gauges = OutboxGauges(store=store, instruments=runtime.instruments, clock=runtime.clock)
         self._delivery: Delivers | None = None
         self._has_delivery = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -93,6 +95,7 @@ class Notifier:
                 group.create_task(watcher.run(), name=type(watcher).__name__)
             await self._has_delivery.wait()
             assert self._delivery is not None
+            group.create_task(self._gauges.run(), name="outbox-gauges")
             group.create_task(self._tidy(), name="outbox-tidy")
             group.create_task(self._delivery.run(), name="delivery")
 

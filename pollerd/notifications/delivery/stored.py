@@ -14,6 +14,7 @@ from pollerd.notifications.channels.apprise.settings import AppriseSettings
 from pollerd.notifications.channels.mail.settings import MAIL, MailSettings
 from pollerd.notifications.channels.making import complete_channel
 from pollerd.notifications.channels.settings import ParsedChannel, change_channel, parse_channel, shown_settings
+from pollerd.notifications.channels.webhook.settings import HEADER
 from pollerd.notifications.delivery.options import DeliveryOptions, delivery_options
 from pollerd.notifications.delivery.unsubscribing import new_key
 from pollerd.notifications.messages.build import Look
@@ -59,6 +60,25 @@ def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSp
     return _closed(spec, OpenedChannel(complete_channel(parsed), options, key))
 
 
+def without_secrets(spec: ChannelSpec, settings: Mapping[str, Any]) -> ChannelSpec:
+    """Returns a channel whose secrets are to be given yet: disabled. Raises InvalidValueError."""
+    rest = dict(settings)
+    options = delivery_options(rest.pop(_DELIVERY, None))
+    parsed = ParsedChannel(parse_channel(spec.kind, rest).settings, {})
+    return _closed(replace(spec, enabled=False), OpenedChannel(parsed, options))
+
+
+def given_again(settings: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
+    """Returns stored settings and secrets as a user gives them, for `with_settings`."""
+    given = dict(settings)
+    headers = {name.removeprefix(HEADER): value for name, value in secrets.items() if name.startswith(HEADER)}
+    given |= {name: value for name, value in secrets.items() if not name.startswith(HEADER)}
+    if headers:
+        given["headers"] = headers
+    query = given.pop("query", None)
+    return given if query is None else {**given, "url": f"{given.get('url')}?{query}"}
+
+
 def with_new_secret(spec: ChannelSpec, *, until: float) -> ChannelSpec:
     """Returns a webhook with a new secret; until `until` (epoch s) messages are signed with the previous one, too.
 
@@ -71,8 +91,10 @@ def with_new_secret(spec: ChannelSpec, *, until: float) -> ChannelSpec:
     settings, secrets = known.channel
     if not isinstance(settings, WebhookSettings):
         raise InvalidValueError("kind", "webhook: secrets of other channels are given by their receivers", spec.kind)
-    fresh = {**secrets, "secret": new_secret(), "previous_secret": secrets["secret"]}
-    rotated = ParsedChannel(msgspec.structs.replace(settings, previous_until=until), fresh)
+    fresh = {**secrets, "secret": new_secret()}
+    if "secret" in secrets:  # else it came without, by an import
+        settings, fresh["previous_secret"] = msgspec.structs.replace(settings, previous_until=until), secrets["secret"]
+    rotated = ParsedChannel(settings, fresh)
     return _closed(spec, OpenedChannel(rotated, known.options))
 
 
@@ -101,7 +123,7 @@ def _closed(spec: ChannelSpec, known: OpenedChannel) -> ChannelSpec:
     settings = {**shown_settings(parsed.settings), _DELIVERY: msgspec.to_builtins(known.options)}
     if known.unsubscribe_key:
         settings[_UNSUBSCRIBE] = known.unsubscribe_key
-    secrets = orjson.dumps(parsed.secrets).decode() if parsed.secrets else None
+    secrets = orjson.dumps(parsed.secrets, option=orjson.OPT_SORT_KEYS).decode() if parsed.secrets else None
     return replace(spec, settings=orjson.dumps(settings).decode(), secrets=secrets)
 
 

@@ -68,6 +68,13 @@ def release(connection: Connection, channel_id: int | None) -> int:
     return connection.execute(mine.values(state=WAITING)).rowcount
 
 
+def hurry(connection: Connection, channel_id: int, now: float) -> None:
+    """Makes messages that wait for their next attempt on the channel due now."""
+    c = outbox.c
+    waits = (c.channel_id == channel_id, c.ended_at.is_(None), c.message_id.is_not(None), c.due_at > now)
+    connection.execute(update(outbox).where(*waits).values(due_at=now))
+
+
 def _noted(
     connection: Connection, sql: OutboxStatements, rows: Sequence[Row], message_id: str | None = None
 ) -> ClaimedMessage:

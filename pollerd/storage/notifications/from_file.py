@@ -1,8 +1,8 @@
-"""Channels and rules of the configuration file: all of its own are replaced, those of the API stay."""
+"""Channels and rules of the configuration file, of which all are replaced, and those of an export."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,11 +34,8 @@ def put_from_file(
     connection: Connection, channels: Channels, given: Sequence[ChannelSpec], ruled: Sequence[RuleSpec], now: float
 ) -> FileResult:
     """Makes the file's channels and rules these. Raises `InvalidValueError`, with the place in the file."""
+    first, second = _put_all(connection, channels, given, ruled, now, Origin.FILE)
     c = connection
-    of_channels = _Writers("channels", lambda s: channels.add(c, s, now), lambda i, s: channels.update(c, i, s, now))
-    of_rules = _Writers("rules", lambda s: rules.add_rule(c, s, now), lambda i, s: rules.update_rule(c, i, s, now))
-    first = _put(channels.all(c), given, of_channels)
-    second = _put(rules.all_rules(c), ruled, of_rules)
     gone_rules = _gone(rules.all_rules(c), ruled)
     for rule in gone_rules:
         rules.delete_rule(c, rule.id)
@@ -49,14 +46,50 @@ def put_from_file(
     return FileResult((*first[0], *second[0]), (*first[1], *second[1]), tuple(removed))
 
 
+def restore(
+    connection: Connection,
+    channels: Channels,
+    given: Sequence[ChannelSpec],
+    ruled: Mapping[RuleSpec, float | None],
+    now: float,
+) -> FileResult:
+    """Adds or changes channels and rules of an export; others stay. ruled: rule -> until when it is muted.
+
+    Raises `InvalidValueError`: then nothing has changed.
+    """
+    first, second = _put_all(connection, channels, given, tuple(ruled), now, Origin.API)
+    muted = {spec.name: until for spec, until in ruled.items()}
+    for one in rules.all_rules(connection):
+        if one.spec.name in muted and one.muted_until != muted[one.spec.name]:
+            rules.mute_rule(connection, one.id, muted[one.spec.name])
+    return FileResult((*first[0], *second[0]), (*first[1], *second[1]), ())
+
+
+def _put_all(
+    c: Connection,
+    channels: Channels,
+    given: Sequence[ChannelSpec],
+    ruled: Sequence[RuleSpec],
+    now: float,
+    origin: Origin,
+) -> tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]:
+    of_channels = _Writers("channels", lambda s: channels.add(c, s, now), lambda i, s: channels.update(c, i, s, now))
+    of_rules = _Writers("rules", lambda s: rules.add_rule(c, s, now), lambda i, s: rules.update_rule(c, i, s, now))
+    first = _put(channels.all(c), given, of_channels, origin)
+    return first, _put(rules.all_rules(c), ruled, of_rules, origin)
+
+
 def _put(
-    stored: Sequence[StoredChannel | StoredRule], given: Sequence[ChannelSpec | RuleSpec], writers: _Writers
+    stored: Sequence[StoredChannel | StoredRule],
+    given: Sequence[ChannelSpec | RuleSpec],
+    writers: _Writers,
+    origin: Origin,
 ) -> tuple[list[str], list[str]]:
     """Adds and updates; returns the names of those added, and of those changed."""
     there = {one.spec.name: one for one in stored}
     added, changed, seen = [], [], set()
     for spec in given:
-        ours = replace(spec, origin=Origin.FILE)
+        ours = replace(spec, origin=origin)
         known = there.get(spec.name)
         if spec.name in seen:
             raise InvalidValueError(f"{writers.section}.{spec.name}", "there once", spec.name)
@@ -64,8 +97,9 @@ def _put(
         if known is None:
             writers.add(ours)
             added.append(spec.name)
-        elif known.spec.origin is not Origin.FILE:
-            raise InvalidValueError(f"{writers.section}.{spec.name}", "a name not taken by one of the API", spec.name)
+        elif known.spec.origin is not origin:
+            other = "the API" if origin is Origin.FILE else "the configuration file"
+            raise InvalidValueError(f"{writers.section}.{spec.name}", f"a name not taken by one of {other}", spec.name)
         elif known.spec != ours:
             writers.update(known.id, ours)
             changed.append(spec.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, select
 
@@ -16,9 +16,8 @@ from pollerd.storage.db.schema import site
 from pollerd.storage.db.statements import Statements
 from pollerd.storage.encoding.cursors import Order
 from pollerd.storage.encoding.encryption import Encryption
-from pollerd.storage.notifications import claiming, delivery_log, ending, facts, rules
+from pollerd.storage.notifications import claiming, delivery_log, ending, facts, from_file, rules
 from pollerd.storage.notifications.channels import Channels
-from pollerd.storage.notifications.from_file import put_from_file
 from pollerd.storage.notifications.notification_values import (
     Attempt,
     AttemptEnd,
@@ -89,8 +88,13 @@ class NotificationStore:
         return await self._database.write(lambda c: self._channels.pause(c, channel_id, pause, now))
 
     async def resume_channel(self, channel_id: int, now: float) -> StoredChannel:
-        """Ends a pause. Raises `NotFoundError`."""
-        return await self._database.write(lambda c: self._channels.pause(c, channel_id, None, now))
+        """Ends a pause; what waits for its next attempt is due now. Raises `NotFoundError`."""
+
+        def write(c: Connection) -> StoredChannel:
+            claiming.hurry(c, channel_id, now)
+            return self._channels.pause(c, channel_id, None, now)
+
+        return await self._database.write(write)
 
     # Rules.
 
@@ -128,7 +132,16 @@ class NotificationStore:
         Those of the API stay as they are. Raises `InvalidValueError`, and writes nothing, for a name that one of them
         has, for unknown channels, and if a channel that is to be removed is named by a rule of the API.
         """
-        return await self._database.write(lambda c: put_from_file(c, self._channels, channels, rules, now))
+        return await self._database.write(lambda c: from_file.put_from_file(c, self._channels, channels, rules, now))
+
+    async def restore(
+        self, channels: Sequence[ChannelSpec], rules: Mapping[RuleSpec, float | None], now: float
+    ) -> FileResult:
+        """Adds or changes channels and rules of an export, all or none; rules: until when each is muted.
+
+        Raises `InvalidValueError`.
+        """
+        return await self._database.write(lambda c: from_file.restore(c, self._channels, channels, rules, now))
 
     async def incidents(self) -> list[Incident]:
         """Returns the open incidents of all rules."""
