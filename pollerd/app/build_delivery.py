@@ -14,6 +14,7 @@ from pollerd.daemon.state.runtime import Runtime
 from pollerd.errors import ConfigError
 from pollerd.fetching import FetchSettings, Guard, Poster
 from pollerd.notifications.channels.channel import ChannelEnvironment
+from pollerd.notifications.channels.mail.settings import MAIL
 from pollerd.notifications.channels.making import make_channel
 from pollerd.notifications.delivery.composing import Composer
 from pollerd.notifications.delivery.loop import DeliveryLoop
@@ -68,7 +69,7 @@ def delivery_loop(
                 composer.compose,
                 look=look_of(known, settings.base_url),
                 template=template_of(known),
-                unsubscribe_key=known.unsubscribe_key,
+                has_links=row.spec.kind == MAIL,
             ),
             watch=watch,
             clock=runtime.clock,

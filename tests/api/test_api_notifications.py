@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pollerd.events import EventKind, Notice
-from pollerd.notifications.delivery.stored import opened
-from pollerd.notifications.delivery.unsubscribing import link_of
+from pollerd.notifications.delivery.unsubscribing import link_of, purpose_of
 from tests.api.conftest import Api
 
 HOOK = {"name": "hook", "kind": "webhook", "settings": {"url": "https://example.org/hook?token=t0ken"}}
@@ -131,16 +130,20 @@ async def test_readers_of_a_mail_leave_its_rule(api: Api) -> None:
     await added(api, "/channels", HOOK)
     both = await added(api, "/rules", {"name": "both", "channels": ["mail", "hook"]})
     alone = await added(api, "/rules", {"name": "alone", "channels": ["mail"]})
-    key = opened((await api.store.notifications.channel(mail["id"])).spec).unsubscribe_key
+    tokens = {one["id"]: api.store.notifications.token_of(purpose_of(mail["id"], one["id"])) for one in (both, alone)}
     for rule in (both, alone):
-        link = link_of("", key, mail["id"], rule["id"])
+        link = link_of("", tokens[rule["id"]], mail["id"], rule["id"])
         page = await api("GET", f"/{link}")
         assert (page.status, b"<form" in page.body) == (200, True)
         assert "form-action 'self'" in page.headers["Content-Security-Policy"]
-        assert (await api("POST", f"/{link[:-1]}x")).status == 404
+        other = link_of("", tokens[both["id"] + alone["id"] - rule["id"]], mail["id"], rule["id"])
+        assert (await api("POST", f"/{other}")).status == 404
+        assert (await api("POST", f"/{link[:-9]}")).status == 404
     assert (await api("GET", f"/rules/{both['id']}")).json["rule"]["channels"] == ["mail", "hook"]
     for rule in (both, alone):
-        left = await api("POST", f"/{link_of('', key, mail['id'], rule['id'])}", data=b"List-Unsubscribe=One-Click")
+        left = await api(
+            "POST", f"/{link_of('', tokens[rule['id']], mail['id'], rule['id'])}", data=b"List-Unsubscribe=One-Click"
+        )
         assert left.status == 200
     assert (await api("GET", f"/rules/{both['id']}")).json["rule"]["channels"] == ["hook"]
     assert (await api("GET", f"/rules/{alone['id']}")).json["muted_until"].startswith("9999")

@@ -162,10 +162,10 @@ class NotificationsPort(Protocol):
     async def delete_rule(self, rule_id: int) -> None:
         """Deletes a rule. Raises NotFoundError."""
 
-    async def check_unsubscribing(self, channel_id: int, rule_id: int, signature: str) -> None:
-        """Raises NotFoundError unless the signature is that of a link in a mail."""
+    async def check_unsubscribing(self, channel_id: int, rule_id: int, token: str) -> None:
+        """Raises NotFoundError unless the token is that of a link in a mail."""
 
-    async def unsubscribe(self, channel_id: int, rule_id: int, signature: str) -> None:
+    async def unsubscribe(self, channel_id: int, rule_id: int, token: str) -> None:
         """Takes the channel out of the rule. Raises NotFoundError."""
 
     async def add_channel(

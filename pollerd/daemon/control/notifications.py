@@ -54,21 +54,19 @@ class NotificationControl:
         await self._notifier.reload()
         return stored
 
-    async def check_unsubscribing(self, channel_id: int, rule_id: int, signature: str) -> None:
-        """Raises NotFoundError unless the signature is that of a link in a mail of this channel, by this rule."""
-        from pollerd.notifications.delivery.stored import opened
-        from pollerd.notifications.delivery.unsubscribing import is_signed
+    async def check_unsubscribing(self, channel_id: int, rule_id: int, token: str) -> None:
+        """Raises NotFoundError unless the token is that of a link in a mail of this channel, by this rule."""
+        from pollerd.notifications.delivery.unsubscribing import purpose_of
 
-        key = opened((await self._store.channel(channel_id)).spec).unsubscribe_key
-        if not key or not is_signed(key, channel_id, rule_id, signature):
+        if not self._store.is_token_of(purpose_of(channel_id, rule_id), token):
             raise NotFoundError("link to unsubscribe", rule_id)
 
-    async def unsubscribe(self, channel_id: int, rule_id: int, signature: str) -> None:
+    async def unsubscribe(self, channel_id: int, rule_id: int, token: str) -> None:
         """Takes the channel out of the rule; a rule without another, or of a file, is muted for good.
 
         Raises NotFoundError for a link that is none.
         """
-        await self.check_unsubscribing(channel_id, rule_id, signature)
+        await self.check_unsubscribing(channel_id, rule_id, token)
         rule, name = await self._store.rule(rule_id), (await self._store.channel(channel_id)).spec.name
         document = orjson.loads(rule.spec.settings)
         others = [one for one in document["channels"] if one != name]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pollerd.events import EventKind
 from pollerd.model import Media
-from pollerd.notifications.delivery.unsubscribing import link_of
+from pollerd.notifications.delivery.unsubscribing import link_of, purpose_of
 from pollerd.notifications.message import Event, EventChange, EventSite, Message
 from pollerd.notifications.messages.build import Look, message_of_digest, message_of_group, message_of_one
 from pollerd.notifications.messages.escaping import Medium, escaped
@@ -50,16 +50,18 @@ class Composer:
         claim: ClaimedMessage,
         look: Look,
         template: tuple[str, Medium] | None = None,
-        unsubscribe_key: str = "",
+        *,
+        has_links: bool = False,
     ) -> Message:
         """Returns the message of these notices, under their id. Raises DatabaseUnavailableError.
 
-        template: of the channel, and what it writes; where it fails, the built-in body stays. unsubscribe_key: the
-        channel's, for links that leave the rule of the first event.
+        template: of the channel, and what it writes; where it fails, the built-in body stays. has_links: whether
+        readers can leave the rule of the first event by a link.
         """
-        if unsubscribe_key and self.public_url.startswith("https://"):
-            link = link_of(self.public_url, unsubscribe_key, claim.channel_id, claim.notices[0].rule_id)
-            look = replace(look, unsubscribe_url=link)
+        if has_links and self.public_url.startswith("https://"):
+            ids = (claim.channel_id, claim.notices[0].rule_id)
+            token = self.store.token_of(purpose_of(*ids))
+            look = replace(look, unsubscribe_url=link_of(self.public_url, token, *ids) if token else "")
         facts = await self.store.facts(claim.notices, _WITH_LINES)
         events = [await self._event(one) for one in facts]
         message = replace(_message(events, claim, look), id=claim.message_id)

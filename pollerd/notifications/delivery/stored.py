@@ -11,18 +11,17 @@ import orjson
 
 from pollerd.errors import InvalidValueError
 from pollerd.notifications.channels.apprise.settings import AppriseSettings
-from pollerd.notifications.channels.mail.settings import MAIL, MailSettings
+from pollerd.notifications.channels.mail.settings import MailSettings
 from pollerd.notifications.channels.making import complete_channel
 from pollerd.notifications.channels.settings import ParsedChannel, change_channel, parse_channel, shown_settings
 from pollerd.notifications.channels.webhook.settings import HEADER
 from pollerd.notifications.delivery.options import DeliveryOptions, delivery_options
-from pollerd.notifications.delivery.unsubscribing import new_key
 from pollerd.notifications.messages.build import Look
 from pollerd.notifications.messages.escaping import Medium
 from pollerd.scheduling.times.local_time import zone_of
 from pollerd.storage import ChannelSpec
 
-_DELIVERY, _UNSUBSCRIBE = "delivery", "unsubscribe_key"
+_DELIVERY = "delivery"
 
 
 class OpenedChannel(NamedTuple):
@@ -30,17 +29,14 @@ class OpenedChannel(NamedTuple):
 
     channel: ParsedChannel
     options: DeliveryOptions
-    unsubscribe_key: str = ""
-    """Signs links in mails; empty: the channel sends none."""
 
 
 def opened(spec: ChannelSpec) -> OpenedChannel:
     """Returns a stored channel. Raises InvalidValueError where it cannot be used."""
     settings: dict[str, Any] = orjson.loads(spec.settings)
     options = delivery_options(settings.pop(_DELIVERY, None))
-    key = str(settings.pop(_UNSUBSCRIBE, ""))
     secrets: dict[str, str] = orjson.loads(spec.secrets) if spec.secrets else {}
-    return OpenedChannel(ParsedChannel(parse_channel(spec.kind, settings).settings, secrets), options, key)
+    return OpenedChannel(ParsedChannel(parse_channel(spec.kind, settings).settings, secrets), options)
 
 
 def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSpec | None = None) -> ChannelSpec:
@@ -51,13 +47,13 @@ def with_settings(spec: ChannelSpec, given: Mapping[str, Any], before: ChannelSp
     """
     rest = dict(given)
     own = rest.pop(_DELIVERY, None)
-    options, key = delivery_options(own), new_key() if spec.kind == MAIL else ""
+    options = delivery_options(own)
     parsed = parse_channel(spec.kind, rest)
     if before is not None and before.kind == spec.kind:
         known = opened(before)
         parsed = change_channel(known.channel, parsed)
-        options, key = known.options if own is None else options, known.unsubscribe_key or key
-    return _closed(spec, OpenedChannel(complete_channel(parsed), options, key))
+        options = known.options if own is None else options
+    return _closed(spec, OpenedChannel(complete_channel(parsed), options))
 
 
 def without_secrets(spec: ChannelSpec, settings: Mapping[str, Any]) -> ChannelSpec:
@@ -121,8 +117,6 @@ def template_of(known: OpenedChannel) -> tuple[str, Medium] | None:
 def _closed(spec: ChannelSpec, known: OpenedChannel) -> ChannelSpec:
     parsed = known.channel
     settings = {**shown_settings(parsed.settings), _DELIVERY: msgspec.to_builtins(known.options)}
-    if known.unsubscribe_key:
-        settings[_UNSUBSCRIBE] = known.unsubscribe_key
     secrets = orjson.dumps(parsed.secrets, option=orjson.OPT_SORT_KEYS).decode() if parsed.secrets else None
     return replace(spec, settings=orjson.dumps(settings).decode(), secrets=secrets)
 

@@ -68,6 +68,17 @@ class Encryption:
         except InvalidToken as error:
             raise ConfigError("secret_key: is not the one that secrets were sealed with") from error
 
+    def token_of(self, purpose: str) -> str:
+        """Returns a token that only a holder of the key can make, for URLs. Raises `InvalidValueError` without key."""
+        return self.close_text(purpose, "secret_key").decode().rstrip("=")
+
+    def is_token_of(self, purpose: str, token: str) -> bool:
+        """Returns whether the token was made for this purpose, by this key."""
+        try:
+            return self.open_text(f"{token}{'=' * (-len(token) % 4)}".encode()) == purpose
+        except ConfigError:
+            return False
+
 
 def seal_of(key: str | None, database: Path | None, *, is_server: bool) -> Encryption:
     """Returns the encryption of a database: by `key`, else by the key file beside an SQLite file, else none.

@@ -49,7 +49,18 @@ class NotificationStore:
 
     def __init__(self, *, database: Database, sql: Statements, encryption: Encryption) -> None:
         self._database, self._sql = database, sql
-        self._outbox, self._channels = OutboxStatements(sql), Channels(encryption)
+        self._outbox, self._channels, self._encryption = OutboxStatements(sql), Channels(encryption), encryption
+
+    def token_of(self, purpose: str) -> str:
+        """Returns a token for links in messages; empty: PostgreSQL keeps no secrets without a key."""
+        try:
+            return self._encryption.token_of(purpose)
+        except InvalidValueError:
+            return ""
+
+    def is_token_of(self, purpose: str, token: str) -> bool:
+        """Returns whether a link's token was made here for this purpose."""
+        return self._encryption.is_token_of(purpose, token)
 
     # Channels.
 

@@ -11,7 +11,7 @@ PARAMETERS: dict[str, Any] = {
     "rule_id": 4,
     "channel_id": 2,
     "from_rules": True,
-    "signature": "jO3fZ7Qm2x0XkW1aN9sV8g",
+    "token": "gAAAAABqBEV8q1v0XkW1aN9sV8gjO3fZ7Qm2x0XkW1aN9sV8g",
     "channel": 2,
     "change": 42,
     "message": "evt_8d0e3f6f3a1b4c5d9e7f2a6b1c3d5e7f",
