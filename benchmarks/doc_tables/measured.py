@@ -13,6 +13,7 @@ _WHY = {
     "benchmarks/frontier.py": _TIMES,
     "benchmarks/head_to_head.py": _PEERS,
     "benchmarks/light_load.py": _TIMES,
+    "benchmarks/notification_cost.py": _TIMES,
     "benchmarks/recall.py": _PEERS,
     "benchmarks/scale.py": _TIMES,
     "benchmarks/selection_cost.py": _TIMES,
