@@ -146,7 +146,8 @@ async def test_an_export_takes_tags_along(two_databases: tuple[str, str]) -> Non
         bare = await get(one)
         assert b"hush" not in bare
         report = (await put(two, bare)).json
-        assert report["secrets_missing"] == [{"url": None, "tag": "club", "kinds": ["headers", "credentials", "proxy"]}]
+        kinds = ["headers", "credentials", "proxy"]
+        assert report["secrets_missing"] == [{"url": None, "tag": "club", "channel": None, "kinds": kinds}]
         document = await get(one, PASSPHRASE)
         planned = (await put(two, document, PASSPHRASE, "?dry_run=true")).json
         assert [(s["section"], s["changed"]) for s in planned["sections"]][1] == ("tags", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeAliasType
@@ -105,7 +105,7 @@ class ChannelsOfList(Given):
         }
     )
 
-    channels: list[dict[str, Any]] = Field(
+    channels: list[Annotated[dict[str, Any], Field(title="ListedChannel")]] = Field(
         description="name, kind, settings and secrets in one object each", max_length=1_000
     )
 
@@ -115,7 +115,9 @@ class RulesOfList(Given):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"rules": [{"name": "all", "channels": ["mail"]}]}]})
 
-    rules: list[dict[str, Any]] = Field(description="as POST /rules takes them", max_length=1_000)
+    rules: list[Annotated[dict[str, Any], Field(title="ListedRule")]] = Field(
+        description="as POST /rules takes them", max_length=1_000
+    )
 
 
 class ListDifference(BaseModel):
