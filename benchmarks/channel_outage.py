@@ -108,11 +108,18 @@ async def all_changes(session: aiohttp.ClientSession, api: str) -> dict[int, int
         cursor = f"&cursor={listed['next_cursor']}"
 
 
-async def serve(app: web.Application, port: int = 0) -> tuple[web.AppRunner, int]:
+def bound() -> socket.socket:
+    """Returns a port that nobody else can take and that refuses connections until somebody listens."""
+    made = socket.socket()
+    made.bind(("127.0.0.1", 0))
+    return made
+
+
+async def serve(app: web.Application, port: socket.socket) -> web.AppRunner:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    return runner, runner.addresses[0][1]
+    await web.SockSite(runner, port).start()
+    return runner
 
 
 async def measure(minutes: float, sites: int, budget: float, folder: Path) -> str:
@@ -120,15 +127,15 @@ async def measure(minutes: float, sites: int, budget: float, folder: Path) -> st
     pages.router.add_get("/robots.txt", page)
     pages.router.add_get("/{number}", page)
     hook.router.add_post("/hook", receiver.receive)
-    page_runner, page_port = await serve(pages)
-    hook_port, kills = free_port(), 0
+    page_port, hook_port, kills = bound(), bound(), 0
+    page_runner = await serve(pages, page_port)
     urls = folder / "urls.txt"
-    urls.write_text("".join(f"http://127.0.0.1:{page_port}/{number}\n" for number in range(sites)))
+    urls.write_text("".join(f"http://127.0.0.1:{page_port.getsockname()[1]}/{number}\n" for number in range(sites)))
     daemon = Daemon(folder, urls, budget)
     api = f"{daemon.base}/api/v1"
     async with aiohttp.ClientSession() as session:
         await daemon.start(session)
-        settings = {"url": f"http://127.0.0.1:{hook_port}/hook"}
+        settings = {"url": f"http://127.0.0.1:{hook_port.getsockname()[1]}/hook"}
         made = await call(session, "POST", f"{api}/channels", {"name": "hook", "kind": "webhook", "settings": settings})
         await call(session, "POST", f"{api}/rules", {"name": "all", "channels": ["hook"]})
         ends = time.monotonic() + minutes * 60
@@ -137,7 +144,7 @@ async def measure(minutes: float, sites: int, budget: float, folder: Path) -> st
             await daemon.end(signal.SIGKILL)
             kills += 1
             await daemon.start(session)
-        hook_runner, _ = await serve(hook, hook_port)
+        hook_runner = await serve(hook, hook_port)
         await call(session, "POST", f"{api}/sites/pause", {"all": True})
         await asyncio.sleep(5)
         await call(session, "PATCH", f"{api}/channels/{made['id']}", {"enabled": True})  # tries what waits at once
